@@ -24,9 +24,9 @@ foreach(source IN LISTS fuzzers)
     target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
     target_include_directories(${name}_fuzz PRIVATE tools)
     target_link_libraries(${name}_fuzz PRIVATE tutti_internal)
-    if(path MATCHES "^transport/card/") # which is for tests, and no part of the library
-        file(GLOB cards CONFIGURE_DEPENDS src/transport/card/*.c)
-        list(FILTER cards EXCLUDE REGEX "(_test|_fuzz|virtual_net|/paths)\\.c$")
+    if(path MATCHES "^transport/virtual_card/") # which is for tests, and no part of the library
+        file(GLOB cards CONFIGURE_DEPENDS src/transport/virtual_card/*.c)
+        list(FILTER cards EXCLUDE REGEX "(_test|_fuzz|virtual_net)\\.c$")
         target_sources(${name}_fuzz PRIVATE ${cards})
     endif()
 

@@ -5,10 +5,10 @@
 
 file(GLOB sources CONFIGURE_DEPENDS src/*/*.c src/*/*/*.c train/*.c)
 list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
-list(FILTER sources EXCLUDE REGEX "/src/transport/(card|sim)/") # for tests: see cmake/tests.cmake
-# The tables of paths by the names of their transports, for those who have none open: also of the one that is for tests.
+list(FILTER sources EXCLUDE REGEX "/src/transport/(virtual_card|sim)/") # for tests: see cmake/tests.cmake
+# The tables of paths by the names of their transports, for those who have none open.
 list(FILTER sources EXCLUDE REGEX "/src/transport/paths\\.c$")
-set(named_paths src/transport/paths.c src/transport/card/paths.c)
+set(named_paths src/transport/paths.c)
 
 # src/kernel: the scalar twin is the reference that no optimiser may reorder; a SIMD file is compiled for its
 # instruction set and called only where the processor has it.  No file may fuse a multiply and an add: every

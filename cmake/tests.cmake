@@ -12,9 +12,8 @@
 # Scripts exit with 77 when they cannot run here, after printing why.
 
 # What tests share: the other files of tests/, links in virtual time, and simulated network cards.
-file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c src/transport/card/*.c src/transport/sim/*.c)
+file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c src/transport/virtual_card/*.c src/transport/sim/*.c)
 list(FILTER shared_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
-list(FILTER shared_sources EXCLUDE REGEX "/card/paths\\.c$") # in tutti_internal
 add_library(tutti_testing STATIC ${shared_sources})
 target_compile_options(tutti_testing PUBLIC -UNDEBUG) # a test's assert() always counts
 target_include_directories(tutti_testing PUBLIC tests ${CMOCKA_INCLUDE_DIR})

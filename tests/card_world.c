@@ -7,7 +7,8 @@
 
 #include <cmocka.h>
 
-#include "transport/card/socket_wire.h"
+#include "transport/virtual_card/card_remote.h"
+#include "transport/virtual_card/socket_wire.h"
 
 enum { SETTLE_STEPS_MAX = 2000000, EVENTS = SIM_MESSAGE + 1 };
 
@@ -45,12 +46,13 @@ static void open_sockets(struct card_world *world, uint64_t seed)
         struct card_wire *wire;
         options.rank = r;
         options.size = world->size;
-        options.seed = seed + (uint64_t)r;
+        const struct virtual_card_options card = {
+            .rank = r, .size = world->size, .seed = seed + (uint64_t)r};
         world->contexts[r] = (struct rank_context){world, r};
         options.hears = hears;
         options.hears_context = &world->contexts[r];
         assert_int_equal(card_socket_wire_open(key, r, world->size, &wire), TUTTI_OK);
-        assert_int_equal(card_create(&options, wire, &world->ranks[r]), TUTTI_OK);
+        assert_int_equal(virtual_card_open(&options, &card, wire, &world->ranks[r]), TUTTI_OK);
     }
 }
 
@@ -118,12 +120,12 @@ void card_world_step(void *context)
     }
 }
 
-void card_world_count(const struct card_world *world, struct card_device_counts *all)
+void card_world_count(const struct card_world *world, struct virtual_card_counts *all)
 {
-    *all = (struct card_device_counts){0};
+    *all = (struct virtual_card_counts){0};
     for (int r = 0; r < world->size; r++) {
-        struct card_device_counts counts;
-        card_count(world->ranks[r], &counts);
+        struct virtual_card_counts counts;
+        virtual_card_count(card_device_of(world->ranks[r]), &counts);
         all->overruns += counts.overruns;
         all->refused += counts.refused;
         all->refused_by_peers += counts.refused_by_peers;
@@ -136,7 +138,7 @@ void card_world_count(const struct card_world *world, struct card_device_counts 
 
 void card_world_expect_sound(const struct card_world *world)
 {
-    struct card_device_counts counts;
+    struct virtual_card_counts counts;
     card_world_count(world, &counts);
     assert_int_equal(counts.overruns, 0);
     assert_int_equal(counts.refused, 0);

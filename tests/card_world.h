@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 #include "transport/card/card.h"
-#include "transport/card/virtual_net.h"
+#include "transport/virtual_card/device.h"
+#include "transport/virtual_card/virtual_net.h"
 
 enum { CARD_WORLD_RANKS_MAX = 8 };
 
@@ -33,6 +34,6 @@ void card_world_step(void *world);
 void card_world_settle(struct card_world *world);
 void card_world_expect_sound(const struct card_world *world);
 /* Of all ranks. */
-void card_world_count(const struct card_world *world, struct card_device_counts *counts);
+void card_world_count(const struct card_world *world, struct virtual_card_counts *counts);
 
 #endif

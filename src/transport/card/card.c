@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/status.h"
 #include "transport/card/card_peers.h"
@@ -103,7 +102,7 @@ static void answer_callers(struct card *card)
 {
     struct card_pair *pair;
     int peer;
-    while ((peer = card_device_caller(card->shared.device)) >= 0)
+    while ((peer = card->shared.device->ops->caller(card->shared.device)) >= 0)
         if (card_find_pair(card, peer, &pair) != TUTTI_OK) return;
 }
 
@@ -111,7 +110,8 @@ static bool take_completions(struct card *card)
 {
     struct card_completion completion;
     int taken = 0;
-    while (taken < COMPLETIONS_A_LOOK && card_device_poll(card->shared.device, &completion)) {
+    while (taken < COMPLETIONS_A_LOOK &&
+           card->shared.device->ops->poll(card->shared.device, &completion)) {
         card_pair_complete(card->pairs[completion.peer], &completion);
         taken++;
     }
@@ -146,13 +146,13 @@ static bool has_untold(const struct card *card)
 static bool card_progress(struct transport *transport)
 {
     struct card *card = card_of(transport);
-    bool moved = card_device_progress(card->shared.device);
+    bool moved = card->shared.device->ops->progress(card->shared.device);
     answer_callers(card);
     moved |= take_completions(card);
     if (!moved)
         tell_all(card);
     else if (has_untold(card))
-        card->shared.wire->ops->look_again(card->shared.wire);
+        card->shared.device->ops->look_again(card->shared.device);
     return write_all(card) || moved;
 }
 
@@ -172,14 +172,14 @@ static void card_sleep_cancel(struct transport *transport)
 static void card_sleep(struct transport *transport, uint64_t timeout_ns)
 {
     struct card *card = card_of(transport);
-    card->shared.wire->ops->sleep(card->shared.wire, timeout_ns);
+    card->shared.device->ops->sleep(card->shared.device, timeout_ns);
     card_sleep_cancel(transport);
 }
 
 static int card_descriptor(struct transport *transport)
 {
     struct card *card = card_of(transport);
-    return card->shared.wire->ops->descriptor(card->shared.wire);
+    return card->shared.device->ops->descriptor(card->shared.device);
 }
 
 static void card_wake(struct transport *transport)
@@ -188,7 +188,7 @@ static void card_wake(struct transport *transport)
     /* What the caller published comes before this load, or else the sleeper's last look sees it. */
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&card->asleep, memory_order_relaxed) != 0)
-        card->shared.wire->ops->wake(card->shared.wire);
+        card->shared.device->ops->wake(card->shared.device);
 }
 
 /* ------------------------------------------------------------------------------------------- opening */
@@ -241,16 +241,16 @@ static void card_add_footprint(const struct transport *transport,
 {
     const struct card *card = (const struct card *)transport;
     const struct card_shape *shape = &card->shared.shape;
+    struct card_device *const device = card->shared.device;
     footprint->private_bytes += sizeof *card + (size_t)transport->size * sizeof(struct card_pair *) +
-                                card_device_bytes(card->shared.device);
-    footprint->descriptor_count +=
-        card->shared.wire->ops->descriptor(card->shared.wire) >= 0 ? 4 : 0;
+                                device->ops->bytes(device);
+    footprint->descriptor_count += device->ops->descriptor(device) >= 0 ? 4 : 0;
     for (int r = 0; r < transport->size; r++) {
         const struct card_pair *pair = card->pairs[r];
         if (pair == NULL) continue;
-        footprint->private_bytes += sizeof *pair +
-                                    pair->buffer_count * (size_t)CARD_MESSAGE_BYTES_MAX +
-                                    (size_t)2 * PEERS_MESSAGES_MAX * sizeof(struct card_word);
+        footprint->private_bytes +=
+            sizeof *pair + pair->buffer_count * (device->head_room + device->message_bytes) +
+            (size_t)2 * PEERS_MESSAGES_MAX * sizeof(struct card_word);
         for (int i = 0; i < TRANSPORT_LINK_COUNT; i++) {
             footprint->link_count += (pair->tx[i] != NULL) + (pair->rx[i] != NULL);
             if (pair->tx[i] != NULL)
@@ -281,15 +281,15 @@ static const struct transport_ops ops = {.limits = card_limits,
 
 /* --------------------------------------------------------------------------------------- life cycle */
 
-static enum tutti_status check_options(const struct card_options *options)
+static enum tutti_status check_options(const struct card_options *options, size_t piece_bytes_max)
 {
     const size_t bytes = options->piece_bytes;
     if (options->size < 1 || options->rank < 0 || options->rank >= options->size)
         return error_set(TUTTI_INVALID_OPTIONS, "a card of rank %d of %d", options->rank,
                          options->size);
-    if (bytes % 64 != 0 || bytes > CARD_PIECE_BYTES_MAX)
-        return error_set(TUTTI_INVALID_OPTIONS, "messages of %zu bytes, not a multiple of 64 to %d",
-                         bytes, CARD_PIECE_BYTES_MAX);
+    if (bytes % 64 != 0 || bytes > piece_bytes_max)
+        return error_set(TUTTI_INVALID_OPTIONS, "messages of %zu bytes, not a multiple of 64 to %zu",
+                         bytes, piece_bytes_max);
     if (options->piece_count > CARD_WINDOW_MAX)
         return error_set(TUTTI_INVALID_OPTIONS, "%u messages of a link under way, at most %d",
                          options->piece_count, CARD_WINDOW_MAX);
@@ -305,28 +305,17 @@ static unsigned given_or(unsigned given, unsigned otherwise)
     return given != 0 ? given : otherwise;
 }
 
-static enum tutti_status open_device(struct card *card, const struct card_options *options,
-                                     struct card_wire *wire)
+static enum tutti_status create(const struct card_options *options, struct card_device *device,
+                                struct transport **transport)
 {
-    struct card_device_options own = {
-        .rank = options->rank, .size = options->size, .nonce = options->nonce, .seed = options->seed};
-    while (own.nonce == 0)
-        if (getrandom(&own.nonce, sizeof own.nonce, 0) != (ssize_t)sizeof own.nonce) {
-            wire->ops->close(wire);
-            return error_system("a simulated network card: getrandom");
-        }
-    return card_device_create(&own, wire, &card->shared.device);
-}
-
-static enum tutti_status create(const struct card_options *options, struct card **created)
-{
-    TRY(check_options(options));
+    const size_t piece_bytes_max = device->message_bytes - CARD_MESSAGE_HEAD_BYTES;
+    TRY(check_options(options, piece_bytes_max));
     struct card *card = calloc(1, sizeof *card);
     struct card_pair **pairs = calloc((size_t)options->size, sizeof(struct card_pair *));
     if (card == NULL || pairs == NULL) {
         free(card);
         free(pairs);
-        return error_set(TUTTI_NO_MEMORY, "a simulated network card: out of memory");
+        return error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
     }
     card->pairs = pairs;
     card->base = (struct transport){
@@ -338,36 +327,24 @@ static enum tutti_status create(const struct card_options *options, struct card 
     card->offer_bytes = options->offer_bytes != 0 ? options->offer_bytes : least;
     card->shared = (struct card_shared){
         .rank = options->rank,
-        .shape = {.piece_bytes =
-                      options->piece_bytes != 0 ? options->piece_bytes : CARD_PIECE_BYTES_MAX,
+        .device = device,
+        .shape = {.piece_bytes = options->piece_bytes != 0 ? options->piece_bytes : piece_bytes_max,
                   .window = given_or(options->piece_count, CARD_PIECE_COUNT_DEFAULT)},
         .receive_count = given_or(options->receive_count, RECEIVE_COUNT_DEFAULT),
         .signatures = &card->base.signatures,
         .hears = options->hears,
         .hears_context = options->hears_context};
-    *created = card;
+    *transport = &card->base;
     return TUTTI_OK;
 }
 
-enum tutti_status card_create(const struct card_options *options, struct card_wire *wire,
+enum tutti_status card_create(const struct card_options *options, struct card_device *device,
                               struct transport **transport)
 {
-    struct card *card = NULL;
     *transport = NULL;
-    enum tutti_status status = create(options, &card);
-    if (status != TUTTI_OK) {
-        wire->ops->close(wire);
-        return status;
-    }
-    status = open_device(card, options, wire);
-    if (status != TUTTI_OK) {
-        free(card->pairs);
-        free(card);
-        return status;
-    }
-    card->shared.wire = wire;
-    *transport = &card->base;
-    return TUTTI_OK;
+    const enum tutti_status status = create(options, device, transport);
+    if (status != TUTTI_OK) device->ops->free(device);
+    return status;
 }
 
 bool card_is_idle(const struct transport *transport)
@@ -377,26 +354,26 @@ bool card_is_idle(const struct transport *transport)
         if (card->pairs[r] != NULL && !card_pair_is_gone(card->pairs[r]) &&
             card_pair_has_output(card->pairs[r]))
             return false;
-    return !card_device_is_busy(card->shared.device);
+    return !card->shared.device->ops->is_busy(card->shared.device);
 }
 
 void card_close(struct transport *transport)
 {
     struct card *card = card_of(transport);
     if (card == NULL) return;
-    card_device_free(card->shared.device);
+    card->shared.device->ops->free(card->shared.device);
     for (int r = 0; r < transport->size; r++) card_pair_free(card->pairs[r]);
     free(card->pairs);
     free(card);
 }
 
-void card_count(const struct transport *transport, struct card_device_counts *counts)
+struct card_device *card_device_of(const struct transport *transport)
 {
-    card_device_count(((const struct card *)transport)->shared.device, counts);
+    return ((const struct card *)transport)->shared.device;
 }
 
 unsigned card_offered_regions(const struct transport *transport)
 {
     const struct card_shared *shared = &((const struct card *)transport)->shared;
-    return card_device_regions(shared->device) - shared->own_regions;
+    return shared->device->ops->regions(shared->device) - shared->own_regions;
 }

@@ -1,8 +1,8 @@
-/* card.h - the transport over a simulated network card (device.h), for tests: links and control messages between ranks by the verbs of a card
- * with remote memory access. It shows that a transport of another kind than memory and connections is an addition.
+/* card.h - the transport over a network card (device.h): links and control messages between ranks by the verbs of a card with remote memory
+ * access.
  *
  *   rank a                                                                      rank b
- *   link ─┐                 ┌─ messages of up to 4 KiB ─► posted receive ─┐  ┌─ link: put in order by their numbers
+ *   link ─┐                 ┌─ messages of a few KiB ─► posted receive ─┐  ┌─ link: put in order by their numbers
  *   link ─┼─ pair ─ device ─┤                                             ├──┼─ ...
  *   words ┘                 └─ remote writes ─► a region that b offered  ─┘  └─ words, in order
  *
@@ -35,16 +35,14 @@
 #include <stdint.h>
 
 #include "transport/card/device.h"
-#include "transport/card/wire.h"
 #include "transport/transport.h"
 
 enum { CARD_PIECE_COUNT_DEFAULT = 16 };
 
-/* The same on all ranks, but for rank, nonce, seed and who hears. */
+/* The same on all ranks, but for rank and who hears. */
 struct card_options {
     int rank, size;
-    uint64_t nonce, seed; /* see device.h; nonce 0: at random */
-    size_t piece_bytes;   /* of a message: a multiple of 64 up to 4032; 0: that */
+    size_t piece_bytes; /* of a message without its head: a multiple of 64; 0: as long as the device takes */
     unsigned piece_count; /* messages of a link under way, up to 32; 0: CARD_PIECE_COUNT_DEFAULT */
     unsigned receive_count; /* posted for each peer, 8 to 64; 0: 32 */
     size_t reach_bytes; /* from this size on memory is posted; 0: as the table of paths says; SIZE_MAX: never */
@@ -55,8 +53,8 @@ struct card_options {
     void *hears_context;
 };
 
-/* Takes the wire, also on failure. INVALID_OPTIONS, NO_MEMORY, SYSTEM. */
-enum tutti_status card_create(const struct card_options *options, struct card_wire *wire,
+/* Takes the device, also on failure. INVALID_OPTIONS, NO_MEMORY. */
+enum tutti_status card_create(const struct card_options *options, struct card_device *device,
                               struct transport **transport);
 
 /* Whether nothing waits here for being sent, and everything consumed and heard was told. */
@@ -64,8 +62,8 @@ bool card_is_idle(const struct transport *transport);
 /* Stops and frees. NULL is allowed. */
 void card_close(struct transport *transport);
 
-/* For tests: what the device has seen, and how many regions of it are not this module's own memory. */
-void card_count(const struct transport *transport, struct card_device_counts *counts);
+/* Its device; and how many regions of that are not this module's own memory. */
+struct card_device *card_device_of(const struct transport *transport);
 unsigned card_offered_regions(const struct transport *transport);
 
 #endif

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/status.h"
+#include "transport/card/card.h"
 #include "transport/card/card_state.h"
 
 static enum tutti_status tell(struct transport *transport, int peer, const void *message,
@@ -59,7 +60,8 @@ static void card_report(const struct transport *transport, int peer, struct peer
 /* The kernel takes what is sent to a process that is there, whether that runs or not; devices ask by themselves. */
 static uint64_t card_answered_ns(const struct transport *transport, int peer)
 {
-    return card_device_found_ns(((const struct card *)transport)->shared.device, peer);
+    struct card_device *const device = card_device_of(transport);
+    return device->ops->found_ns(device, peer);
 }
 
 static enum peer_presence card_look(struct transport *transport, int peer, uint64_t now_ns)
@@ -77,7 +79,8 @@ static enum tutti_status card_connect(struct transport *transport, int peer)
 
 static void card_forget(struct transport *transport, int peer)
 {
-    card_device_forget(card_of(transport)->shared.device, peer);
+    struct card_device *const device = card_device_of(transport);
+    device->ops->forget(device, peer);
 }
 
 static bool card_is_awaited(const struct transport *transport)
@@ -87,7 +90,8 @@ static bool card_is_awaited(const struct transport *transport)
         if (pair != NULL && !card_pair_is_gone(pair) && card_pair_has_awaited_output(pair))
             return true;
     }
-    return card_device_is_busy(((const struct card *)transport)->shared.device);
+    struct card_device *const device = card_device_of(transport);
+    return device->ops->is_busy(device);
 }
 
 static bool card_is_settled(const struct transport *transport, int peer)
@@ -118,6 +122,7 @@ static bool card_stop(struct transport *transport)
     card->shared.is_stopped = true;
     for (int r = 0; r < transport->size; r++)
         if (card->pairs[r] != NULL) card_pair_stop(card->pairs[r]);
+    card->shared.device->ops->stop(card->shared.device);
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* card_state.h - what the parts of a transport over a simulated network card have in common: card.c, card_peers.c. */
+/* card_state.h - what the parts of a transport over a network card have in common: card.c, card_peers.c. */
 #ifndef TUTTI_TRANSPORT_CARD_CARD_STATE_H
 #define TUTTI_TRANSPORT_CARD_CARD_STATE_H
 

@@ -9,7 +9,7 @@ enum { ALIGNMENT = 64 };
 
 static enum tutti_status out_of_memory(void)
 {
-    return error_set(TUTTI_NO_MEMORY, "a link over a simulated network card: out of memory");
+    return error_set(TUTTI_NO_MEMORY, "a link over a network card: out of memory");
 }
 
 /* ------------------------------------------------------------------------------------------ sending */
@@ -92,7 +92,7 @@ static bool is_offered(const struct card_tx *tx, const struct card_entry *entry)
 {
     const struct card_offer *offer = &tx->offer;
     const uint64_t from = entry->offset + entry->done, left = entry->bytes - entry->done;
-    return offer->key != 0 && entry->is_posted && left > 0 &&
+    return offer->length != 0 && entry->is_posted && entry->key != 0 && left > 0 &&
            entry->signature == offer->signature && from >= offer->from && left <= offer->length &&
            from - offer->from <= offer->length - left;
 }
@@ -140,7 +140,7 @@ bool card_tx_next(const struct card_tx *tx, struct card_piece *piece)
                                          .address = entry->data + entry->done,
                                          .bytes = is_last ? left : tx->shape.piece_bytes};
     if (is_write) {
-        piece->message.key = tx->offer.key;
+        piece->target = tx->offer.target;
         piece->at = entry->offset + entry->done - tx->offer.from;
     } else {
         describe(tx, entry, tx->sent, is_last, piece);
@@ -158,7 +158,7 @@ void card_tx_given(struct card_tx *tx, const struct card_piece *piece)
     if (piece->is_write) {
         entry->way = CARD_IS_WRITING;
         entry->written_from = entry->done;
-        entry->offer_key = piece->message.key;
+        entry->offer_key = piece->target.key;
     }
     entry->done += piece->memory.bytes;
     entry->end = ++tx->sent;
@@ -190,8 +190,8 @@ bool card_tx_granted(struct card_tx *tx, const struct card_message *grant)
     tx->is_granted = true;
     if (tx->consumed < grant->consumed) tx->consumed = grant->consumed;
     /* Grants overtake each other. An offer that begins later was made later; of an earlier one nothing is left. */
-    if (grant->key != 0 && (tx->offer.key == 0 || grant->offset > tx->offer.from))
-        tx->offer = (struct card_offer){.key = grant->key,
+    if (grant->length != 0 && (tx->offer.length == 0 || grant->offset > tx->offer.from))
+        tx->offer = (struct card_offer){.target = {.key = grant->key, .base = grant->base},
                                         .from = grant->offset,
                                         .length = grant->length,
                                         .signature = grant->signature};
@@ -237,8 +237,9 @@ void card_rx_free(struct card_rx *rx)
 static const char *placed_at(const struct card_rx *rx, const struct card_message *message)
 {
     const struct card_offer *offer = &rx->offer;
-    if (offer->key == 0 || message->key != offer->key || message->signature != offer->signature ||
-        message->length == 0 || message->offset < offer->from || message->length > offer->length ||
+    if (offer->length == 0 || message->key != offer->target.key ||
+        message->signature != offer->signature || message->length == 0 ||
+        message->offset < offer->from || message->length > offer->length ||
         message->offset - offer->from > offer->length - message->length)
         return NULL;
     return offer->destination + (message->offset - offer->from);
@@ -295,13 +296,15 @@ struct card_buffer *card_rx_consume(struct card_rx *rx, size_t bytes)
 
 bool card_rx_may_offer(const struct card_rx *rx)
 {
-    return rx->offer.key == 0 && rx->done == 0;
+    return rx->offer.length == 0 && rx->done == 0;
 }
 
-void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t key)
+void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t key,
+                   const struct card_target *target)
 {
     assert(card_rx_may_offer(rx));
-    rx->offer = (struct card_offer){.key = key,
+    rx->offer = (struct card_offer){.target = *target,
+                                    .key = key,
                                     .from = rx->position,
                                     .length = bytes,
                                     .signature = *rx->signature,
@@ -333,7 +336,8 @@ void card_rx_tell(const struct card_rx *rx, struct card_message *grant)
     *grant = (struct card_message){.kind = CARD_MESSAGE_GRANT,
                                    .index = (uint16_t)rx->index,
                                    .consumed = rx->consumed,
-                                   .key = rx->offer.key,
+                                   .key = rx->offer.target.key,
+                                   .base = rx->offer.target.base,
                                    .offset = rx->offer.from,
                                    .length = rx->offer.length,
                                    .signature = rx->offer.signature};

@@ -1,4 +1,4 @@
-/* link.h - the two ends of a link over a simulated network card: what is to be sent, and what has come. Knows nothing of devices.
+/* link.h - the two ends of a link over a network card: what is to be sent, and what has come. Knows nothing of devices.
  *
  *   sender     entries  [slot][posted memory    ][slot]          one a commit or post
  *              messages  0     1    2    3    4    5             numbered for the life of the link; or, where the receiver
@@ -32,9 +32,11 @@ struct card_shape {
 };
 
 struct card_offer {
-    uint64_t key; /* 0: there is none */
-    uint64_t from, length, signature;
-    char *destination; /* at the receiver */
+    struct card_target target;        /* as the sender's card names it */
+    uint64_t from, length, signature; /* length 0: there is none */
+    /* At the receiver alone. */
+    uint64_t key;
+    char *destination;
 };
 
 /* ------------------------------------------------------------------------------------------ sending */
@@ -42,13 +44,13 @@ struct card_offer {
 struct card_entry {
     const char *data;
     size_t bytes, done; /* given to the device */
-    uint64_t key;       /* of the memory */
+    uint64_t key;       /* of the memory; 0: it could not be registered */
     bool is_posted;
     uint64_t offset, signature;
     enum { CARD_BY_MESSAGES, CARD_IS_WRITING, CARD_HAS_LANDED, CARD_IS_TOLD } way;
     uint64_t end;        /* the number behind that of its last message */
     size_t written_from; /* from there on it was written */
-    uint64_t offer_key;  /* into that region */
+    uint64_t offer_key;  /* into that target */
 };
 
 struct card_tx {
@@ -72,8 +74,9 @@ struct card_tx {
 
 /* What can be given to the device next. */
 struct card_piece {
-    bool is_write; /* into the region `message.key` from `at` on; else a message */
+    bool is_write; /* into `target` from `at` on; else a message */
     struct card_memory memory;
+    struct card_target target;
     uint64_t at, entry;
     struct card_message message;
 };
@@ -86,7 +89,7 @@ bool card_tx_has_room(const struct card_tx *tx);
 void *card_tx_reserve(struct card_tx *tx, size_t bytes);
 void card_tx_commit(struct card_tx *tx, size_t bytes);
 bool card_tx_is_consumed(const struct card_tx *tx);
-/* There is room; the memory is registered. */
+/* There is room; the memory is registered, or key is 0. */
 void card_tx_post(struct card_tx *tx, const void *address, size_t bytes, uint64_t key);
 /* False: nothing, now. */
 bool card_tx_next(const struct card_tx *tx, struct card_piece *piece);
@@ -147,7 +150,9 @@ enum link_state card_rx_peek(const struct card_rx *rx, struct link_view *view);
 struct card_buffer *card_rx_consume(struct card_rx *rx, size_t bytes);
 /* Whether a region can be offered for the next bytes: none is, and no part of a message is consumed. */
 bool card_rx_may_offer(const struct card_rx *rx);
-void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t key);
+/* key: of the region that was registered for it; target: as the sender names that. */
+void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t key,
+                   const struct card_target *target);
 /* The region offered is over: forgets it, and says which. 0: it is not, or there is none. */
 uint64_t card_rx_drop_offer(struct card_rx *rx);
 /* Whether the sender should be told now. */

@@ -1,10 +1,11 @@
-/* message.h - what ranks send each other over a simulated network card: a head of 64 bytes, some with bytes behind it.
+/* message.h - what ranks send each other over a network card: a head of 64 bytes, some with bytes behind it.
  *
  *   DATA    bytes of a link. sequence: the message's number on the link; offset: bytes that the link carried before it;
  *           signature: of its operation. Flag ANSWER: the sender waits to know that it is consumed
  *   PLACED  the same, of `length` bytes that the sender has written where the receiver offered: into its region `key`
  *   GRANT   the receiver of a link says that it is open, and how many messages of it are consumed. It offers its region
- *           `key` for those `length` bytes of the link that begin at `offset` and belong to the operation `signature`; key 0: none
+ *           `key`, which begins at `base`, for those `length` bytes of the link that begin at `offset` and belong to the operation
+ *           `signature`; length 0: none
  *   CREDIT  nothing but what each message says: how many receives its sender has `posted` for the other one so far
  *   WORD    a control message (transport/peers.h). sequence: its number
  *   HEARD   consumed: control messages that were heard
@@ -33,15 +34,18 @@ enum card_message_kind {
 
 enum {
     CARD_MESSAGE_HEAD_BYTES = 64,
-    CARD_PIECE_BYTES_MAX = CARD_MESSAGE_BYTES_MAX - CARD_MESSAGE_HEAD_BYTES,
-    CARD_MESSAGE_ANSWER = 1 /* flag */
+    CARD_PIECE_BYTES_MAX = CARD_MESSAGE_BYTES_MAX - CARD_MESSAGE_HEAD_BYTES, /* of any device */
+    CARD_MESSAGE_ANSWER = 1                                                  /* flag */
 };
 
 struct card_message {
     uint8_t kind, flags;
     uint16_t index; /* of the link: slot * TRANSPORT_CHANNEL_COUNT + channel */
     uint32_t number;
-    uint64_t sequence, offset, signature, consumed, posted, key, length;
+    union {
+        uint64_t sequence, base;
+    };
+    uint64_t offset, signature, consumed, posted, key, length;
 };
 
 static_assert(sizeof(struct card_message) == CARD_MESSAGE_HEAD_BYTES, "a head");

@@ -12,7 +12,12 @@ enum { ALIGNMENT = 64, ENTRY_BITS = 32 };
 
 static enum tutti_status out_of_memory(void)
 {
-    return error_set(TUTTI_NO_MEMORY, "a simulated network card: out of memory");
+    return error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
+}
+
+static struct card_device *device_of(const struct card_pair *pair)
+{
+    return pair->shared->device;
 }
 
 static void set_state(struct card_pair *pair, enum card_peer_state state)
@@ -25,10 +30,10 @@ static void set_state(struct card_pair *pair, enum card_peer_state state)
 static void break_pair(struct card_pair *pair, const char *wrong)
 {
     if (pair->is_at_fault) return;
-    log_write(LOG_WARN, "peer %d: what it sends over its card makes no sense: %s", pair->rank,
-              wrong);
+    log_write(LOG_WARN, "peer %d: what it sends over its network card makes no sense: %s",
+              pair->rank, wrong);
     pair->is_at_fault = true;
-    card_device_break(pair->shared->device, pair->rank);
+    device_of(pair)->ops->break_pair(device_of(pair), pair->rank);
     set_state(pair, CARD_PEER_BROKEN);
 }
 
@@ -36,9 +41,8 @@ static void break_pair(struct card_pair *pair, const char *wrong)
 
 static uint64_t register_own(struct card_shared *shared, void *memory, size_t bytes)
 {
-    const uint64_t key = card_device_register(shared->device, memory, bytes);
-    assert(key != 0); /* there is room for this module's own */
-    shared->own_regions++;
+    const uint64_t key = shared->device->ops->enroll(shared->device, memory, bytes, CARD_ACCESS_OWN);
+    shared->own_regions += key != 0;
     return key;
 }
 
@@ -46,13 +50,13 @@ static void drop_consumed(struct card_pair *pair, struct card_tx *tx)
 {
     uint64_t key;
     while (card_tx_drop(tx, &key))
-        if (key != 0) card_device_deregister(pair->shared->device, key);
+        if (key != 0) device_of(pair)->ops->deregister(device_of(pair), key);
 }
 
 static void drop_offer(struct card_pair *pair, struct card_rx *rx)
 {
     const uint64_t key = card_rx_drop_offer(rx);
-    if (key != 0) card_device_deregister(pair->shared->device, key);
+    if (key != 0) device_of(pair)->ops->deregister(device_of(pair), key);
 }
 
 /* ----------------------------------------------------------------------------------------- receives */
@@ -60,24 +64,29 @@ static void drop_offer(struct card_pair *pair, struct card_rx *rx)
 /* More buffers for what comes. */
 static enum tutti_status add_buffers(struct card_pair *pair, unsigned count)
 {
-    TRY(card_device_make_room(pair->shared->device, 1));
+    const struct card_device *const device = device_of(pair);
+    const size_t stride = device->head_room + device->message_bytes;
+    TRY(device_of(pair)->ops->make_room(device_of(pair), 1));
     struct card_chunk *chunk = calloc(1, sizeof *chunk + count * sizeof *chunk->buffers);
     struct card_buffer **spare =
         realloc(pair->spare, (pair->buffer_count + count) * sizeof(struct card_buffer *));
     if (spare != NULL) pair->spare = spare;
     if (chunk == NULL || spare == NULL) goto free_chunk;
-    chunk->memory = aligned_alloc(ALIGNMENT, (size_t)count * CARD_MESSAGE_BYTES_MAX);
+    chunk->memory = aligned_alloc(ALIGNMENT, count * stride);
     if (chunk->memory == NULL) goto free_chunk;
-    chunk->key = register_own(pair->shared, chunk->memory, (size_t)count * CARD_MESSAGE_BYTES_MAX);
+    chunk->key = register_own(pair->shared, chunk->memory, count * stride);
+    if (chunk->key == 0) goto free_memory;
     chunk->next = pair->chunks;
     pair->chunks = chunk;
     pair->buffer_count += count;
     for (unsigned i = 0; i < count; i++) {
         chunk->buffers[i] =
-            (struct card_buffer){chunk->memory + (size_t)i * CARD_MESSAGE_BYTES_MAX, chunk->key};
+            (struct card_buffer){chunk->memory + i * stride + device->head_room, chunk->key};
         pair->spare[pair->spare_count++] = &chunk->buffers[i];
     }
     return TUTTI_OK;
+free_memory:
+    free(chunk->memory);
 free_chunk:
     free(chunk);
     return out_of_memory();
@@ -87,8 +96,8 @@ static void post_receive(struct card_pair *pair)
 {
     assert(pair->spare_count > 0);
     struct card_buffer *buffer = pair->spare[--pair->spare_count];
-    if (card_device_post_receive(pair->shared->device, pair->rank, buffer->key, buffer->data,
-                                 (uint64_t)(uintptr_t)buffer))
+    if (device_of(pair)->ops->post_receive(device_of(pair), pair->rank, buffer->key, buffer->data,
+                                           (uint64_t)(uintptr_t)buffer))
         return;
     pair->spare[pair->spare_count++] = buffer; /* the pair is over */
 }
@@ -120,8 +129,8 @@ static bool send_message(struct card_pair *pair, struct card_message *message,
     if (pair->sent + kept >= pair->allowed) return false;
     message->posted = posted_for(pair);
     message->number = (uint32_t)pair->sent;
-    if (!card_device_send(pair->shared->device, pair->rank, message, sizeof *message, memory,
-                          pair->sent))
+    if (!device_of(pair)->ops->send(device_of(pair), pair->rank, message, sizeof *message, memory,
+                                    pair->sent))
         return false;
     pair->sent++;
     pair->under_way++;
@@ -178,8 +187,8 @@ static bool give_piece(struct card_pair *pair, struct card_tx *tx, struct card_p
 {
     if (!piece->is_write) return send_message(pair, &piece->message, &piece->memory);
     const uint64_t id = (uint64_t)tx->index << ENTRY_BITS | (uint32_t)piece->entry;
-    if (!card_device_write(pair->shared->device, pair->rank, piece->message.key, piece->at,
-                           &piece->memory, id))
+    if (!device_of(pair)->ops->write(device_of(pair), pair->rank, &piece->target, piece->at,
+                                     &piece->memory, id))
         return false;
     pair->under_way++;
     return true;
@@ -236,9 +245,8 @@ void card_pair_send(struct card_pair *pair, struct card_tx *tx)
 bool card_pair_post(struct card_pair *pair, struct card_tx *tx, const void *address, size_t bytes)
 {
     if (pair->shared->is_stopped || !card_tx_has_room(tx)) return false;
-    const uint64_t key =
-        card_device_register(pair->shared->device, (void *)(uintptr_t)address, bytes);
-    assert(key != 0); /* each link has brought room for all that it can post */
+    const uint64_t key = device_of(pair)->ops->enroll(device_of(pair), (void *)(uintptr_t)address,
+                                                      bytes, CARD_ACCESS_OWN);
     card_tx_post(tx, address, bytes, key);
     card_pair_send(pair, tx);
     return true;
@@ -250,7 +258,7 @@ static void tell_sender(struct card_pair *pair, struct card_rx *rx)
 {
     if (card_rx_is_told(rx) || pair->shared->is_stopped) return;
     link_set_add(&pair->untold, rx->index);
-    pair->shared->wire->ops->look_again(pair->shared->wire);
+    device_of(pair)->ops->look_again(device_of(pair));
     if (!card_rx_should_tell(rx)) return;
     link_set_add(&pair->due, rx->index);
     (void)card_pair_write(pair);
@@ -267,9 +275,11 @@ void card_pair_consume(struct card_pair *pair, struct card_rx *rx, size_t bytes)
 void card_pair_offer(struct card_pair *pair, struct card_rx *rx, void *destination, size_t bytes)
 {
     if (bytes == 0 || pair->shared->is_stopped || !card_rx_may_offer(rx)) return;
-    const uint64_t key = card_device_register(pair->shared->device, destination, bytes);
-    assert(key != 0); /* as for what is posted */
-    card_rx_offer(rx, destination, bytes, key);
+    struct card_device *const device = device_of(pair);
+    const uint64_t key = device->ops->enroll(device, destination, bytes, CARD_ACCESS_WRITTEN);
+    if (key == 0) return; /* it comes by messages */
+    const struct card_target target = device->ops->target(device, key);
+    card_rx_offer(rx, destination, bytes, key, &target);
     tell_sender(pair, rx);
 }
 
@@ -413,16 +423,18 @@ static void fill_gap(struct card_pair *pair, uint64_t number)
     const struct card_message message = {
         .kind = CARD_MESSAGE_CREDIT, .number = (uint32_t)number, .posted = posted_for(pair)};
     const struct card_memory nothing = {0};
-    if (card_device_send(pair->shared->device, pair->rank, &message, sizeof message, &nothing,
-                         number))
+    if (device_of(pair)->ops->send(device_of(pair), pair->rank, &message, sizeof message, &nothing,
+                                   number))
         pair->under_way++;
 }
 
 void card_pair_complete(struct card_pair *pair, const struct card_completion *completion)
 {
     if (completion->work == CARD_RECEIVED) {
+        struct card_buffer *const buffer = (struct card_buffer *)(uintptr_t)completion->id;
+        *buffer = (struct card_buffer){completion->data, completion->key};
         pair->heard_ns = clock_now_ns();
-        receive(pair, (struct card_buffer *)(uintptr_t)completion->id, completion->bytes);
+        receive(pair, buffer, completion->bytes);
         return;
     }
     assert(pair->under_way > 0);
@@ -435,7 +447,7 @@ void card_pair_complete(struct card_pair *pair, const struct card_completion *co
 
 void card_pair_look(struct card_pair *pair)
 {
-    const enum card_peer_state state = card_device_state(pair->shared->device, pair->rank);
+    const enum card_peer_state state = device_of(pair)->ops->state(device_of(pair), pair->rank);
     if (state == pair->state) return;
     if (state == CARD_PEER_BROKEN)
         break_pair(pair, "its packets");
@@ -515,11 +527,11 @@ enum tutti_status card_pair_create(struct card_shared *shared, int rank, struct 
     pair->allowed = shared->receive_count;
     enum tutti_status status = card_words_init(&pair->words);
     if (status == TUTTI_OK) status = add_buffers(pair, shared->receive_count);
-    if (status == TUTTI_OK) status = card_device_make_room(shared->device, 1);
-    if (status == TUTTI_OK) status = card_device_prepare(shared->device, rank);
+    if (status == TUTTI_OK) status = shared->device->ops->make_room(shared->device, 1);
+    if (status == TUTTI_OK) status = shared->device->ops->prepare(shared->device, rank);
     if (status != TUTTI_OK) {
         if (pair->chunks != NULL) {
-            card_device_deregister(shared->device, pair->chunks->key);
+            shared->device->ops->deregister(shared->device, pair->chunks->key);
             shared->own_regions--;
         }
         card_pair_free(pair);
@@ -529,9 +541,9 @@ enum tutti_status card_pair_create(struct card_shared *shared, int rank, struct 
                                    (size_t)2 * PEERS_MESSAGES_MAX * sizeof *pair->words.queue);
     for (unsigned i = 0; i < shared->receive_count; i++) post_receive(pair);
     pair->posted_told = posted_for(pair);
-    card_device_connect(shared->device, rank);
+    shared->device->ops->connect(shared->device, rank);
     pair->since_ns = clock_now_ns();
-    pair->state = card_device_state(shared->device, rank);
+    pair->state = shared->device->ops->state(shared->device, rank);
     *created = pair;
     return TUTTI_OK;
 }
@@ -560,7 +572,7 @@ enum tutti_status card_pair_open_tx(struct card_pair *pair, unsigned index, stru
     struct card_tx *tx = pair->tx[index];
     *found = tx;
     if (tx != NULL) return TUTTI_OK;
-    TRY(card_device_make_room(shared->device, shared->shape.window + 1));
+    TRY(shared->device->ops->make_room(shared->device, shared->shape.window + 1));
     TRY(card_tx_create(&shared->shape, &(*shared->signatures)[index / TRANSPORT_CHANNEL_COUNT], &tx));
     tx->pair = pair;
     tx->index = index;
@@ -577,7 +589,7 @@ enum tutti_status card_pair_open_rx(struct card_pair *pair, unsigned index, stru
     struct card_rx *rx = pair->rx[index];
     *found = rx;
     if (rx != NULL) return TUTTI_OK;
-    TRY(card_device_make_room(shared->device, 1));
+    TRY(shared->device->ops->make_room(shared->device, 1));
     TRY(add_buffers(pair, shared->shape.window));
     TRY(card_rx_create(&shared->shape, &(*shared->signatures)[index / TRANSPORT_CHANNEL_COUNT], &rx));
     rx->pair = pair;
@@ -592,7 +604,7 @@ static void stop_tx(struct card_pair *pair, struct card_tx *tx)
 {
     uint64_t key;
     while (card_tx_give_up(tx, &key))
-        if (key != 0) card_device_deregister(pair->shared->device, key);
+        if (key != 0) device_of(pair)->ops->deregister(device_of(pair), key);
 }
 
 void card_pair_stop(struct card_pair *pair)
@@ -600,7 +612,7 @@ void card_pair_stop(struct card_pair *pair)
     for (unsigned i = 0; i < TRANSPORT_LINK_COUNT; i++) {
         if (pair->tx[i] != NULL) stop_tx(pair, pair->tx[i]);
         if (pair->rx[i] == NULL || pair->rx[i]->offer.key == 0) continue;
-        card_device_deregister(pair->shared->device, pair->rx[i]->offer.key);
+        device_of(pair)->ops->deregister(device_of(pair), pair->rx[i]->offer.key);
         pair->rx[i]->offer = (struct card_offer){0};
     }
     pair->due = pair->untold = pair->unsent = (struct link_set){0};

@@ -1,4 +1,4 @@
-/* pair.h - what two ranks share over a simulated network card: the links between them, control messages, and the receives that each has posted
+/* pair.h - what two ranks share over a network card: the links between them, control messages, and the receives that each has posted
  * for the other.
  *
  * A rank may send `allowed` messages: as many as the peer has posted receives so far. Each message says how many its sender has
@@ -34,7 +34,6 @@ enum { CARD_RECEIVES_MIN = 8, CARD_CREDITS_KEPT = 4 };
 struct card_shared {
     int rank;
     struct card_device *device;
-    struct card_wire *wire; /* the device's */
     struct card_shape shape;
     unsigned receive_count;
     uint64_t *const *signatures; /* the transport's, one a slot; links keep their address */

@@ -11,8 +11,7 @@ enum tutti_status card_words_init(struct card_words *words)
     *words =
         (struct card_words){.queue = calloc((size_t)2 * PEERS_MESSAGES_MAX, sizeof *words->queue)};
     if (words->queue != NULL) return TUTTI_OK;
-    return error_set(TUTTI_NO_MEMORY,
-                     "control messages over a simulated network card: out of memory");
+    return error_set(TUTTI_NO_MEMORY, "control messages over a network card: out of memory");
 }
 
 void card_words_release(struct card_words *words)

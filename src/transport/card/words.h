@@ -1,4 +1,4 @@
-/* words.h - the control messages between two ranks (transport/peers.h), which a simulated network card delivers in any order: those to be told, and those that
+/* words.h - the control messages between two ranks (transport/peers.h), which a network card delivers in any order: those to be told, and those that
  * came before their turn. Knows nothing of devices.
  *
  *   teller   acked ──── sent ──── told          numbered for the life of the pair; those from `acked` on are kept

@@ -26,7 +26,7 @@ enum { OFI_NAME_MAX = 64, OFI_REASON_MAX = 256 };
 
 struct ofi_choice {
     const struct ofi_library *library; /* NULL: no card is used */
-    const struct fi_info *info;        /* what was chosen, for endpoints; lives as long as the process */
+    const struct fi_info *info; /* what was chosen, for endpoints; lives as long as the process */
     char provider[OFI_NAME_MAX], domain[OFI_NAME_MAX];
     bool is_of_one_host;         /* shm: it leads nowhere else */
     char reason[OFI_REASON_MAX]; /* why this one, or why none */
@@ -44,8 +44,8 @@ enum tutti_status ofi_choose(const struct ofi_choice **choice);
 struct ofi_offer {
     const char *provider, *domain;
     const char *lacks; /* what Tutti needs and it has not; NULL: it has all */
-    int distance;      /* from this process's cores to the card: 0 the same NUMA node, 1 another one, 2 not known */
-    bool is_up;        /* the port of the card is active */
+    int distance; /* from this process's cores to the card: 0 the same NUMA node, 1 another one, 2 not known */
+    bool is_up; /* the port of the card is active */
 };
 /* The place of the offer to take; -1: none, and *reason says why. wish: as TUTTI_FABRIC, checked. */
 int ofi_choose_offer(const char *wish, const struct ofi_offer *offers, int count,

@@ -6,8 +6,8 @@
  *
  * Threads: one at a time, but for wake, which comes from any thread. Nothing waits but sleep.
  */
-#ifndef TUTTI_TRANSPORT_CARD_WIRE_H
-#define TUTTI_TRANSPORT_CARD_WIRE_H
+#ifndef TUTTI_TRANSPORT_VIRTUAL_CARD_WIRE_H
+#define TUTTI_TRANSPORT_VIRTUAL_CARD_WIRE_H
 
 #include <stddef.h>
 #include <stdint.h>

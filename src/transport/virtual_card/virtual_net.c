@@ -1,4 +1,5 @@
-#include "transport/card/virtual_net.h"
+#include "transport/virtual_card/virtual_net.h"
+#include "transport/virtual_card/card_remote.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -181,10 +182,10 @@ static void arrive(struct virtual_net *net, struct virtual_wire *wire, int tag)
 
 static const char *what_is_wrong(const struct virtual_wire *wire)
 {
-    struct card_device_counts counts;
+    struct virtual_card_counts counts;
     const struct transport *transport = wire->transport;
     struct peer_report report;
-    card_count(wire->transport, &counts);
+    virtual_card_count(card_device_of(wire->transport), &counts);
     if (counts.overruns > 0) return "a message found no receive";
     if (counts.strays > 0) return "a packet came from nobody";
     if (wire->is_stopped && card_offered_regions(wire->transport) > 0)
@@ -248,11 +249,13 @@ static void create_rank(struct virtual_net *net, int rank, int node)
     net->wires[rank] = wire;
     options.rank = rank;
     options.size = net->options.size;
-    options.nonce = 1 + (uint64_t)rank;
-    options.seed = sim_random(net->sim);
+    const struct virtual_card_options card = {.rank = rank,
+                                              .size = options.size,
+                                              .nonce = 1 + (uint64_t)rank,
+                                              .seed = sim_random(net->sim)};
     options.hears = hears;
     options.hears_context = wire;
-    if (card_create(&options, &wire->base, &wire->transport) != TUTTI_OK) abort();
+    if (virtual_card_open(&options, &card, &wire->base, &wire->transport) != TUTTI_OK) abort();
 }
 
 struct virtual_net *virtual_net_create(struct sim *sim, const struct virtual_net_options *options)
@@ -307,8 +310,8 @@ void virtual_net_count(const struct virtual_net *net, struct virtual_net_counts 
 {
     *counts = (struct virtual_net_counts){.held_up = net->held_up};
     for (int rank = 0; rank < net->options.size; rank++) {
-        struct card_device_counts own;
-        card_count(net->wires[rank]->transport, &own);
+        struct virtual_card_counts own;
+        virtual_card_count(card_device_of(net->wires[rank]->transport), &own);
         counts->device.overruns += own.overruns;
         counts->device.refused += own.refused;
         counts->device.refused_by_peers += own.refused_by_peers;

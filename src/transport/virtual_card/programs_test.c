@@ -33,7 +33,7 @@ static void run_every_algorithm(int size, struct card_mood mood, uint64_t seed)
     struct engine_net *net =
         engine_net_over(size, card_world_transports(world), card_world_step, world, seed);
     struct engine_rank ranks[ENGINE_RANKS_MAX];
-    struct card_device_counts counts;
+    struct virtual_card_counts counts;
     for (int i = 0; i < algo_count; i++) {
         if (!algo_supports(&algo_list[i], size)) continue;
         const struct engine_job job = draw_job(i, size);

@@ -1,7 +1,7 @@
 /* regions.h - the registered memory of one simulated network card, by key. A key names one registration for ever: the number of the
  * registration, and where it lies in the table. */
-#ifndef TUTTI_TRANSPORT_CARD_REGIONS_H
-#define TUTTI_TRANSPORT_CARD_REGIONS_H
+#ifndef TUTTI_TRANSPORT_VIRTUAL_CARD_REGIONS_H
+#define TUTTI_TRANSPORT_VIRTUAL_CARD_REGIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

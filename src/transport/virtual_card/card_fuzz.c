@@ -8,7 +8,8 @@
 
 #include "transport/card/card.h"
 #include "transport/card/message.h"
-#include "transport/card/packet.h"
+#include "transport/virtual_card/card_remote.h"
+#include "transport/virtual_card/packet.h"
 
 enum {
     LINKS = 3,
@@ -208,7 +209,7 @@ static void put_write(struct script *script)
 
 static void put_message(struct script *script)
 {
-    static unsigned char data[CARD_MESSAGE_BYTES_MAX] = {1, 2, 3};
+    static unsigned char data[VIRTUAL_CARD_MESSAGE_BYTES] = {1, 2, 3};
     const unsigned shape = next(script), link = next(script) % (LINKS + 1);
     struct card_message message = {.kind = (uint8_t)(shape % 8),
                                    .flags = shape >> 6 & 1,
@@ -389,8 +390,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     script->data = data;
     script->left = size;
     const struct card_options options = {.size = 3,
-                                         .nonce = NONCE,
-                                         .seed = size,
                                          .piece_bytes = PIECE_BYTES,
                                          .piece_count = PIECES,
                                          .receive_count = RECEIVES,
@@ -398,8 +397,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                          .offer_bytes = 1,
                                          .hears = hear,
                                          .hears_context = script};
+    const struct virtual_card_options device = {.size = 3, .nonce = NONCE, .seed = size};
     setenv("TUTTI_LOG", "off", 1);
-    if (card_create(&options, &script->wire, &script->transport) != TUTTI_OK) abort();
+    if (virtual_card_open(&options, &device, &script->wire, &script->transport) != TUTTI_OK)
+        abort();
     struct transport *transport = script->transport;
     for (int l = 0; l < LINKS; l++) {
         if (transport->ops->open_tx(transport, l, 0, 1, PIECE_BYTES, &script->tx[l]) != TUTTI_OK ||

@@ -9,8 +9,8 @@
  *   4. A device is looked at when a packet comes, and some time after it asked for that.
  *
  * One thread at a time. Whoever owns the queue hands events of this net to virtual_net_happen. Without memory the process ends. */
-#ifndef TUTTI_TRANSPORT_CARD_VIRTUAL_NET_H
-#define TUTTI_TRANSPORT_CARD_VIRTUAL_NET_H
+#ifndef TUTTI_TRANSPORT_VIRTUAL_CARD_VIRTUAL_NET_H
+#define TUTTI_TRANSPORT_VIRTUAL_CARD_VIRTUAL_NET_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,13 +18,14 @@
 
 #include "transport/card/card.h"
 #include "transport/sim/sim.h"
+#include "transport/virtual_card/device.h"
 
 struct virtual_net_options {
     int size;                 /* ranks, at most SIM_NODES_MAX */
     const int *nodes;         /* of each rank; copied */
     int kind;                 /* of its events: of no others in the queue */
     unsigned packets;         /* under way from one rank to another, 1 or more */
-    struct card_options card; /* of all ranks; rank, size, nonce, seed and hears are set here */
+    struct card_options card; /* of all ranks; rank, size and hears are set here */
     /* A rank hears a control message; or NULL. */
     void (*hears)(void *context, int rank, int peer, const void *message, size_t bytes);
     void *hears_context;
@@ -49,7 +50,7 @@ bool virtual_net_is_settled(const struct virtual_net *net);
 
 /* How often what happened, on all ranks. */
 struct virtual_net_counts {
-    struct card_device_counts device;
+    struct virtual_card_counts device;
     unsigned held_up;
 };
 void virtual_net_count(const struct virtual_net *net, struct virtual_net_counts *counts);

@@ -7,13 +7,13 @@
  *
  * Both devices are on one host: numbers are in its order of bytes. Every field is checked where it is used.
  */
-#ifndef TUTTI_TRANSPORT_CARD_PACKET_H
-#define TUTTI_TRANSPORT_CARD_PACKET_H
+#ifndef TUTTI_TRANSPORT_VIRTUAL_CARD_PACKET_H
+#define TUTTI_TRANSPORT_VIRTUAL_CARD_PACKET_H
 
 #include <assert.h>
 #include <stdint.h>
 
-#include "transport/card/wire.h"
+#include "transport/virtual_card/wire.h"
 
 enum card_packet_kind {
     CARD_PACKET_CONNECT = 1,

@@ -19,7 +19,8 @@
 #include "os/clock.h"
 #include "transport/card/link.h"
 #include "transport/card/message.h"
-#include "transport/card/socket_wire.h"
+#include "transport/virtual_card/card_remote.h"
+#include "transport/virtual_card/socket_wire.h"
 
 enum { STEPS_MAX = 1000000, BYTES = 50000, POISON = 0x5a };
 
@@ -204,7 +205,7 @@ static void memory_is_not_touched_after_stopping(void **state)
         steps(world, 3000);
         if (stops == 1) assert_memory_equal(destination, copy, BYTES);
         for (int r = 0; r < 2; r++) assert_int_equal(heard.next[r][1 - r], 1);
-        struct card_device_counts counts;
+        struct virtual_card_counts counts;
         card_world_count(world, &counts);
         refused += counts.refused > 0;
         assert_int_equal(counts.overruns, 0);
@@ -337,7 +338,8 @@ static void a_peer_that_makes_no_sense_is_broken(void **state)
     for (unsigned n = 0; n < sizeof nonsense / sizeof *nonsense; n++) {
         const uint64_t key = (uint64_t)getpid() << 32 ^ n;
         const struct card_options options = {.size = 2};
-        const struct card_device_options stranger = {.rank = 1, .size = 2, .nonce = 7};
+        const struct virtual_card_options own = {.size = 2};
+        const struct virtual_card_options stranger = {.rank = 1, .size = 2, .nonce = 7};
         const struct card_memory nothing = {0};
         struct card_wire *wires[2];
         struct transport *transport;
@@ -346,25 +348,26 @@ static void a_peer_that_makes_no_sense_is_broken(void **state)
         struct link_view view;
         for (int r = 0; r < 2; r++)
             assert_int_equal(card_socket_wire_open(key, r, 2, &wires[r]), TUTTI_OK);
-        assert_int_equal(card_create(&options, wires[0], &transport), TUTTI_OK);
-        assert_int_equal(card_device_create(&stranger, wires[1], &device), TUTTI_OK);
-        assert_int_equal(card_device_prepare(device, 0), TUTTI_OK);
+        assert_int_equal(virtual_card_open(&options, &own, wires[0], &transport), TUTTI_OK);
+        assert_int_equal(virtual_card_create(&stranger, wires[1], &device), TUTTI_OK);
+        assert_int_equal(device->ops->prepare(device, 0), TUTTI_OK);
         struct link_rx *rx = open_rx(transport, 1);
         (void)open_tx(transport, 1);
-        card_device_connect(device, 0);
+        device->ops->connect(device, 0);
         bool is_sent = false;
         for (int i = 0; i < STEPS_MAX && report.state != PEER_BROKEN; i++) {
             transport->ops->progress(transport);
-            card_device_progress(device);
+            device->ops->progress(device);
             if (!is_sent)
-                is_sent = card_device_send(device, 0, &nonsense[n], sizeof nonsense[n], &nothing, 0);
+                is_sent =
+                    device->ops->send(device, 0, &nonsense[n], sizeof nonsense[n], &nothing, 0);
             transport->peers->report(transport, 1, &report);
         }
         assert_int_equal(report.state, PEER_BROKEN);
         assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
         assert_true(transport->peers->finish(transport)); /* nobody is waited for */
         card_close(transport);
-        card_device_free(device);
+        device->ops->free(device);
     }
     unsetenv("TUTTI_LOG");
 }
@@ -515,14 +518,15 @@ static void rest(struct transport *transport)
 static int run_process(uint64_t key, int rank)
 {
     const uint64_t deadline_ns = clock_now_ns() + PATIENCE_NS;
-    const struct card_options options = {.rank = rank, .size = PROCESSES, .seed = (uint64_t)rank};
+    const struct card_options options = {.rank = rank, .size = PROCESSES};
+    const struct virtual_card_options own = {.rank = rank, .size = PROCESSES, .seed = (uint64_t)rank};
     struct card_wire *wire;
     struct transport *transport;
     struct link_tx *tx[PROCESSES];
     struct link_rx *rx[PROCESSES];
     int sent[PROCESSES] = {0}, received[PROCESSES] = {0}, result = 0;
     if (card_socket_wire_open(key, rank, PROCESSES, &wire) != TUTTI_OK ||
-        card_create(&options, wire, &transport) != TUTTI_OK)
+        virtual_card_open(&options, &own, wire, &transport) != TUTTI_OK)
         return 2;
     for (int peer = 0; peer < PROCESSES; peer++) {
         if (peer == rank) continue;
@@ -562,6 +566,7 @@ static void a_rank_that_was_killed_is_lost(void **state)
     (void)state;
     const uint64_t key = (uint64_t)getpid() << 32 ^ 78, deadline_ns = clock_now_ns() + PATIENCE_NS;
     const struct card_options options = {.size = PROCESSES};
+    const struct virtual_card_options own = {.size = PROCESSES};
     struct card_wire *wire;
     struct transport *transport;
     struct peer_report report = {0};
@@ -569,7 +574,7 @@ static void a_rank_that_was_killed_is_lost(void **state)
     assert_true(child >= 0);
     if (child == 0) _exit(run_process(key, 1)); /* which lacks the others, and waits */
     assert_int_equal(card_socket_wire_open(key, 0, PROCESSES, &wire), TUTTI_OK);
-    assert_int_equal(card_create(&options, wire, &transport), TUTTI_OK);
+    assert_int_equal(virtual_card_open(&options, &own, wire, &transport), TUTTI_OK);
     while (report.state != PEER_UP && clock_now_ns() < deadline_ns) {
         (void)transport->peers->tell(transport, 1, "hello", 5);
         transport->ops->progress(transport);

@@ -1,4 +1,4 @@
-#include "transport/card/socket_wire.h"
+#include "transport/virtual_card/socket_wire.h"
 
 #include <errno.h>
 #include <inttypes.h>

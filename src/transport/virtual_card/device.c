@@ -1,12 +1,13 @@
-#include "transport/card/device.h"
+#include "transport/virtual_card/device.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/status.h"
-#include "transport/card/packet.h"
-#include "transport/card/regions.h"
+#include "transport/virtual_card/packet.h"
+#include "transport/virtual_card/regions.h"
 
 enum {
     PACKETS_A_LOOK = 64,  /* taken from the wire */
@@ -69,8 +70,9 @@ struct shown {
     struct operation *operation; /* free when it was shown; or NULL */
 };
 
-struct card_device {
-    struct card_device_options options;
+struct virtual_card {
+    struct card_device base;
+    struct virtual_card_options options;
     struct card_wire *wire;
     struct card_regions regions;
     struct pair **pairs;
@@ -78,12 +80,22 @@ struct card_device {
     unsigned completion_count, completion_room;
     unsigned silent_looks; /* until the next completion is shown */
     uint64_t random;
-    struct card_device_counts counts;
+    struct virtual_card_counts counts;
     unsigned char packet[CARD_PACKET_BYTES_MAX];
 };
 
+static struct virtual_card *virtual_of(struct card_device *device)
+{
+    return (struct virtual_card *)device;
+}
+
+static const struct virtual_card *const_virtual_of(const struct card_device *device)
+{
+    return (const struct virtual_card *)device;
+}
+
 /* Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators (OOPSLA 2014). */
-static unsigned draw_below(struct card_device *device, unsigned bound)
+static unsigned draw_below(struct virtual_card *device, unsigned bound)
 {
     uint64_t x = device->random += UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -91,14 +103,14 @@ static unsigned draw_below(struct card_device *device, unsigned bound)
     return (unsigned)((x ^ x >> 31) >> 32) % bound;
 }
 
-static bool is_late(struct card_device *device)
+static bool is_late(struct virtual_card *device)
 {
     return draw_below(device, 1000) < LATE_PERMILLE;
 }
 
 /* ------------------------------------------------------------------------------------- completions */
 
-static void complete(struct card_device *device, const struct card_completion *completion,
+static void complete(struct virtual_card *device, const struct card_completion *completion,
                      struct operation *operation)
 {
     assert(device->completion_count < device->completion_room);
@@ -111,7 +123,7 @@ static void end_sending(struct pair *pair, struct operation *operation)
     operation->has_more = false;
 }
 
-static void complete_operation(struct card_device *device, int peer, struct operation *operation,
+static void complete_operation(struct virtual_card *device, int peer, struct operation *operation,
                                enum card_result result)
 {
     const struct card_completion completion = {.work = operation->work,
@@ -126,7 +138,7 @@ static void complete_operation(struct card_device *device, int peer, struct oper
 }
 
 /* Now and then for a while. */
-static bool is_silent(struct card_device *device)
+static bool is_silent(struct virtual_card *device)
 {
     if (device->silent_looks == 0 && draw_below(device, 1000) < SILENT_PERMILLE)
         device->silent_looks = draw_below(device, SILENT_LOOKS_MAX);
@@ -135,8 +147,9 @@ static bool is_silent(struct card_device *device)
     return true;
 }
 
-bool card_device_poll(struct card_device *device, struct card_completion *completion)
+static bool virtual_poll(struct card_device *base, struct card_completion *completion)
 {
+    struct virtual_card *device = virtual_of(base);
     if (device->completion_count == 0) return false;
     if (is_silent(device) || is_late(device)) {
         device->wire->ops->look_again(device->wire);
@@ -159,7 +172,7 @@ bool card_device_poll(struct card_device *device, struct card_completion *comple
 
 /* ------------------------------------------------------------------------------------------- peers */
 
-static void flush_pair(struct card_device *device, int peer)
+static void flush_pair(struct virtual_card *device, int peer)
 {
     struct pair *pair = device->pairs[peer];
     for (int o = 0; o < CARD_OPERATIONS_MAX; o++)
@@ -169,7 +182,7 @@ static void flush_pair(struct card_device *device, int peer)
     pair->owes_connect = false;
 }
 
-static void end_pair(struct card_device *device, int peer, enum card_peer_state state)
+static void end_pair(struct virtual_card *device, int peer, enum card_peer_state state)
 {
     struct pair *pair = device->pairs[peer];
     if (pair->state == CARD_PEER_LOST || pair->state == CARD_PEER_BROKEN) return;
@@ -177,13 +190,15 @@ static void end_pair(struct card_device *device, int peer, enum card_peer_state 
     flush_pair(device, peer);
 }
 
-void card_device_break(struct card_device *device, int peer)
+static void virtual_break_pair(struct card_device *base, int peer)
 {
+    struct virtual_card *device = virtual_of(base);
     if (device->pairs[peer] != NULL) end_pair(device, peer, CARD_PEER_BROKEN);
 }
 
-void card_device_forget(struct card_device *device, int peer)
+static void virtual_forget(struct card_device *base, int peer)
 {
+    struct virtual_card *device = virtual_of(base);
     const struct pair *pair = device->pairs[peer];
     if (pair != NULL && pair->state == CARD_PEER_WANTED) end_pair(device, peer, CARD_PEER_LOST);
 }
@@ -194,7 +209,7 @@ static bool is_over(const struct pair *pair)
 }
 
 /* Its part that a packet of a stranger can bring about; NULL: no memory. */
-static struct pair *find_pair(struct card_device *device, int peer)
+static struct pair *find_pair(struct virtual_card *device, int peer)
 {
     if (device->pairs[peer] != NULL) return device->pairs[peer];
     struct pair *pair = device->pairs[peer] = calloc(1, sizeof *pair);
@@ -202,8 +217,9 @@ static struct pair *find_pair(struct card_device *device, int peer)
     return pair;
 }
 
-enum tutti_status card_device_prepare(struct card_device *device, int peer)
+static enum tutti_status virtual_prepare(struct card_device *base, int peer)
 {
+    struct virtual_card *device = virtual_of(base);
     struct pair *pair = find_pair(device, peer);
     const unsigned room = device->completion_room + CARD_OPERATIONS_MAX + CARD_RECEIVES_MAX;
     struct shown *completions = realloc(device->completions, room * sizeof *completions);
@@ -219,8 +235,9 @@ out_of_memory:
     return error_set(TUTTI_NO_MEMORY, "a simulated network card: out of memory");
 }
 
-void card_device_connect(struct card_device *device, int peer)
+static void virtual_connect(struct card_device *base, int peer)
 {
+    struct virtual_card *device = virtual_of(base);
     struct pair *pair = device->pairs[peer];
     assert(pair != NULL && pair->is_prepared);
     if (is_over(pair)) return;
@@ -229,19 +246,22 @@ void card_device_connect(struct card_device *device, int peer)
     device->wire->ops->look_again(device->wire);
 }
 
-enum card_peer_state card_device_state(const struct card_device *device, int peer)
+static enum card_peer_state virtual_state(const struct card_device *base, int peer)
 {
+    const struct virtual_card *device = const_virtual_of(base);
     const struct pair *pair = device->pairs[peer];
     return pair == NULL ? CARD_PEER_UNUSED : pair->state;
 }
 
-uint64_t card_device_found_ns(const struct card_device *device, int peer)
+static uint64_t virtual_found_ns(const struct card_device *base, int peer)
 {
+    const struct virtual_card *device = const_virtual_of(base);
     return device->pairs[peer] != NULL ? device->pairs[peer]->found_ns : 0;
 }
 
-int card_device_caller(const struct card_device *device)
+static int virtual_caller(const struct card_device *base)
 {
+    const struct virtual_card *device = const_virtual_of(base);
     for (int peer = 0; peer < device->options.size; peer++) {
         const struct pair *pair = device->pairs[peer];
         if (pair != NULL && pair->nonce != 0 && !pair->is_prepared && !is_over(pair)) return peer;
@@ -251,18 +271,22 @@ int card_device_caller(const struct card_device *device)
 
 /* ------------------------------------------------------------------------------------------ memory */
 
-enum tutti_status card_device_make_room(struct card_device *device, unsigned regions)
+static enum tutti_status virtual_make_room(struct card_device *base, unsigned regions)
 {
+    struct virtual_card *device = virtual_of(base);
     if (card_regions_make_room(&device->regions, regions)) return TUTTI_OK;
     return error_set(TUTTI_NO_MEMORY, "regions of a simulated network card: out of memory");
 }
 
-uint64_t card_device_register(struct card_device *device, void *address, size_t bytes)
+static uint64_t virtual_enroll(struct card_device *base, void *address, size_t bytes,
+                               enum card_access access)
 {
+    struct virtual_card *device = virtual_of(base);
+    (void)access;
     return card_regions_add(&device->regions, address, bytes);
 }
 
-static void flush_region(struct card_device *device, int peer, uint64_t key)
+static void flush_region(struct virtual_card *device, int peer, uint64_t key)
 {
     struct pair *pair = device->pairs[peer];
     for (int o = 0; o < CARD_OPERATIONS_MAX; o++) {
@@ -280,25 +304,34 @@ static void flush_region(struct card_device *device, int peer, uint64_t key)
     pair->receive_count = kept;
 }
 
-void card_device_deregister(struct card_device *device, uint64_t key)
+static void virtual_deregister(struct card_device *base, uint64_t key)
 {
+    struct virtual_card *device = virtual_of(base);
     card_regions_remove(&device->regions, key);
     for (int peer = 0; peer < device->options.size; peer++)
         if (device->pairs[peer] != NULL) flush_region(device, peer, key);
 }
 
-unsigned card_device_regions(const struct card_device *device)
+static struct card_target virtual_target(const struct card_device *base, uint64_t key)
 {
+    (void)base;
+    return (struct card_target){.key = key};
+}
+
+static unsigned virtual_regions(const struct card_device *base)
+{
+    const struct virtual_card *device = const_virtual_of(base);
     return device->regions.count;
 }
 
 /* ------------------------------------------------------------------------------------------- verbs */
 
-bool card_device_post_receive(struct card_device *device, int peer, uint64_t key, void *address,
-                              uint64_t id)
+static bool virtual_post_receive(struct card_device *base, int peer, uint64_t key, void *address,
+                                 uint64_t id)
 {
+    struct virtual_card *device = virtual_of(base);
     struct pair *pair = device->pairs[peer];
-    assert(card_regions_hold(&device->regions, key, address, CARD_MESSAGE_BYTES_MAX));
+    assert(card_regions_hold(&device->regions, key, address, VIRTUAL_CARD_MESSAGE_BYTES));
     if (pair->receives_out == CARD_RECEIVES_MAX || is_over(pair)) return false;
     pair->receives_out++;
     const unsigned last = pair->receive_first + pair->receive_count++;
@@ -306,7 +339,7 @@ bool card_device_post_receive(struct card_device *device, int peer, uint64_t key
     return true;
 }
 
-static bool add_operation(struct card_device *device, int peer, const struct operation *made)
+static bool add_operation(struct virtual_card *device, int peer, const struct operation *made)
 {
     struct pair *pair = device->pairs[peer];
     assert(made->memory.bytes == 0 || card_regions_hold(&device->regions, made->memory.key,
@@ -324,30 +357,35 @@ static bool add_operation(struct card_device *device, int peer, const struct ope
     return true;
 }
 
-bool card_device_send(struct card_device *device, int peer, const void *head, size_t head_bytes,
-                      const struct card_memory *memory, uint64_t id)
+static bool virtual_send(struct card_device *base, int peer, const void *head, size_t head_bytes,
+                         const struct card_memory *memory, uint64_t id)
 {
+    struct virtual_card *device = virtual_of(base);
     struct operation operation = {
         .work = CARD_SENT, .id = id, .memory = *memory, .head_bytes = head_bytes};
     assert(head_bytes <= CARD_INLINE_BYTES_MAX);
-    assert(head_bytes + memory->bytes <= CARD_MESSAGE_BYTES_MAX);
+    assert(head_bytes + memory->bytes <= VIRTUAL_CARD_MESSAGE_BYTES);
     memcpy(operation.head, head, head_bytes);
     return add_operation(device, peer, &operation);
 }
 
-bool card_device_write(struct card_device *device, int peer, uint64_t key, uint64_t offset,
-                       const struct card_memory *memory, uint64_t id)
+static bool virtual_write(struct card_device *base, int peer, const struct card_target *target,
+                          uint64_t offset, const struct card_memory *memory, uint64_t id)
 {
+    struct virtual_card *device = virtual_of(base);
     assert(memory->bytes > 0);
-    const struct operation operation = {
-        .work = CARD_WRITTEN, .id = id, .memory = *memory, .key = key, .offset = offset};
+    const struct operation operation = {.work = CARD_WRITTEN,
+                                        .id = id,
+                                        .memory = *memory,
+                                        .key = target->key,
+                                        .offset = target->base + offset};
     return add_operation(device, peer, &operation);
 }
 
 /* ----------------------------------------------------------------------------------------- sending */
 
 /* True: the wire took it. */
-static bool give(struct card_device *device, int peer, struct card_packet *packet)
+static bool give(struct virtual_card *device, int peer, struct card_packet *packet)
 {
     struct pair *pair = device->pairs[peer];
     packet->magic = CARD_PACKET_MAGIC;
@@ -362,7 +400,7 @@ static bool give(struct card_device *device, int peer, struct card_packet *packe
     return result == CARD_WIRE_TOOK;
 }
 
-static bool send_connect(struct card_device *device, int peer)
+static bool send_connect(struct virtual_card *device, int peer)
 {
     struct card_packet packet = {.kind = CARD_PACKET_CONNECT};
     if (!give(device, peer, &packet)) return false;
@@ -370,7 +408,7 @@ static bool send_connect(struct card_device *device, int peer)
     return true;
 }
 
-static bool send_acks(struct card_device *device, int peer)
+static bool send_acks(struct virtual_card *device, int peer)
 {
     struct pair *pair = device->pairs[peer];
     struct card_packet packet = {.kind = CARD_PACKET_ACK,
@@ -382,7 +420,7 @@ static bool send_acks(struct card_device *device, int peer)
 }
 
 /* One packet of an operation, read from its memory now. */
-static bool send_part(struct card_device *device, int peer, unsigned number)
+static bool send_part(struct virtual_card *device, int peer, unsigned number)
 {
     struct pair *pair = device->pairs[peer];
     struct operation *operation = &pair->operations[number];
@@ -411,7 +449,7 @@ static bool send_part(struct card_device *device, int peer, unsigned number)
 }
 
 /* Any operation of those that have something to send; -1: none has. */
-static int draw_operation(struct card_device *device, const struct pair *pair)
+static int draw_operation(struct virtual_card *device, const struct pair *pair)
 {
     const unsigned first = draw_below(device, CARD_OPERATIONS_MAX);
     for (unsigned i = 0; i < CARD_OPERATIONS_MAX && pair->unsent > 0; i++) {
@@ -431,7 +469,7 @@ static void ask_silent(struct pair *pair, uint64_t now_ns)
     pair->owes_connect = true;
 }
 
-static bool send_to(struct card_device *device, int peer)
+static bool send_to(struct virtual_card *device, int peer)
 {
     struct pair *pair = device->pairs[peer];
     bool moved = false;
@@ -457,7 +495,7 @@ static void add_ack(struct pair *pair, const struct card_packet *packet, bool is
 }
 
 /* False: it is refused. */
-static bool store_write(struct card_device *device, const struct arrival *arrival)
+static bool store_write(struct virtual_card *device, const struct arrival *arrival)
 {
     struct card_packet packet;
     memcpy(&packet, arrival->packet, sizeof packet);
@@ -469,7 +507,7 @@ static bool store_write(struct card_device *device, const struct arrival *arriva
     return true;
 }
 
-static void store_message(struct card_device *device, int peer, const struct arrival *arrival)
+static void store_message(struct virtual_card *device, int peer, const struct arrival *arrival)
 {
     const size_t bytes = arrival->bytes - sizeof(struct card_packet);
     if (!card_regions_hold(&device->regions, arrival->receive.key, arrival->receive.address, bytes)) {
@@ -478,12 +516,16 @@ static void store_message(struct card_device *device, int peer, const struct arr
     }
     memcpy(arrival->receive.address, arrival->packet + sizeof(struct card_packet), bytes);
     device->counts.sends++;
-    const struct card_completion completion = {
-        .work = CARD_RECEIVED, .peer = peer, .id = arrival->receive.id, .bytes = bytes};
+    const struct card_completion completion = {.work = CARD_RECEIVED,
+                                               .peer = peer,
+                                               .id = arrival->receive.id,
+                                               .bytes = bytes,
+                                               .data = arrival->receive.address,
+                                               .key = arrival->receive.key};
     complete(device, &completion, NULL);
 }
 
-static void store(struct card_device *device, int peer, struct pair *pair, unsigned which)
+static void store(struct virtual_card *device, int peer, struct pair *pair, unsigned which)
 {
     struct arrival *arrival = &pair->arrivals[which];
     struct card_packet packet;
@@ -503,7 +545,7 @@ static void store(struct card_device *device, int peer, struct pair *pair, unsig
     }
 }
 
-static bool store_some(struct card_device *device, int peer)
+static bool store_some(struct virtual_card *device, int peer)
 {
     struct pair *pair = device->pairs[peer];
     bool moved = false;
@@ -515,7 +557,7 @@ static bool store_some(struct card_device *device, int peer)
 }
 
 /* False: it makes no sense. */
-static bool take_ack(struct card_device *device, int peer, const struct card_ack *ack)
+static bool take_ack(struct virtual_card *device, int peer, const struct card_ack *ack)
 {
     struct pair *pair = device->pairs[peer];
     if (ack->op >= CARD_OPERATIONS_MAX || pair->unacked == 0) return false;
@@ -534,7 +576,7 @@ static bool take_ack(struct card_device *device, int peer, const struct card_ack
     return true;
 }
 
-static bool take_acks(struct card_device *device, int peer, const struct card_packet *packet,
+static bool take_acks(struct virtual_card *device, int peer, const struct card_packet *packet,
                       const unsigned char *data)
 {
     struct card_ack ack;
@@ -547,7 +589,7 @@ static bool take_acks(struct card_device *device, int peer, const struct card_pa
 }
 
 /* Keeps it until it is stored; false: it makes no sense. */
-static bool keep(struct card_device *device, struct pair *pair, const struct card_packet *packet,
+static bool keep(struct virtual_card *device, struct pair *pair, const struct card_packet *packet,
                  const unsigned char *bytes)
 {
     struct receive receive = {0};
@@ -572,7 +614,7 @@ static bool keep(struct card_device *device, struct pair *pair, const struct car
 
 /* Whether it is from that rank's present device, for this one. A device that knows this one's nonce has connected, even
  * if its CONNECT is still on its way. */
-static bool is_of_pair(const struct card_device *device, const struct pair *pair,
+static bool is_of_pair(const struct virtual_card *device, const struct pair *pair,
                        const struct card_packet *packet)
 {
     const bool is_connect = packet->kind == CARD_PACKET_CONNECT;
@@ -589,7 +631,7 @@ static void meet(struct pair *pair, const struct card_packet *packet, uint64_t n
     if (pair->is_connected && packet->to_nonce == 0) pair->owes_connect = true;
 }
 
-static void take_packet(struct card_device *device, int peer, const unsigned char *bytes,
+static void take_packet(struct virtual_card *device, int peer, const unsigned char *bytes,
                         size_t count)
 {
     struct card_packet packet;
@@ -620,7 +662,7 @@ static void take_packet(struct card_device *device, int peer, const unsigned cha
     if (!is_right) end_pair(device, peer, CARD_PEER_BROKEN);
 }
 
-static bool take_packets(struct card_device *device)
+static bool take_packets(struct virtual_card *device)
 {
     unsigned char bytes[CARD_PACKET_BYTES_MAX];
     int from, taken = 0;
@@ -643,7 +685,7 @@ static bool has_work(const struct pair *pair)
            (pair->unacked < CARD_PACKETS_MAX && pair->unsent > 0);
 }
 
-bool card_device_is_busy(const struct card_device *device)
+static bool is_busy(const struct virtual_card *device)
 {
     if (device->completion_count > 0) return true;
     for (int peer = 0; peer < device->options.size; peer++)
@@ -651,25 +693,27 @@ bool card_device_is_busy(const struct card_device *device)
     return false;
 }
 
-bool card_device_progress(struct card_device *device)
+static bool virtual_progress(struct card_device *base)
 {
+    struct virtual_card *device = virtual_of(base);
     bool moved = take_packets(device);
     for (int peer = 0; peer < device->options.size; peer++) {
         if (device->pairs[peer] == NULL) continue;
         if (device->pairs[peer]->is_connected) moved |= store_some(device, peer);
         moved |= send_to(device, peer);
     }
-    if (card_device_is_busy(device)) device->wire->ops->look_again(device->wire);
+    if (is_busy(device)) device->wire->ops->look_again(device->wire);
     return moved;
 }
 
-void card_device_count(const struct card_device *device, struct card_device_counts *counts)
+void virtual_card_count(const struct card_device *device, struct virtual_card_counts *counts)
 {
-    *counts = device->counts;
+    *counts = const_virtual_of(device)->counts;
 }
 
-size_t card_device_bytes(const struct card_device *device)
+static size_t virtual_bytes(const struct card_device *base)
 {
+    const struct virtual_card *device = const_virtual_of(base);
     size_t bytes = sizeof *device + (size_t)device->options.size * sizeof(struct pair *) +
                    device->completion_room * sizeof *device->completions +
                    device->regions.capacity * sizeof *device->regions.table;
@@ -682,32 +726,48 @@ size_t card_device_bytes(const struct card_device *device)
     return bytes;
 }
 
-/* -------------------------------------------------------------------------------------- life cycle */
+/* ------------------------------------------------------------------------------------------- waiting */
 
-enum tutti_status card_device_create(const struct card_device_options *options,
-                                     struct card_wire *wire, struct card_device **created)
+static bool virtual_is_busy(const struct card_device *base)
 {
-    assert(options->nonce != 0 && options->rank >= 0 && options->rank < options->size);
-    struct card_device *device = calloc(1, sizeof *device);
-    struct pair **pairs = calloc((size_t)options->size, sizeof(struct pair *));
-    *created = NULL;
-    if (device == NULL || pairs == NULL) {
-        free(device);
-        free(pairs);
-        wire->ops->close(wire);
-        return error_set(TUTTI_NO_MEMORY, "a simulated network card: out of memory");
-    }
-    device->options = *options;
-    device->wire = wire;
-    device->pairs = pairs;
-    device->random = options->seed;
-    *created = device;
-    return TUTTI_OK;
+    return is_busy(const_virtual_of(base));
 }
 
-void card_device_free(struct card_device *device)
+static void virtual_look_again(struct card_device *base)
 {
-    if (device == NULL) return;
+    struct card_wire *wire = virtual_of(base)->wire;
+    wire->ops->look_again(wire);
+}
+
+static void virtual_sleep(struct card_device *base, uint64_t timeout_ns)
+{
+    struct card_wire *wire = virtual_of(base)->wire;
+    wire->ops->sleep(wire, timeout_ns);
+}
+
+static void virtual_wake(struct card_device *base)
+{
+    struct card_wire *wire = virtual_of(base)->wire;
+    wire->ops->wake(wire);
+}
+
+static int virtual_descriptor(struct card_device *base)
+{
+    struct card_wire *wire = virtual_of(base)->wire;
+    return wire->ops->descriptor(wire);
+}
+
+/* -------------------------------------------------------------------------------------- life cycle */
+
+/* Control messages still go over it. */
+static void virtual_stop(struct card_device *base)
+{
+    (void)base;
+}
+
+static void virtual_free(struct card_device *base)
+{
+    struct virtual_card *device = virtual_of(base);
     for (int peer = 0; peer < device->options.size; peer++) {
         if (device->pairs[peer] != NULL) free(device->pairs[peer]->arrivals);
         free(device->pairs[peer]);
@@ -717,4 +777,67 @@ void card_device_free(struct card_device *device)
     free(device->completions);
     free(device->pairs);
     free(device);
+}
+
+static const struct card_device_ops ops = {.make_room = virtual_make_room,
+                                           .enroll = virtual_enroll,
+                                           .deregister = virtual_deregister,
+                                           .target = virtual_target,
+                                           .regions = virtual_regions,
+                                           .prepare = virtual_prepare,
+                                           .connect = virtual_connect,
+                                           .state = virtual_state,
+                                           .found_ns = virtual_found_ns,
+                                           .caller = virtual_caller,
+                                           .forget = virtual_forget,
+                                           .break_pair = virtual_break_pair,
+                                           .post_receive = virtual_post_receive,
+                                           .send = virtual_send,
+                                           .write = virtual_write,
+                                           .progress = virtual_progress,
+                                           .poll = virtual_poll,
+                                           .is_busy = virtual_is_busy,
+                                           .look_again = virtual_look_again,
+                                           .sleep = virtual_sleep,
+                                           .wake = virtual_wake,
+                                           .descriptor = virtual_descriptor,
+                                           .stop = virtual_stop,
+                                           .bytes = virtual_bytes,
+                                           .free = virtual_free};
+
+static enum tutti_status draw_nonce(uint64_t *nonce)
+{
+    while (*nonce == 0)
+        if (getrandom(nonce, sizeof *nonce, 0) != (ssize_t)sizeof *nonce)
+            return error_system("a simulated network card: getrandom");
+    return TUTTI_OK;
+}
+
+enum tutti_status virtual_card_create(const struct virtual_card_options *options,
+                                      struct card_wire *wire, struct card_device **created)
+{
+    assert(options->rank >= 0 && options->rank < options->size);
+    struct virtual_card *device = calloc(1, sizeof *device);
+    struct pair **pairs = calloc((size_t)options->size, sizeof(struct pair *));
+    enum tutti_status status = TUTTI_OK;
+    *created = NULL;
+    if (device == NULL || pairs == NULL) {
+        status = error_set(TUTTI_NO_MEMORY, "a simulated network card: out of memory");
+        goto free_device;
+    }
+    *device =
+        (struct virtual_card){.base = {.ops = &ops, .message_bytes = VIRTUAL_CARD_MESSAGE_BYTES},
+                              .options = *options,
+                              .wire = wire,
+                              .pairs = pairs,
+                              .random = options->seed};
+    status = draw_nonce(&device->options.nonce);
+    if (status != TUTTI_OK) goto free_device;
+    *created = &device->base;
+    return TUTTI_OK;
+free_device:
+    free(device);
+    free(pairs);
+    wire->ops->close(wire);
+    return status;
 }

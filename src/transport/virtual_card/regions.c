@@ -1,4 +1,4 @@
-#include "transport/card/regions.h"
+#include "transport/virtual_card/regions.h"
 
 #include <assert.h>
 #include <stdlib.h>

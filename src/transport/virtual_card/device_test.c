@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "os/clock.h"
-#include "transport/card/device.h"
-#include "transport/card/packet.h"
-#include "transport/card/socket_wire.h"
+#include "transport/virtual_card/device.h"
+#include "transport/virtual_card/packet.h"
+#include "transport/virtual_card/socket_wire.h"
 
 enum { RANKS = 2, LOOKS_MAX = 200000, MEMORY_BYTES = 100000, GUARD_BYTES = 4096, POISON = 0x5a };
 
@@ -35,28 +35,28 @@ static unsigned char *inner(struct world *world, int rank)
 
 static struct card_device *open_device(uint64_t key, int rank, uint64_t seed)
 {
-    const struct card_device_options options = {
+    const struct virtual_card_options options = {
         .rank = rank, .size = RANKS, .nonce = 100 + (uint64_t)rank, .seed = seed};
     struct card_wire *wire;
     struct card_device *device;
     assert_int_equal(card_socket_wire_open(key, rank, RANKS, &wire), TUTTI_OK);
-    assert_int_equal(card_device_create(&options, wire, &device), TUTTI_OK);
+    assert_int_equal(virtual_card_create(&options, wire, &device), TUTTI_OK);
     return device;
 }
 
 static void look(struct world *world)
 {
-    for (int r = 0; r < RANKS; r++) card_device_progress(world->devices[r]);
+    for (int r = 0; r < RANKS; r++) world->devices[r]->ops->progress(world->devices[r]);
 }
 
 static void connect_both(struct world *world)
 {
     for (int r = 0; r < RANKS; r++) {
-        assert_int_equal(card_device_prepare(world->devices[r], 1 - r), TUTTI_OK);
-        card_device_connect(world->devices[r], 1 - r);
+        assert_int_equal(world->devices[r]->ops->prepare(world->devices[r], 1 - r), TUTTI_OK);
+        world->devices[r]->ops->connect(world->devices[r], 1 - r);
     }
-    for (int looks = 0; card_device_state(world->devices[0], 1) != CARD_PEER_UP ||
-                        card_device_state(world->devices[1], 0) != CARD_PEER_UP;
+    for (int looks = 0; world->devices[0]->ops->state(world->devices[0], 1) != CARD_PEER_UP ||
+                        world->devices[1]->ops->state(world->devices[1], 0) != CARD_PEER_UP;
          looks++) {
         assert_true(looks < LOOKS_MAX);
         look(world);
@@ -72,8 +72,9 @@ static void open_world(struct world *world, uint64_t seed)
         world->memory[r] = malloc(bytes);
         assert_non_null(world->memory[r]);
         memset(world->memory[r], POISON, bytes);
-        assert_int_equal(card_device_make_room(world->devices[r], 4), TUTTI_OK);
-        world->keys[r] = card_device_register(world->devices[r], inner(world, r), MEMORY_BYTES);
+        assert_int_equal(world->devices[r]->ops->make_room(world->devices[r], 4), TUTTI_OK);
+        world->keys[r] = world->devices[r]->ops->enroll(world->devices[r], inner(world, r),
+                                                        MEMORY_BYTES, CARD_ACCESS_WRITTEN);
         assert_true(world->keys[r] != 0);
     }
     connect_both(world);
@@ -86,7 +87,7 @@ static void close_world(struct world *world)
             assert_int_equal(world->memory[r][i], POISON);
             assert_int_equal(inner(world, r)[MEMORY_BYTES + i], POISON);
         }
-        card_device_free(world->devices[r]);
+        world->devices[r]->ops->free(world->devices[r]);
         free(world->memory[r]);
     }
 }
@@ -101,13 +102,15 @@ static void write_there(struct world *world, uint64_t key, uint64_t offset, size
                         uint64_t id)
 {
     const struct card_memory memory = {world->keys[0], inner(world, 0), bytes};
-    assert_true(card_device_write(world->devices[0], 1, key, offset, &memory, id));
+    const struct card_target target = {.key = key};
+    assert_true(world->devices[0]->ops->write(world->devices[0], 1, &target, offset, &memory, id));
 }
 
 static struct card_completion next_completion(struct world *world, int rank)
 {
     struct card_completion completion;
-    for (int looks = 0; !card_device_poll(world->devices[rank], &completion); looks++) {
+    for (int looks = 0; !world->devices[rank]->ops->poll(world->devices[rank], &completion);
+         looks++) {
         assert_true(looks < LOOKS_MAX);
         look(world);
     }
@@ -122,10 +125,10 @@ static void expect_result(struct world *world, uint64_t id, enum card_result res
     assert_int_equal(completion.result, result);
 }
 
-static struct card_device_counts counts_of(const struct world *world, int rank)
+static struct virtual_card_counts counts_of(const struct world *world, int rank)
 {
-    struct card_device_counts counts;
-    card_device_count(world->devices[rank], &counts);
+    struct virtual_card_counts counts;
+    virtual_card_count(world->devices[rank], &counts);
     return counts;
 }
 
@@ -188,7 +191,7 @@ static void nothing_lands_after_deregistering(void **state)
         fill(inner(&world, 0), MEMORY_BYTES);
         write_there(&world, world.keys[1], 0, MEMORY_BYTES, 1);
         for (uint64_t looks = 0; looks < seed % 40; looks++) look(&world);
-        card_device_deregister(world.devices[1], world.keys[1]);
+        world.devices[1]->ops->deregister(world.devices[1], world.keys[1]);
         in_the_middle += counts_of(&world, 1).writes > 0;
         memcpy(memory, inner(&world, 1), MEMORY_BYTES);
         const struct card_completion completion = next_completion(&world, 0);
@@ -207,8 +210,9 @@ static void a_key_is_never_used_again(void **state)
     struct world world;
     open_world(&world, 1);
     const uint64_t before = world.keys[1];
-    card_device_deregister(world.devices[1], before);
-    world.keys[1] = card_device_register(world.devices[1], inner(&world, 1), MEMORY_BYTES);
+    world.devices[1]->ops->deregister(world.devices[1], before);
+    world.keys[1] = world.devices[1]->ops->enroll(world.devices[1], inner(&world, 1), MEMORY_BYTES,
+                                                  CARD_ACCESS_WRITTEN);
     assert_true(world.keys[1] != before);
     write_there(&world, before, 0, 100, 1);
     expect_result(&world, 1, CARD_REFUSED);
@@ -222,7 +226,7 @@ static void what_is_to_be_read_from_deregistered_memory_is_flushed(void **state)
     struct world world;
     open_world(&world, 1);
     write_there(&world, world.keys[1], 0, MEMORY_BYTES, 1);
-    card_device_deregister(world.devices[0], world.keys[0]);
+    world.devices[0]->ops->deregister(world.devices[0], world.keys[0]);
     const unsigned before = counts_of(&world, 1).writes;
     expect_result(&world, 1, CARD_FLUSHED);
     for (int looks = 0; looks < 1000; looks++) look(&world);
@@ -238,13 +242,16 @@ static void regions_are_as_many_as_there_was_asked_room_for(void **state)
     open_world(&world, 1);
     uint64_t key = 0;
     for (int i = 0; i < 3; i++) {
-        key = card_device_register(world.devices[0], inner(&world, 0), 10);
+        key = world.devices[0]->ops->enroll(world.devices[0], inner(&world, 0), 10,
+                                            CARD_ACCESS_WRITTEN);
         assert_true(key != 0);
     }
-    assert_true(card_device_register(world.devices[0], inner(&world, 0), 10) == 0);
-    card_device_deregister(world.devices[0], key);
-    assert_int_equal(card_device_regions(world.devices[0]), 3);
-    assert_true(card_device_register(world.devices[0], inner(&world, 0), 10) != 0);
+    assert_true(world.devices[0]->ops->enroll(world.devices[0], inner(&world, 0), 10,
+                                              CARD_ACCESS_WRITTEN) == 0);
+    world.devices[0]->ops->deregister(world.devices[0], key);
+    assert_int_equal(world.devices[0]->ops->regions(world.devices[0]), 3);
+    assert_true(world.devices[0]->ops->enroll(world.devices[0], inner(&world, 0), 10,
+                                              CARD_ACCESS_WRITTEN) != 0);
     close_world(&world);
 }
 
@@ -252,16 +259,16 @@ static void regions_are_as_many_as_there_was_asked_room_for(void **state)
 
 static void post(struct world *world, int rank, unsigned number)
 {
-    assert_true(card_device_post_receive(
+    assert_true(world->devices[rank]->ops->post_receive(
         world->devices[rank], 1 - rank, world->keys[rank],
-        inner(world, rank) + (size_t)number * CARD_MESSAGE_BYTES_MAX, number));
+        inner(world, rank) + (size_t)number * VIRTUAL_CARD_MESSAGE_BYTES, number));
 }
 
 static bool try_send(struct world *world, const void *head, size_t head_bytes, size_t bytes,
                      uint64_t id)
 {
     const struct card_memory memory = {world->keys[0], inner(world, 0), bytes};
-    return card_device_send(world->devices[0], 1, head, head_bytes, &memory, id);
+    return world->devices[0]->ops->send(world->devices[0], 1, head, head_bytes, &memory, id);
 }
 
 static void every_message_completes_once_in_any_order(void **state)
@@ -273,7 +280,7 @@ static void every_message_completes_once_in_any_order(void **state)
         struct world world;
         unsigned came = 0, sent = 0, count = 0;
         open_world(&world, seed);
-        fill(inner(&world, 0), CARD_MESSAGE_BYTES_MAX);
+        fill(inner(&world, 0), VIRTUAL_CARD_MESSAGE_BYTES);
         for (unsigned i = 0; i < MESSAGES; i++) post(&world, 1, i);
         for (unsigned char i = 0; i < MESSAGES; i++)
             assert_true(try_send(&world, &i, 1, i * 200U, i));
@@ -288,7 +295,7 @@ static void every_message_completes_once_in_any_order(void **state)
                 continue;
             }
             const unsigned char *buffer =
-                inner(&world, 1) + completion.id * (size_t)CARD_MESSAGE_BYTES_MAX;
+                inner(&world, 1) + completion.id * (size_t)VIRTUAL_CARD_MESSAGE_BYTES;
             assert_int_equal(completion.work, CARD_RECEIVED);
             assert_int_equal(completion.bytes, 1 + buffer[0] * 200U);
             assert_memory_equal(buffer + 1, inner(&world, 0), buffer[0] * 200U);
@@ -316,8 +323,8 @@ static void a_message_without_a_receive_is_an_overrun(void **state)
         assert_true(looks < LOOKS_MAX);
         look(&world);
     }
-    assert_int_equal(card_device_state(world.devices[1], 0), CARD_PEER_BROKEN);
-    assert_int_equal(card_device_state(world.devices[0], 1),
+    assert_int_equal(world.devices[1]->ops->state(world.devices[1], 0), CARD_PEER_BROKEN);
+    assert_int_equal(world.devices[0]->ops->state(world.devices[0], 1),
                      CARD_PEER_UP); /* it does not hear of it */
     close_world(&world);
 }
@@ -328,7 +335,8 @@ static void queues_are_bounded(void **state)
     struct world world;
     open_world(&world, 1);
     unsigned posted = 0, sent = 0;
-    while (card_device_post_receive(world.devices[1], 0, world.keys[1], inner(&world, 1), 0))
+    while (world.devices[1]->ops->post_receive(world.devices[1], 0, world.keys[1], inner(&world, 1),
+                                               0))
         posted++;
     assert_int_equal(posted, CARD_RECEIVES_MAX);
     while (try_send(&world, "x", 1, 0, sent)) sent++;
@@ -346,15 +354,15 @@ static void a_peer_that_is_gone_is_lost(void **state)
     (void)state;
     struct world world;
     open_world(&world, 1);
-    card_device_free(world.devices[1]);
+    world.devices[1]->ops->free(world.devices[1]);
     write_there(&world, 1, 0, 100, 3);
     struct card_completion completion;
-    for (int looks = 0; !card_device_poll(world.devices[0], &completion); looks++) {
+    for (int looks = 0; !world.devices[0]->ops->poll(world.devices[0], &completion); looks++) {
         assert_true(looks < LOOKS_MAX);
-        card_device_progress(world.devices[0]);
+        world.devices[0]->ops->progress(world.devices[0]);
     }
     assert_int_equal(completion.result, CARD_FLUSHED);
-    assert_int_equal(card_device_state(world.devices[0], 1), CARD_PEER_LOST);
+    assert_int_equal(world.devices[0]->ops->state(world.devices[0], 1), CARD_PEER_LOST);
     world.devices[1] = open_device(world.key, 1, 1);
     close_world(&world);
 }
@@ -365,11 +373,11 @@ static void a_silent_peer_that_is_gone_is_found(void **state)
     struct world world;
     open_world(&world, 1);
     for (int looks = 0; looks < 100; looks++) look(&world);
-    card_device_free(world.devices[1]);
+    world.devices[1]->ops->free(world.devices[1]);
     const uint64_t deadline_ns = clock_now_ns() + UINT64_C(30000000000);
-    while (card_device_state(world.devices[0], 1) != CARD_PEER_LOST) {
+    while (world.devices[0]->ops->state(world.devices[0], 1) != CARD_PEER_LOST) {
         assert_true(clock_now_ns() < deadline_ns);
-        card_device_progress(world.devices[0]);
+        world.devices[0]->ops->progress(world.devices[0]);
     }
     world.devices[1] = open_device(world.key, 1, 1);
     close_world(&world);
@@ -403,7 +411,7 @@ static void what_comes_from_another_socket_is_dropped(void **state)
     assert_true(write_to(fd, &world, "short", 5));
     for (int looks = 0; looks < 100; looks++) look(&world);
     assert_int_equal(counts_of(&world, 0).strays, 0);
-    assert_int_equal(card_device_state(world.devices[0], 1), CARD_PEER_UP);
+    assert_int_equal(world.devices[0]->ops->state(world.devices[0], 1), CARD_PEER_UP);
     close(fd);
     close_world(&world);
 }
@@ -438,10 +446,10 @@ static void what_comes_from_another_user_is_dropped(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    for (int looks = 0; looks < 100; looks++) card_device_progress(world.devices[0]);
-    assert_int_equal(card_device_state(world.devices[0], 1), CARD_PEER_UNUSED);
-    assert_int_equal(card_device_caller(world.devices[0]), -1);
-    card_device_free(world.devices[0]);
+    for (int looks = 0; looks < 100; looks++) world.devices[0]->ops->progress(world.devices[0]);
+    assert_int_equal(world.devices[0]->ops->state(world.devices[0], 1), CARD_PEER_UNUSED);
+    assert_int_equal(world.devices[0]->ops->caller(world.devices[0]), -1);
+    world.devices[0]->ops->free(world.devices[0]);
 }
 
 /* A device of the same name that is not the one which was met: nothing of it is believed. */
@@ -450,16 +458,16 @@ static void packets_of_another_device_of_a_rank_are_strays(void **state)
     (void)state;
     struct world world;
     open_world(&world, 1);
-    card_device_free(world.devices[1]);
-    const struct card_device_options options = {.rank = 1, .size = RANKS, .nonce = 999, .seed = 1};
+    world.devices[1]->ops->free(world.devices[1]);
+    const struct virtual_card_options options = {.rank = 1, .size = RANKS, .nonce = 999, .seed = 1};
     struct card_wire *wire;
     assert_int_equal(card_socket_wire_open(world.key, 1, RANKS, &wire), TUTTI_OK);
-    assert_int_equal(card_device_create(&options, wire, &world.devices[1]), TUTTI_OK);
-    assert_int_equal(card_device_prepare(world.devices[1], 0), TUTTI_OK);
-    card_device_connect(world.devices[1], 0);
+    assert_int_equal(virtual_card_create(&options, wire, &world.devices[1]), TUTTI_OK);
+    assert_int_equal(world.devices[1]->ops->prepare(world.devices[1], 0), TUTTI_OK);
+    world.devices[1]->ops->connect(world.devices[1], 0);
     for (int looks = 0; looks < 100; looks++) look(&world);
     assert_true(counts_of(&world, 0).strays > 0);
-    assert_int_equal(card_device_state(world.devices[1], 0), CARD_PEER_WANTED);
+    assert_int_equal(world.devices[1]->ops->state(world.devices[1], 0), CARD_PEER_WANTED);
     close_world(&world);
 }
 
