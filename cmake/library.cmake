@@ -44,6 +44,20 @@ else()
     list(FILTER sources EXCLUDE REGEX "/bootstrap/pmix_service\\.c$")
 endif()
 
+# So is libfabric (transport/ofi/library.h).
+find_path(OFI_INCLUDE_DIR rdma/fabric.h)
+mark_as_advanced(OFI_INCLUDE_DIR)
+if(OFI_INCLUDE_DIR)
+    list(FILTER sources EXCLUDE REGEX "/transport/ofi/library_absent\\.c$")
+    file(GLOB ofi_users CONFIGURE_DEPENDS src/transport/ofi/*.c)
+    if(NOT OFI_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRECTORIES)
+        set_source_files_properties(${ofi_users} PROPERTIES COMPILE_OPTIONS "-isystem${OFI_INCLUDE_DIR}")
+    endif()
+else()
+    message(STATUS "rdma/fabric.h is not here (Debian: libfabric-dev): no RDMA cards between hosts")
+    list(FILTER sources EXCLUDE REGEX "/transport/ofi/(library|offers)\\.c$")
+endif()
+
 if(TUTTI_FUZZ) # kernels parse nothing, and clang takes minutes to instrument them
     file(GLOB kernels CONFIGURE_DEPENDS src/kernel/*.c)
     set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)

@@ -90,6 +90,10 @@
       "comes through shared memory. The same on all ranks.")                                                                        \
     X(NETWORK, ENCRYPTION, CHOICE("off", "on"), "off",                                                                              \
       "`on`: ranks [encrypt](security.md#encryption) all data over TCP, which needs a secret. The same on all ranks.")              \
+    X(NETWORK, FABRIC, TEXT("auto, off, a provider of libfabric such as efa or verbs;ofi_rxm:mlx5_0, or ^efa,psm3"), "auto",         \
+      "The [RDMA card](fabric.md) that carries data between hosts: `auto`: the best one; `off`: none, data goes over TCP; "        \
+      "a provider of libfabric, with the name of a card behind a colon: that one; `^` and names: as `auto` without these "           \
+      "providers.")                                                                                            \
     X(NETWORK, TOPO_FILE, TEXT("a file"), "", "A file that says [which hosts are in which rack](topology.md#racks-for-the-library).") \
     X(NETWORK, PROBE, BOOLEAN, "1",                                                                                                 \
       "`0` on rank 0: if no file names racks, Tutti does not [find them by measuring](topology.md#racks-found-by-measuring) either.") \

@@ -44,15 +44,21 @@ enum tutti_status ofi_choose(const struct ofi_choice **choice);
 struct ofi_offer {
     const char *provider, *domain;
     const char *lacks; /* what Tutti needs and it has not; NULL: it has all */
-    int distance; /* from this process's cores to the card: 0 the same NUMA node, 1 another one, 2 not known */
-    bool is_up; /* the port of the card is active */
+    /* From this process's cores to the card: 0 the same NUMA node, 1 another one, 2 not known. Of a provider over sockets: 0 the interface
+     * that Tutti's own TCP would offer to other hosts, 1 another one. */
+    int distance;
+    bool is_up;           /* the port of the card is active */
+    uint32_t fingerprint; /* as in struct ofi_choice */
 };
-/* The place of the offer to take; -1: none, and *reason says why. wish: as TUTTI_FABRIC, checked. */
+/* The place of the offer to take; -1: none. *reason says why. wish: as TUTTI_FABRIC, checked; NULL or "": auto. */
 int ofi_choose_offer(const char *wish, const struct ofi_offer *offers, int count,
                      char reason[OFI_REASON_MAX]);
-/* Whether that is a value of TUTTI_FABRIC. */
+/* Whether that is a value of TUTTI_FABRIC. Names have no spaces, and fewer than OFI_NAME_MAX bytes. */
 bool ofi_wish_is_valid(const char *wish);
 /* Whether a card is in this machine for which libfabric is worth loading. root: of /sys; NULL: that. */
 bool ofi_hardware_is_there(const char *root);
+/* As ofi_choose, but anew with each call, and without a line in the log. sys: a folder like /sys; NULL: that. The caller owns
+ * choice->info. */
+enum tutti_status ofi_choose_anew(const char *wish, const char *sys, struct ofi_choice *choice);
 
 #endif

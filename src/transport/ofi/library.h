@@ -13,7 +13,12 @@ struct fi_info;
 struct fid_fabric;
 struct fi_fabric_attr;
 
+/* The version of libfabric's interface that Tutti speaks, and the oldest libfabric that will do. Later ones know it still. */
+enum { OFI_API_MAJOR = 1, OFI_API_MINOR = 15 };
+
 struct ofi_library {
+    /* The version to ask for is OFI_API_MAJOR.OFI_API_MINOR. Hints are made by dupinfo(NULL), never by hand: a later libfabric has larger
+     * structs. Texts in them are from malloc; freeinfo frees them, too. */
     int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
                    const struct fi_info *hints, struct fi_info **info);
     void (*freeinfo)(struct fi_info *info);

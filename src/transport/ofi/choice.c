@@ -1,0 +1,315 @@
+#include "transport/ofi/choice.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/option.h"
+#include "base/status.h"
+#include "transport/ofi/offers.h"
+
+/* -------------------------------------------------------------------------------------------- the wish */
+
+struct wish {
+    bool is_off;
+    const char *excluded; /* prefixes of names, separated by commas; NULL: none */
+    const char *provider; /* of that many bytes, and the whole domain behind it; NULL: any */
+    int provider_bytes;
+    const char *domain; /* NULL: any */
+};
+
+static bool is_name(const char *text, size_t bytes)
+{
+    if (bytes == 0 || bytes >= OFI_NAME_MAX) return false;
+    for (size_t i = 0; i < bytes; i++)
+        if (text[i] <= ' ' || text[i] > '~') return false;
+    return true;
+}
+
+/* False: it makes no sense. */
+static bool parse_wish(const char *text, struct wish *wish)
+{
+    *wish = (struct wish){0};
+    if (text == NULL || *text == '\0' || strcmp(text, "auto") == 0) return true;
+    wish->is_off = strcmp(text, "off") == 0;
+    if (wish->is_off) return true;
+    if (*text == '^') {
+        wish->excluded = ++text;
+        for (;; text++) {
+            const size_t bytes = strcspn(text, ",");
+            if (!is_name(text, bytes)) return false;
+            text += bytes;
+            if (*text == '\0') return true;
+        }
+    }
+    const size_t bytes = strcspn(text, ":");
+    wish->provider = text;
+    wish->provider_bytes = (int)bytes;
+    if (text[bytes] == ':') wish->domain = text + bytes + 1;
+    return is_name(text, bytes) && memchr(text, ',', bytes) == NULL &&
+           (wish->domain == NULL || is_name(wish->domain, strlen(wish->domain)));
+}
+
+bool ofi_wish_is_valid(const char *text)
+{
+    struct wish wish;
+    return parse_wish(text, &wish);
+}
+
+static bool is_excluded(const struct wish *wish, const char *provider)
+{
+    for (const char *name = wish->excluded; name != NULL && *name != '\0';) {
+        const size_t bytes = strcspn(name, ",");
+        if (strncmp(provider, name, bytes) == 0) return true;
+        name += bytes;
+        name += *name == ',';
+    }
+    return false;
+}
+
+/* -------------------------------------------------------------------------------------------- the choice */
+
+/* What to take without being told, the best first. A card of Omni-Path has verbs, too, but they are slow. */
+static const struct {
+    const char *provider, *card; /* how its name begins, or with ! does not begin */
+} hardware[] = {{"verbs;ofi_rxm", "!hfi1"}, {"efa", ""}, {"cxi", ""}, {"psm3", ""}, {"psm2", ""},
+                {"verbs;ofi_rxm", ""}};
+
+static int rank_of_hardware(const struct ofi_offer *offer)
+{
+    for (int i = 0; i < (int)(sizeof hardware / sizeof *hardware); i++) {
+        const char *const card = hardware[i].card;
+        const bool fits = card[0] == '!' ? strncmp(offer->domain, card + 1, strlen(card + 1)) != 0
+                                         : strncmp(offer->domain, card, strlen(card)) == 0;
+        if (strcmp(offer->provider, hardware[i].provider) == 0 && fits) return i;
+    }
+    return -1;
+}
+
+/* 0: the whole name; 1: the part before ";", as users say it: verbs for verbs;ofi_rxm; -1: another one. */
+static int rank_of_named(const struct wish *wish, const struct ofi_offer *offer)
+{
+    const size_t bytes = (size_t)wish->provider_bytes;
+    if (strncmp(offer->provider, wish->provider, bytes) != 0) return -1;
+    if (offer->provider[bytes] == '\0') return 0;
+    return offer->provider[bytes] == ';' ? 1 : -1;
+}
+
+/* The less, the better; -1: not wanted at all. */
+static int rank_of(const struct wish *wish, const struct ofi_offer *offer)
+{
+    if (wish->provider != NULL) return rank_of_named(wish, offer);
+    return is_excluded(wish, offer->provider) ? -1 : rank_of_hardware(offer);
+}
+
+static bool is_card_wanted(const struct wish *wish, const struct ofi_offer *offer)
+{
+    return wish->domain == NULL || strcmp(wish->domain, offer->domain) == 0;
+}
+
+static int best_of(const struct wish *wish, const struct ofi_offer *offers, int count)
+{
+    int best = -1, best_rank = 0;
+    for (int i = 0; i < count; i++) {
+        const int rank = rank_of(wish, &offers[i]);
+        if (rank < 0 || offers[i].lacks != NULL || !offers[i].is_up ||
+            !is_card_wanted(wish, &offers[i]))
+            continue;
+        if (best < 0 || rank < best_rank ||
+            (rank == best_rank && offers[i].distance < offers[best].distance)) {
+            best = i;
+            best_rank = rank;
+        }
+    }
+    return best;
+}
+
+struct text {
+    char *bytes;
+    size_t used;
+};
+
+static void say(struct text *text, const char *separator, const char *words)
+{
+    const size_t room = OFI_REASON_MAX - text->used;
+    const int more = snprintf(text->bytes + text->used, room, "%s%s", separator, words);
+    text->used = more < 0 || (size_t)more >= room ? OFI_REASON_MAX - 1 : text->used + (size_t)more;
+}
+
+/* What keeps the offers from being taken that come nearest to the wish. */
+static void explain_none(const struct wish *wish, const struct ofi_offer *offers, int count,
+                         char reason[OFI_REASON_MAX])
+{
+    struct text cards = {(char[OFI_REASON_MAX]){""}, 0}, providers = {(char[OFI_REASON_MAX]){""}, 0};
+    for (int i = 0; i < count; i++) {
+        const struct ofi_offer *const offer = &offers[i];
+        const bool is_wanted = rank_of(wish, offer) >= 0;
+        if (is_wanted && is_card_wanted(wish, offer)) {
+            if (offer->lacks != NULL)
+                snprintf(reason, OFI_REASON_MAX, "%.64s lacks %.160s", offer->provider,
+                         offer->lacks);
+            else
+                snprintf(reason, OFI_REASON_MAX, "the port of %.64s is down", offer->domain);
+            return;
+        }
+        if (is_wanted && offer->lacks == NULL)
+            say(&cards, cards.used > 0 ? ", " : "", offer->domain);
+        if (offer->lacks == NULL && (i == 0 || strcmp(offer->provider, offers[i - 1].provider) != 0))
+            say(&providers, providers.used > 0 ? ", " : "", offer->provider);
+    }
+    if (cards.used > 0)
+        snprintf(reason, OFI_REASON_MAX, "no card %.64s; with this provider there are: %.150s",
+                 wish->domain, cards.bytes);
+    else if (wish->provider != NULL)
+        snprintf(reason, OFI_REASON_MAX,
+                 "libfabric offers no provider %.*s here; there are: %.150s", wish->provider_bytes,
+                 wish->provider, providers.used > 0 ? providers.bytes : "none");
+    else
+        snprintf(reason, OFI_REASON_MAX, "libfabric offers no RDMA card%s",
+                 wish->excluded != NULL ? " beside those that are ruled out" : "");
+}
+
+int ofi_choose_offer(const char *text, const struct ofi_offer *offers, int count,
+                     char reason[OFI_REASON_MAX])
+{
+    static const char *const nearness[] = {"near these cores", "on another NUMA node",
+                                           "NUMA node not known"};
+    struct wish wish;
+    if (!parse_wish(text, &wish) || wish.is_off) {
+        snprintf(reason, OFI_REASON_MAX, "%s=%s", option_names.FABRIC,
+                 wish.is_off ? "off" : "(no sense)");
+        return -1;
+    }
+    const int best = best_of(&wish, offers, count);
+    if (best < 0)
+        explain_none(&wish, offers, count, reason);
+    else if (wish.provider != NULL)
+        snprintf(reason, OFI_REASON_MAX, "%s names it", option_names.FABRIC);
+    else
+        snprintf(
+            reason, OFI_REASON_MAX, "%s",
+            nearness[offers[best].distance >= 0 && offers[best].distance < 2 ? offers[best].distance
+                                                                             : 2]);
+    return best;
+}
+
+/* ------------------------------------------------------------------------------------------ this process */
+
+static bool has_entries(const char *folder)
+{
+    DIR *const directory = opendir(folder);
+    if (directory == NULL) return false;
+    const struct dirent *entry;
+    do {
+        entry = readdir(directory);
+    } while (entry != NULL && entry->d_name[0] == '.');
+    closedir(directory);
+    return entry != NULL;
+}
+
+bool ofi_hardware_is_there(const char *root)
+{
+    static const char *const classes[] = {"infiniband", "cxi", "hfi1"};
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        char folder[256];
+        const int length = snprintf(folder, sizeof folder, "%s/class/%s",
+                                    root != NULL ? root : "/sys", classes[i]);
+        if (length < (int)sizeof folder && has_entries(folder)) return true;
+    }
+    return false;
+}
+
+static enum tutti_status take(const struct ofi_library *library, const struct ofi_offers *offers,
+                              int place, struct ofi_choice *choice)
+{
+    int count;
+    const struct ofi_offer *const offer = &ofi_offers_list(offers, &count)[place];
+    choice->info = ofi_offers_take(offers, place);
+    if (choice->info == NULL) return error_set(TUTTI_NO_MEMORY, "the choice of a network card");
+    choice->library = library;
+    snprintf(choice->provider, sizeof choice->provider, "%s", offer->provider);
+    snprintf(choice->domain, sizeof choice->domain, "%s", offer->domain);
+    choice->is_of_one_host = strcmp(offer->provider, "shm") == 0;
+    choice->fingerprint = offer->fingerprint;
+    return TUTTI_OK;
+}
+
+static enum tutti_status choose_among(const struct ofi_library *library, const char *wish,
+                                      const char *sys, bool with_rest, struct ofi_choice *choice)
+{
+    struct ofi_offers *offers;
+    int count;
+    TRY(ofi_offers_find(library, sys, with_rest, &offers));
+    const struct ofi_offer *const list = ofi_offers_list(offers, &count);
+    const int place = ofi_choose_offer(wish, list, count, choice->reason);
+    const enum tutti_status status = place < 0 ? TUTTI_OK : take(library, offers, place, choice);
+    ofi_offers_free(offers);
+    return status;
+}
+
+/* With every failure the error's text. */
+static enum tutti_status choose_by(const char *text, const struct wish *wish, const char *sys,
+                                   struct ofi_choice *choice)
+{
+    const struct ofi_library *library;
+    TRY(ofi_library_load(&library));
+    TRY(choose_among(library, text, sys, false, choice));
+    if (choice->library == NULL) TRY(choose_among(library, text, sys, true, choice)); /* why not */
+    if (choice->library == NULL && wish->provider != NULL)
+        return error_set(TUTTI_UNSUPPORTED, "%s", choice->reason);
+    return TUTTI_OK;
+}
+
+enum tutti_status ofi_choose_anew(const char *text, const char *sys, struct ofi_choice *choice)
+{
+    struct wish wish;
+    *choice = (struct ofi_choice){0};
+    if (!parse_wish(text, &wish)) return option_refuse(OPTION_FABRIC, text);
+    if (wish.is_off) {
+        snprintf(choice->reason, sizeof choice->reason, "%s=off", option_names.FABRIC);
+        return TUTTI_OK;
+    }
+    if (wish.provider == NULL && !ofi_hardware_is_there(sys)) {
+        snprintf(choice->reason, sizeof choice->reason, "no RDMA card is in this host");
+        return TUTTI_OK;
+    }
+    char before[ERROR_TEXT_MAX], message[ERROR_TEXT_MAX];
+    error_copy(before, sizeof before);
+    const enum tutti_status status = choose_by(text, &wish, sys, choice);
+    if (status == TUTTI_OK) return TUTTI_OK;
+    error_copy(message, sizeof message);
+    snprintf(choice->reason, sizeof choice->reason, "%.255s", message);
+    if (wish.provider != NULL)
+        return error_set(status, "%s=%.80s: %.300s", option_names.FABRIC, text, message);
+    return error_unless_ok(TUTTI_OK, before); /* nobody asked for a card by name: TCP will do */
+}
+
+static struct {
+    struct ofi_choice choice;
+    enum tutti_status status;
+    char error[ERROR_TEXT_MAX];
+} made;
+
+static void make(void)
+{
+    struct ofi_choice *const choice = &made.choice;
+    made.status = ofi_choose_anew(option_text(OPTION_FABRIC), NULL, choice);
+    if (made.status != TUTTI_OK)
+        error_copy(made.error, sizeof made.error);
+    else if (choice->library != NULL)
+        log_write(LOG_INFO, "fabric: %s, card %s (%s)", choice->provider, choice->domain,
+                  choice->reason);
+    else
+        log_write(LOG_INFO, "fabric: none (%s)", choice->reason);
+}
+
+enum tutti_status ofi_choose(const struct ofi_choice **choice)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make);
+    *choice = &made.choice;
+    return made.status == TUTTI_OK ? TUTTI_OK : error_set(made.status, "%s", made.error);
+}

@@ -1,0 +1,1127 @@
+#include "transport/ofi/device.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <rdma/fi_errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "os/clock.h"
+#include "transport/ofi/calls.h"
+
+enum {
+    ALIGNMENT = 64,
+    MESSAGE_BYTES = 8192,  /* with the pair's head */
+    COPIED_BYTES = 1024,   /* up to so many are copied beside their head: dearer for a card to fetch from two places */
+    OPERATIONS_MAX = 256,  /* given to libfabric at a time */
+    WRITES_MAX = 256,
+    COMPLETIONS_A_LOOK = 64,
+    SHORT_SLEEP_NS = 200000, /* where a provider has nothing to wait for */
+    REGION_INDEX_BITS = 24
+};
+
+/* Before each message. */
+struct prefix {
+    uint64_t nonce; /* of the receiving device */
+    uint32_t rank;  /* of the sender */
+    uint32_t magic;
+};
+
+static const uint32_t MAGIC = 0x49544654; /* TFTI */
+
+enum { PREFIX_BYTES = sizeof(struct prefix), HEAD_ROOM = 64 };
+
+static_assert(PREFIX_BYTES <= HEAD_ROOM, "a prefix goes before a receive");
+
+/* What libfabric has a pointer to while something is under way. */
+struct context {
+    struct fi_context2 own; /* libfabric's */
+    enum { IS_SEND, IS_PART, IS_RECEIVE } kind;
+};
+
+/* A message or a part of a write. */
+struct operation {
+    struct context context;
+    struct operation *next; /* free */
+    int peer;
+    uint64_t id;         /* of a message */
+    unsigned write;      /* which one it is a part of */
+    size_t bytes;
+    unsigned char *bounce; /* PREFIX_BYTES + message_bytes */
+};
+
+struct write {
+    bool is_used;
+    int peer;
+    uint64_t id, key, address;
+    struct card_memory memory;
+    void *descriptor;
+    size_t given, landed;
+    bool has_failed;
+};
+
+struct receive {
+    struct context context;
+    struct receive *next; /* to be posted; or spare */
+    unsigned char *address; /* of the message, behind its prefix */
+    uint64_t key;
+};
+
+struct region {
+    uint64_t key; /* 0: free */
+    struct fid_mr *memory; /* NULL: none is needed */
+    uint64_t base;
+    uint32_t next_free;
+};
+
+struct peer {
+    enum card_peer_state state;
+    bool is_prepared, is_connected, is_greeted, owes_greeting;
+    uint64_t nonce;
+    fi_addr_t address;
+    uint64_t heard_ns;
+    unsigned under_way; /* operations and writes */
+    uint64_t ids[CARD_RECEIVES_MAX]; /* of receives that were posted for it */
+    unsigned id_count;
+    uint64_t trouble_ns;
+    char trouble[OFI_TROUBLE_MAX];
+};
+
+struct ofi_device {
+    struct card_device base;
+    struct ofi_device_options options;
+    const struct ofi_calls *calls;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *addresses;
+    struct fid_cq *queue;
+    struct fid_ep *endpoint;
+    bool is_stopped;
+    uint64_t nonce, next_key, key_mask;
+    uint64_t write_flags;
+    size_t part_bytes; /* of a write, at most */
+    int queue_fd, bell, both;
+    _Atomic bool is_rung;
+    bool is_restless;
+    struct peer **peers;
+    unsigned strays;
+    /* operations */
+    struct operation *operations, *free_operations;
+    unsigned operation_count;
+    unsigned char *bounces;
+    struct fid_mr *bounce_memory;
+    struct write *writes;
+    unsigned write_count; /* used */
+    /* receives */
+    struct receive **receive_blocks;
+    unsigned receive_block_count;
+    struct receive *unposted, *spare_receives;
+    unsigned posted, posted_max;
+    /* regions */
+    struct region *regions;
+    uint32_t region_room, region_asked, region_end, region_free, region_count;
+    uint64_t region_serial;
+    struct fid_mr **closing; /* that libfabric has not let go of yet */
+    unsigned closing_count, closing_room;
+    /* completions that are there already */
+    struct card_completion *done;
+    unsigned done_first, done_count, done_room; /* a ring; the room is a power of two */
+};
+
+static struct ofi_device *ofi_of(struct card_device *device)
+{
+    return (struct ofi_device *)device;
+}
+
+static const struct ofi_device *const_ofi_of(const struct card_device *device)
+{
+    return (const struct ofi_device *)device;
+}
+
+static enum tutti_status out_of_memory(void)
+{
+    return error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
+}
+
+static const char *why(const struct ofi_device *device, ssize_t result)
+{
+    return device->options.choice->library->strerror((int)-result);
+}
+
+static enum tutti_status refused(const struct ofi_device *device, const char *what, ssize_t result)
+{
+    return error_set(TUTTI_UNSUPPORTED, "provider %s of libfabric: %s: %s",
+                     device->options.choice->provider, what, why(device, result));
+}
+
+static bool is_over(const struct peer *peer)
+{
+    return peer->state == CARD_PEER_LOST || peer->state == CARD_PEER_BROKEN;
+}
+
+static bool needs(const struct ofi_device *device, int mode)
+{
+    return (device->info->domain_attr->mr_mode & mode) != 0;
+}
+
+/* ------------------------------------------------------------------------------------- completions */
+
+static void complete(struct ofi_device *device, const struct card_completion *completion)
+{
+    assert(device->done_count < device->done_room);
+    device->done[(device->done_first + device->done_count++) & (device->done_room - 1)] =
+        *completion;
+}
+
+static bool ofi_poll(struct card_device *base, struct card_completion *completion)
+{
+    struct ofi_device *device = ofi_of(base);
+    if (device->done_count == 0) return false;
+    *completion = device->done[device->done_first];
+    device->done_first = (device->done_first + 1) & (device->done_room - 1);
+    device->done_count--;
+    return true;
+}
+
+/* All that can be under way with one more peer. */
+static enum tutti_status make_room_for_completions(struct ofi_device *device)
+{
+    unsigned room = device->done_room;
+    unsigned needed = OPERATIONS_MAX + WRITES_MAX;
+    for (int r = 0; r < device->options.size; r++)
+        if (device->peers[r] != NULL && device->peers[r]->is_prepared)
+            needed += CARD_OPERATIONS_MAX + CARD_RECEIVES_MAX;
+    while (room < needed) room = room == 0 ? 1024 : 2 * room;
+    if (room == device->done_room) return TUTTI_OK;
+    struct card_completion *done = malloc(room * sizeof *done);
+    if (done == NULL) return out_of_memory();
+    for (unsigned i = 0; i < device->done_count; i++)
+        done[i] = device->done[(device->done_first + i) & (device->done_room - 1)];
+    free(device->done);
+    device->done = done;
+    device->done_first = 0;
+    device->done_room = room;
+    return TUTTI_OK;
+}
+
+/* -------------------------------------------------------------------------------------------- regions */
+
+static enum tutti_status ofi_make_room(struct card_device *base, unsigned regions)
+{
+    struct ofi_device *device = ofi_of(base);
+    const uint32_t needed = device->region_asked + regions;
+    if (needed > device->region_room) {
+        const uint32_t room = needed + needed / 2 + 64;
+        if (room >= UINT32_C(1) << REGION_INDEX_BITS) return out_of_memory();
+        struct region *table = realloc(device->regions, room * sizeof *table);
+        if (table != NULL) device->regions = table;
+        struct fid_mr **closing = realloc(device->closing, room * sizeof(struct fid_mr *));
+        if (closing != NULL) device->closing = closing;
+        if (table == NULL || closing == NULL) return out_of_memory();
+        device->region_room = device->closing_room = room;
+    }
+    device->region_asked = needed;
+    return TUTTI_OK;
+}
+
+/* NULL: none is left. */
+static struct region *take_region(struct ofi_device *device)
+{
+    uint32_t index = device->region_free;
+    if (index != 0)
+        device->region_free = device->regions[index - 1].next_free;
+    else if (device->region_end < device->region_room)
+        index = ++device->region_end;
+    else
+        return NULL;
+    struct region *region = &device->regions[index - 1];
+    *region = (struct region){.key = ++device->region_serial << REGION_INDEX_BITS | index};
+    device->region_count++;
+    return region;
+}
+
+static void give_region_back(struct ofi_device *device, struct region *region)
+{
+    region->key = 0;
+    region->next_free = device->region_free;
+    device->region_free = (uint32_t)(region - device->regions) + 1;
+    device->region_count--;
+}
+
+static struct region *region_of(const struct ofi_device *device, uint64_t key)
+{
+    const uint64_t index = key & ((UINT64_C(1) << REGION_INDEX_BITS) - 1);
+    assert(index > 0 && index <= device->region_end && device->regions[index - 1].key == key);
+    return &device->regions[index - 1];
+}
+
+static int register_memory(struct ofi_device *device, const void *address, size_t bytes,
+                           uint64_t access, struct fid_mr **memory)
+{
+    /* Where keys are the user's, this one is not used again before all others were. */
+    const uint64_t key = needs(device, FI_MR_PROV_KEY) ? 0 : device->next_key++ & device->key_mask;
+    int result = device->calls->register_memory(device->domain, address, bytes, access, key, memory);
+    if (result != 0) *memory = NULL;
+    if (result == 0 && needs(device, FI_MR_ENDPOINT)) {
+        result = device->calls->bind(*memory, device->endpoint);
+        if (result != 0) (void)device->calls->close_memory(*memory);
+        if (result != 0) *memory = NULL;
+    }
+    return result;
+}
+
+static uint64_t ofi_enroll(struct card_device *base, void *address, size_t bytes,
+                           enum card_access access)
+{
+    struct ofi_device *device = ofi_of(base);
+    if (device->is_stopped) return 0;
+    struct region *region = take_region(device);
+    if (region == NULL) return 0;
+    const bool is_written = access == CARD_ACCESS_WRITTEN;
+    if (!is_written && !needs(device, FI_MR_LOCAL)) return region->key;
+    const uint64_t rights = is_written ? FI_REMOTE_WRITE : FI_SEND | FI_RECV | FI_WRITE;
+    if (register_memory(device, address, bytes, rights, &region->memory) != 0) {
+        give_region_back(device, region);
+        return 0;
+    }
+    if (needs(device, FI_MR_VIRT_ADDR)) region->base = (uint64_t)(uintptr_t)address;
+    return region->key;
+}
+
+static void close_memory(struct ofi_device *device, struct fid_mr *memory)
+{
+    if (memory == NULL || device->calls->close_memory(memory) != -FI_EBUSY) return;
+    assert(device->closing_count < device->closing_room);
+    device->closing[device->closing_count++] = memory;
+}
+
+static void ofi_deregister(struct card_device *base, uint64_t key)
+{
+    struct ofi_device *device = ofi_of(base);
+    struct region *region = region_of(device, key);
+    close_memory(device, region->memory);
+    give_region_back(device, region);
+}
+
+static void close_again(struct ofi_device *device)
+{
+    const unsigned count = device->closing_count;
+    device->closing_count = 0;
+    for (unsigned i = 0; i < count; i++) close_memory(device, device->closing[i]);
+}
+
+static struct card_target ofi_target(const struct card_device *base, uint64_t key)
+{
+    const struct ofi_device *device = const_ofi_of(base);
+    const struct region *region = region_of(device, key);
+    return (struct card_target){device->calls->key(region->memory), region->base};
+}
+
+static unsigned ofi_regions(const struct card_device *base)
+{
+    return const_ofi_of(base)->region_count;
+}
+
+static void *descriptor_of(const struct ofi_device *device, uint64_t key)
+{
+    const struct fid_mr *memory = key != 0 ? region_of(device, key)->memory : NULL;
+    return memory != NULL ? device->calls->descriptor((struct fid_mr *)(uintptr_t)memory) : NULL;
+}
+
+/* ---------------------------------------------------------------------------------------------- peers */
+
+static struct peer *find_peer(struct ofi_device *device, int rank)
+{
+    if (device->peers[rank] != NULL) return device->peers[rank];
+    struct peer *peer = device->peers[rank] = calloc(1, sizeof *peer);
+    if (peer != NULL) peer->state = CARD_PEER_WANTED;
+    return peer;
+}
+
+static enum tutti_status add_receives(struct ofi_device *device, unsigned count);
+
+static enum tutti_status ofi_prepare(struct card_device *base, int rank)
+{
+    struct ofi_device *device = ofi_of(base);
+    struct peer *peer = find_peer(device, rank);
+    if (peer == NULL) return out_of_memory();
+    assert(!peer->is_prepared);
+    TRY(add_receives(device, CARD_RECEIVES_MAX));
+    peer->is_prepared = true;
+    const enum tutti_status status = make_room_for_completions(device);
+    if (status != TUTTI_OK) peer->is_prepared = false;
+    return status;
+}
+
+static void greet(struct ofi_device *device, int rank)
+{
+    struct peer *peer = device->peers[rank];
+    struct ofi_greeting greeting = {.nonce = device->nonce,
+                                    .address_format = device->info->addr_format};
+    size_t bytes = sizeof greeting.address;
+    if (fi_getname(&device->endpoint->fid, greeting.address, &bytes) != 0) return;
+    greeting.address_bytes = (uint32_t)bytes;
+    peer->owes_greeting =
+        !device->options.greets(device->options.context, rank, &greeting);
+}
+
+static void become_up(struct peer *peer)
+{
+    if (peer->state == CARD_PEER_WANTED && peer->is_connected && peer->is_greeted)
+        peer->state = CARD_PEER_UP;
+}
+
+static void ofi_connect(struct card_device *base, int rank)
+{
+    struct ofi_device *device = ofi_of(base);
+    struct peer *peer = device->peers[rank];
+    assert(peer != NULL && peer->is_prepared);
+    if (is_over(peer) || device->is_stopped) return;
+    peer->is_connected = peer->owes_greeting = true;
+    greet(device, rank);
+    become_up(peer);
+}
+
+bool ofi_device_greeted(struct card_device *base, int rank, const struct ofi_greeting *greeting)
+{
+    struct ofi_device *device = ofi_of(base);
+    if (device->is_stopped) return true;
+    struct peer *peer = find_peer(device, rank);
+    if (peer == NULL || peer->is_greeted || is_over(peer)) return peer != NULL;
+    if (greeting->address_format != device->info->addr_format || greeting->address_bytes == 0 ||
+        greeting->address_bytes > OFI_ADDRESS_MAX)
+        return false;
+    if (fi_av_insert(device->addresses, greeting->address, 1, &peer->address, 0, NULL) != 1)
+        return false;
+    peer->nonce = greeting->nonce;
+    peer->is_greeted = true;
+    become_up(peer);
+    return true;
+}
+
+static enum card_peer_state ofi_state(const struct card_device *base, int rank)
+{
+    const struct peer *peer = const_ofi_of(base)->peers[rank];
+    return peer == NULL ? CARD_PEER_UNUSED : peer->state;
+}
+
+static uint64_t ofi_found_ns(const struct card_device *base, int rank)
+{
+    const struct peer *peer = const_ofi_of(base)->peers[rank];
+    return peer == NULL ? 0 : peer->heard_ns;
+}
+
+static int ofi_caller(const struct card_device *base)
+{
+    const struct ofi_device *device = const_ofi_of(base);
+    if (device->is_stopped) return -1;
+    for (int r = 0; r < device->options.size; r++) {
+        const struct peer *peer = device->peers[r];
+        if (peer != NULL && peer->is_greeted && !peer->is_prepared && !is_over(peer)) return r;
+    }
+    return -1;
+}
+
+/* What libfabric has of it completes some time, and says nothing then. */
+static void end_peer(struct ofi_device *device, int rank, enum card_peer_state state)
+{
+    struct peer *peer = device->peers[rank];
+    if (peer == NULL || is_over(peer)) return;
+    peer->state = state;
+    peer->owes_greeting = false;
+    for (unsigned w = 0; w < WRITES_MAX; w++) {
+        struct write *write = &device->writes[w];
+        if (write->is_used && write->peer == rank) write->has_failed = true;
+    }
+}
+
+static void ofi_break_pair(struct card_device *base, int rank)
+{
+    end_peer(ofi_of(base), rank, CARD_PEER_BROKEN);
+}
+
+static void ofi_forget(struct card_device *base, int rank)
+{
+    end_peer(ofi_of(base), rank, CARD_PEER_LOST);
+}
+
+void ofi_device_lost(struct card_device *base, int rank)
+{
+    end_peer(ofi_of(base), rank, CARD_PEER_LOST);
+}
+
+static void be_in_trouble(struct ofi_device *device, int rank, const char *what, const char *reason)
+{
+    struct peer *peer = device->peers[rank];
+    if (is_over(peer) || peer->trouble_ns != 0) return;
+    peer->trouble_ns = clock_now_ns();
+    snprintf(peer->trouble, sizeof peer->trouble, "%s %s: %s", device->options.choice->provider,
+             what, reason);
+    log_write(LOG_WARN, "peer %d: over the network card: %s", rank, peer->trouble);
+}
+
+uint64_t ofi_device_trouble(const struct card_device *base, int rank, char text[OFI_TROUBLE_MAX])
+{
+    const struct peer *peer = const_ofi_of(base)->peers[rank];
+    text[0] = '\0';
+    if (peer == NULL || peer->trouble_ns == 0) return 0;
+    memcpy(text, peer->trouble, OFI_TROUBLE_MAX);
+    return peer->trouble_ns;
+}
+
+unsigned ofi_device_strays(const struct card_device *base)
+{
+    return const_ofi_of(base)->strays;
+}
+
+/* ------------------------------------------------------------------------------------------- receives */
+
+/* Each receive that may be posted has its context; blocks of them stay where they are. */
+static enum tutti_status add_receives(struct ofi_device *device, unsigned count)
+{
+    struct receive **blocks =
+        realloc(device->receive_blocks,
+                (device->receive_block_count + 1) * sizeof(struct receive *));
+    if (blocks != NULL) device->receive_blocks = blocks;
+    struct receive *block = calloc(count, sizeof *block);
+    if (blocks == NULL || block == NULL) {
+        free(block);
+        return out_of_memory();
+    }
+    device->receive_blocks[device->receive_block_count++] = block;
+    for (unsigned i = 0; i < count; i++) {
+        block[i].context.kind = IS_RECEIVE;
+        block[i].next = device->spare_receives;
+        device->spare_receives = &block[i];
+    }
+    return TUTTI_OK;
+}
+
+static void post_receives(struct ofi_device *device)
+{
+    struct receive *receive;
+    while ((receive = device->unposted) != NULL && device->posted < device->posted_max &&
+           !device->is_stopped) {
+        const ssize_t result = device->calls->receive(
+            device->endpoint, receive->address - PREFIX_BYTES,
+            PREFIX_BYTES + device->base.message_bytes, descriptor_of(device, receive->key),
+            &receive->context);
+        if (result != 0) return; /* later */
+        device->unposted = receive->next;
+        device->posted++;
+    }
+}
+
+static bool ofi_post_receive(struct card_device *base, int rank, uint64_t key, void *address,
+                             uint64_t id)
+{
+    struct ofi_device *device = ofi_of(base);
+    struct peer *peer = device->peers[rank];
+    if (is_over(peer) || device->is_stopped || peer->id_count == CARD_RECEIVES_MAX) return false;
+    struct receive *receive = device->spare_receives;
+    assert(receive != NULL); /* each peer has brought as many as it may have */
+    device->spare_receives = receive->next;
+    receive->address = address;
+    receive->key = key;
+    receive->next = device->unposted;
+    device->unposted = receive;
+    peer->ids[peer->id_count++] = id;
+    post_receives(device);
+    return true;
+}
+
+/* From whom it is; NULL: from nobody. */
+static struct peer *sender_of(struct ofi_device *device, const struct receive *receive,
+                              size_t bytes, int *rank)
+{
+    struct prefix prefix;
+    if (bytes < PREFIX_BYTES) return NULL;
+    memcpy(&prefix, receive->address - PREFIX_BYTES, sizeof prefix);
+    if (prefix.magic != MAGIC || prefix.nonce != device->nonce ||
+        prefix.rank >= (uint32_t)device->options.size)
+        return NULL;
+    *rank = (int)prefix.rank;
+    struct peer *peer = device->peers[*rank];
+    return peer == NULL || is_over(peer) || !peer->is_connected ? NULL : peer;
+}
+
+static void post_again(struct ofi_device *device, struct receive *receive)
+{
+    receive->next = device->unposted;
+    device->unposted = receive;
+}
+
+static void take_message(struct ofi_device *device, struct receive *receive, size_t bytes)
+{
+    int rank = -1;
+    struct peer *peer = sender_of(device, receive, bytes, &rank);
+    device->posted--;
+    if (peer == NULL) {
+        device->strays++;
+        post_again(device, receive);
+        return;
+    }
+    if (peer->id_count == 0) { /* it sends more than it may */
+        end_peer(device, rank, CARD_PEER_BROKEN);
+        post_again(device, receive);
+        return;
+    }
+    peer->heard_ns = clock_now_ns();
+    const struct card_completion completion = {.work = CARD_RECEIVED,
+                                               .peer = rank,
+                                               .id = peer->ids[--peer->id_count],
+                                               .bytes = bytes - PREFIX_BYTES,
+                                               .data = receive->address,
+                                               .key = receive->key};
+    receive->next = device->spare_receives;
+    device->spare_receives = receive;
+    complete(device, &completion);
+}
+
+/* --------------------------------------------------------------------------------------------- sending */
+
+static struct operation *take_operation(struct ofi_device *device, int kind, int rank)
+{
+    struct operation *operation = device->free_operations;
+    if (operation == NULL) return NULL;
+    device->free_operations = operation->next;
+    operation->context.kind = kind == IS_PART ? IS_PART : IS_SEND;
+    operation->peer = rank;
+    device->peers[rank]->under_way++;
+    return operation;
+}
+
+static void give_operation_back(struct ofi_device *device, struct operation *operation)
+{
+    device->peers[operation->peer]->under_way--;
+    operation->next = device->free_operations;
+    device->free_operations = operation;
+}
+
+static void complete_send(struct ofi_device *device, int rank, uint64_t id, size_t bytes,
+                          enum card_result result)
+{
+    complete(device, &(struct card_completion){
+                         .work = CARD_SENT, .result = result, .peer = rank, .id = id, .bytes = bytes});
+}
+
+static size_t write_prefix(const struct peer *peer, const struct ofi_device *device,
+                           unsigned char *to, const void *head, size_t head_bytes)
+{
+    const struct prefix prefix = {
+        .nonce = peer->nonce, .rank = (uint32_t)device->options.rank, .magic = MAGIC};
+    memcpy(to, &prefix, sizeof prefix);
+    memcpy(to + sizeof prefix, head, head_bytes);
+    return sizeof prefix + head_bytes;
+}
+
+/* 0, or what libfabric says. */
+static ssize_t give_message(struct ofi_device *device, struct operation *operation,
+                            size_t head_bytes, const struct card_memory *memory)
+{
+    const struct peer *peer = device->peers[operation->peer];
+    const bool is_copied = memory->bytes <= COPIED_BYTES || memory->key == 0 ||
+                           device->info->tx_attr->iov_limit < 2;
+    if (is_copied && memory->bytes > 0)
+        memcpy(operation->bounce + head_bytes, memory->address, memory->bytes);
+    const struct iovec parts[] = {
+        {operation->bounce, head_bytes + (is_copied ? memory->bytes : 0)},
+        {(void *)(uintptr_t)memory->address, memory->bytes}};
+    void *descriptors[] = {
+        device->bounce_memory != NULL ? device->calls->descriptor(device->bounce_memory) : NULL,
+        is_copied ? NULL : descriptor_of(device, memory->key)};
+    const struct fi_msg message = {.msg_iov = parts,
+                                   .desc = descriptors,
+                                   .iov_count = is_copied ? 1 : 2,
+                                   .addr = peer->address,
+                                   .context = &operation->context};
+    return device->calls->send(device->endpoint, &message, FI_COMPLETION);
+}
+
+static bool ofi_send(struct card_device *base, int rank, const void *head, size_t head_bytes,
+                     const struct card_memory *memory, uint64_t id)
+{
+    struct ofi_device *device = ofi_of(base);
+    struct peer *peer = device->peers[rank];
+    assert(head_bytes + memory->bytes <= base->message_bytes);
+    if (device->is_stopped || peer->state != CARD_PEER_UP || peer->trouble_ns != 0 ||
+        device->done_count + device->operation_count + WRITES_MAX >= device->done_room)
+        return false;
+    struct operation *operation = take_operation(device, IS_SEND, rank);
+    if (operation == NULL) return false;
+    const size_t at = write_prefix(peer, device, operation->bounce, head, head_bytes),
+                 all = at + memory->bytes;
+    operation->id = id;
+    operation->bytes = memory->bytes;
+    ssize_t result;
+    const bool is_injected = all <= device->info->tx_attr->inject_size && all <= COPIED_BYTES;
+    if (is_injected) {
+        if (memory->bytes > 0) memcpy(operation->bounce + at, memory->address, memory->bytes);
+        result = device->calls->inject(device->endpoint, operation->bounce, all, peer->address);
+    } else {
+        result = give_message(device, operation, at, memory);
+    }
+    if (result != 0 || is_injected) give_operation_back(device, operation);
+    if (result == 0 && is_injected) complete_send(device, rank, id, memory->bytes, CARD_DONE);
+    if (result != 0 && result != -FI_EAGAIN)
+        be_in_trouble(device, rank, "does not send", why(device, result));
+    return result == 0;
+}
+
+static void complete_write(struct ofi_device *device, struct write *write, enum card_result result)
+{
+    const struct card_completion completion = {.work = CARD_WRITTEN,
+                                               .result = result,
+                                               .peer = write->peer,
+                                               .id = write->id,
+                                               .bytes = write->memory.bytes};
+    write->is_used = false;
+    device->write_count--;
+    device->peers[write->peer]->under_way--;
+    complete(device, &completion);
+}
+
+/* Parts of it, as far as they go. */
+static bool give_parts(struct ofi_device *device, unsigned number)
+{
+    struct write *write = &device->writes[number];
+    const struct peer *peer = device->peers[write->peer];
+    bool moved = false;
+    while (write->given < write->memory.bytes && !write->has_failed && peer->trouble_ns == 0) {
+        const size_t left = write->memory.bytes - write->given,
+                     bytes = left < device->part_bytes ? left : device->part_bytes;
+        struct operation *operation = take_operation(device, IS_PART, write->peer);
+        if (operation == NULL) break;
+        operation->write = number;
+        operation->bytes = bytes;
+        const struct iovec from = {
+            (char *)(uintptr_t)write->memory.address + write->given, bytes};
+        const struct fi_rma_iov to = {write->address + write->given, bytes, write->key};
+        const struct fi_msg_rma message = {.msg_iov = &from,
+                                           .desc = &write->descriptor,
+                                           .iov_count = 1,
+                                           .addr = peer->address,
+                                           .rma_iov = &to,
+                                           .rma_iov_count = 1,
+                                           .context = &operation->context};
+        const ssize_t result =
+            device->calls->write(device->endpoint, &message, device->write_flags);
+        if (result != 0) give_operation_back(device, operation);
+        if (result != 0 && result != -FI_EAGAIN)
+            be_in_trouble(device, write->peer, "does not write", why(device, result));
+        if (result != 0) break;
+        write->given += bytes;
+        moved = true;
+    }
+    return moved;
+}
+
+static bool ofi_write(struct card_device *base, int rank, const struct card_target *target,
+                      uint64_t offset, const struct card_memory *memory, uint64_t id)
+{
+    struct ofi_device *device = ofi_of(base);
+    struct peer *peer = device->peers[rank];
+    assert(memory->bytes > 0 && memory->key != 0);
+    if (device->is_stopped || peer->state != CARD_PEER_UP || peer->trouble_ns != 0 ||
+        device->write_count == WRITES_MAX)
+        return false;
+    unsigned number = 0;
+    while (device->writes[number].is_used) number++;
+    device->writes[number] = (struct write){.is_used = true,
+                                            .peer = rank,
+                                            .id = id,
+                                            .key = target->key,
+                                            .address = target->base + offset,
+                                            .memory = *memory,
+                                            .descriptor = descriptor_of(device, memory->key)};
+    device->write_count++;
+    peer->under_way++;
+    (void)give_parts(device, number);
+    return true;
+}
+
+static bool give_all_parts(struct ofi_device *device)
+{
+    unsigned left = device->write_count;
+    bool moved = false;
+    for (unsigned w = 0; left > 0 && w < WRITES_MAX; w++) {
+        if (!device->writes[w].is_used) continue;
+        left--;
+        if (device->writes[w].given < device->writes[w].memory.bytes) moved |= give_parts(device, w);
+    }
+    return moved;
+}
+
+/* ------------------------------------------------------------------------------------------- looking */
+
+static void take_part(struct ofi_device *device, struct operation *operation, bool has_failed)
+{
+    struct write *write = &device->writes[operation->write];
+    write->landed += operation->bytes;
+    write->has_failed |= has_failed;
+    const bool is_all = write->landed == write->memory.bytes,
+               is_enough = write->has_failed && write->landed == write->given;
+    give_operation_back(device, operation);
+    if (is_all || is_enough)
+        complete_write(device, write, write->has_failed ? CARD_FLUSHED : CARD_DONE);
+}
+
+static void take_entry(struct ofi_device *device, const struct fi_cq_msg_entry *entry)
+{
+    struct context *const context = entry->op_context;
+    if (context->kind == IS_RECEIVE) {
+        take_message(device, (struct receive *)context, entry->len);
+        return;
+    }
+    struct operation *const operation = (struct operation *)context;
+    if (context->kind == IS_PART) {
+        take_part(device, operation, false);
+        return;
+    }
+    const int rank = operation->peer;
+    give_operation_back(device, operation);
+    complete_send(device, rank, operation->id, operation->bytes, CARD_DONE);
+}
+
+static void take_error(struct ofi_device *device)
+{
+    struct fi_cq_err_entry error = {0};
+    if (device->calls->read_error(device->queue, &error) != 1 || error.op_context == NULL) return;
+    struct context *const context = error.op_context;
+    const char *const reason = device->options.choice->library->strerror(error.err);
+    if (context->kind == IS_RECEIVE) { /* too long, from a stranger, say */
+        device->posted--;
+        device->strays++;
+        post_again(device, (struct receive *)context);
+        return;
+    }
+    struct operation *const operation = (struct operation *)context;
+    const int rank = operation->peer;
+    be_in_trouble(device, rank, context->kind == IS_PART ? "could not write" : "could not send",
+                  reason);
+    if (context->kind == IS_PART) {
+        take_part(device, operation, true);
+        return;
+    }
+    give_operation_back(device, operation);
+    complete_send(device, rank, operation->id, operation->bytes, CARD_DONE); /* the peer is in trouble anyway */
+}
+
+static bool read_queue(struct ofi_device *device)
+{
+    struct fi_cq_msg_entry entries[COMPLETIONS_A_LOOK];
+    bool moved = false;
+    for (;;) {
+        const unsigned room = device->done_room - device->done_count;
+        if (room < COMPLETIONS_A_LOOK) return moved;
+        const ssize_t count =
+            device->calls->read_queue(device->queue, entries, COMPLETIONS_A_LOOK);
+        if (count == -FI_EAVAIL) {
+            take_error(device);
+            moved = true;
+            continue;
+        }
+        if (count <= 0) return moved;
+        for (ssize_t i = 0; i < count; i++) take_entry(device, &entries[i]);
+        moved = true;
+        if (count < COMPLETIONS_A_LOOK) return moved;
+    }
+}
+
+static void stop_ringing(struct ofi_device *device)
+{
+    uint64_t count;
+    if (!atomic_exchange_explicit(&device->is_rung, false, memory_order_acq_rel)) return;
+    (void)!read(device->bell, &count, sizeof count);
+}
+
+static bool ofi_progress(struct card_device *base)
+{
+    struct ofi_device *device = ofi_of(base);
+    stop_ringing(device);
+    device->is_restless = false;
+    if (device->is_stopped) return false;
+    bool moved = read_queue(device);
+    if (device->write_count > 0) moved |= give_all_parts(device);
+    post_receives(device);
+    if (device->closing_count > 0) close_again(device);
+    for (int r = 0; r < device->options.size; r++)
+        if (device->peers[r] != NULL && device->peers[r]->owes_greeting) greet(device, r);
+    return moved || device->done_count > 0;
+}
+
+/* Not what libfabric has: that ends by itself. */
+static bool ofi_is_busy(const struct card_device *base)
+{
+    const struct ofi_device *device = const_ofi_of(base);
+    return device->done_count > 0;
+}
+
+static void ofi_look_again(struct card_device *base)
+{
+    ofi_of(base)->is_restless = true;
+}
+
+static void ofi_wake(struct card_device *base)
+{
+    struct ofi_device *device = ofi_of(base);
+    const uint64_t one = 1;
+    if (atomic_exchange_explicit(&device->is_rung, true, memory_order_acq_rel)) return;
+    (void)!write(device->bell, &one, sizeof one);
+}
+
+static int ofi_descriptor(struct card_device *base)
+{
+    struct ofi_device *device = ofi_of(base);
+    if (device->both < 0) return -1;
+    if (device->is_stopped) return device->both;
+    if (device->is_restless || device->done_count > 0 || device->unposted != NULL ||
+        device->calls->try_to_wait(device->fabric, device->queue) != 0)
+        ofi_wake(base);
+    return device->both;
+}
+
+static void ofi_sleep(struct card_device *base, uint64_t timeout_ns)
+{
+    const int descriptor = ofi_descriptor(base);
+    if (descriptor < 0 && timeout_ns > SHORT_SLEEP_NS) timeout_ns = SHORT_SLEEP_NS;
+    const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
+                                     (long)(timeout_ns % 1000000000u)};
+    struct pollfd entry = {.fd = descriptor >= 0 ? descriptor : ofi_of(base)->bell,
+                           .events = POLLIN};
+    (void)ppoll(&entry, 1, &timeout, NULL);
+}
+
+/* -------------------------------------------------------------------------------------- life cycle */
+
+static void close_it(struct fid *object)
+{
+    if (object != NULL) (void)fi_close(object);
+}
+
+static void ofi_stop(struct card_device *base)
+{
+    struct ofi_device *device = ofi_of(base);
+    if (device->is_stopped) return;
+    device->is_stopped = true;
+    if (device->endpoint != NULL) close_it(&device->endpoint->fid);
+    device->endpoint = NULL;
+}
+
+static size_t ofi_bytes(const struct card_device *base)
+{
+    const struct ofi_device *device = const_ofi_of(base);
+    size_t bytes = sizeof *device + (size_t)device->options.size * sizeof(struct peer *) +
+                   device->operation_count *
+                       (sizeof *device->operations + PREFIX_BYTES + base->message_bytes) +
+                   WRITES_MAX * sizeof *device->writes +
+                   device->region_room * (sizeof *device->regions + sizeof(struct fid_mr *)) +
+                   device->done_room * sizeof *device->done +
+                   device->receive_block_count * CARD_RECEIVES_MAX * sizeof(struct receive);
+    for (int r = 0; r < device->options.size; r++)
+        if (device->peers[r] != NULL) bytes += sizeof(struct peer);
+    return bytes;
+}
+
+static void ofi_free(struct card_device *base)
+{
+    struct ofi_device *device = ofi_of(base);
+    ofi_stop(base);
+    close_again(device);
+    for (uint32_t i = 0; i < device->region_end; i++)
+        if (device->regions[i].key != 0 && device->regions[i].memory != NULL)
+            (void)device->calls->close_memory(device->regions[i].memory);
+    if (device->bounce_memory != NULL) (void)device->calls->close_memory(device->bounce_memory);
+    if (device->queue != NULL) close_it(&device->queue->fid);
+    if (device->addresses != NULL) close_it(&device->addresses->fid);
+    if (device->domain != NULL) close_it(&device->domain->fid);
+    if (device->fabric != NULL) close_it(&device->fabric->fid);
+    if (device->info != NULL) device->options.choice->library->freeinfo(device->info);
+    if (device->both >= 0) close(device->both);
+    if (device->bell >= 0) close(device->bell);
+    for (int r = 0; device->peers != NULL && r < device->options.size; r++) free(device->peers[r]);
+    for (unsigned b = 0; b < device->receive_block_count; b++) free(device->receive_blocks[b]);
+    free(device->receive_blocks);
+    free(device->peers);
+    free(device->operations);
+    free(device->bounces);
+    free(device->writes);
+    free(device->regions);
+    free(device->closing);
+    free(device->done);
+    free(device);
+}
+
+static const struct card_device_ops ops = {.make_room = ofi_make_room,
+                                           .enroll = ofi_enroll,
+                                           .deregister = ofi_deregister,
+                                           .target = ofi_target,
+                                           .regions = ofi_regions,
+                                           .prepare = ofi_prepare,
+                                           .connect = ofi_connect,
+                                           .state = ofi_state,
+                                           .found_ns = ofi_found_ns,
+                                           .caller = ofi_caller,
+                                           .forget = ofi_forget,
+                                           .break_pair = ofi_break_pair,
+                                           .post_receive = ofi_post_receive,
+                                           .send = ofi_send,
+                                           .write = ofi_write,
+                                           .progress = ofi_progress,
+                                           .poll = ofi_poll,
+                                           .is_busy = ofi_is_busy,
+                                           .look_again = ofi_look_again,
+                                           .sleep = ofi_sleep,
+                                           .wake = ofi_wake,
+                                           .descriptor = ofi_descriptor,
+                                           .stop = ofi_stop,
+                                           .bytes = ofi_bytes,
+                                           .free = ofi_free};
+
+/* With something to wait for, if the provider has that. */
+static enum tutti_status open_queue(struct ofi_device *device)
+{
+    struct fi_cq_attr attributes = {.size = OPERATIONS_MAX + (size_t)device->posted_max,
+                                    .format = FI_CQ_FORMAT_MSG,
+                                    .wait_obj = FI_WAIT_FD};
+    device->queue_fd = -1;
+    int result = fi_cq_open(device->domain, &attributes, &device->queue, NULL);
+    if (result == 0 && fi_control(&device->queue->fid, FI_GETWAIT, &device->queue_fd) != 0)
+        device->queue_fd = -1;
+    if (result == 0) return TUTTI_OK;
+    attributes.wait_obj = FI_WAIT_NONE;
+    result = fi_cq_open(device->domain, &attributes, &device->queue, NULL);
+    return result == 0 ? TUTTI_OK : refused(device, "no completion queue", result);
+}
+
+static enum tutti_status open_endpoint(struct ofi_device *device)
+{
+    struct fi_av_attr addresses = {.type = FI_AV_UNSPEC, .count = (size_t)device->options.size};
+    const struct fi_fabric_attr *const name = device->info->fabric_attr;
+    int result = device->options.choice->library->fabric(
+        (struct fi_fabric_attr *)(uintptr_t)name, &device->fabric, NULL);
+    if (result != 0) return refused(device, "no fabric", result);
+    result = fi_domain(device->fabric, device->info, &device->domain, NULL);
+    if (result != 0) return refused(device, "no domain", result);
+    result = fi_av_open(device->domain, &addresses, &device->addresses, NULL);
+    if (result != 0) return refused(device, "no table of addresses", result);
+    TRY(open_queue(device));
+    result = fi_endpoint(device->domain, device->info, &device->endpoint, NULL);
+    if (result != 0) return refused(device, "no endpoint", result);
+    result = fi_ep_bind(device->endpoint, &device->addresses->fid, 0);
+    if (result == 0)
+        result = fi_ep_bind(device->endpoint, &device->queue->fid, FI_TRANSMIT | FI_RECV);
+    if (result == 0) result = fi_enable(device->endpoint);
+    return result == 0 ? TUTTI_OK : refused(device, "the endpoint does not work", result);
+}
+
+static enum tutti_status open_bell(struct ofi_device *device)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    device->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (device->bell < 0) return error_system("a network card: eventfd");
+    if (device->queue_fd < 0) return TUTTI_OK;
+    device->both = epoll_create1(EPOLL_CLOEXEC);
+    if (device->both < 0 || epoll_ctl(device->both, EPOLL_CTL_ADD, device->bell, &event) != 0 ||
+        epoll_ctl(device->both, EPOLL_CTL_ADD, device->queue_fd, &event) != 0)
+        return error_system("a network card: epoll");
+    return TUTTI_OK;
+}
+
+static enum tutti_status add_operations(struct ofi_device *device)
+{
+    const size_t stride = (PREFIX_BYTES + device->base.message_bytes + ALIGNMENT - 1) /
+                          ALIGNMENT * ALIGNMENT;
+    const size_t count = device->info->tx_attr->size;
+    device->operation_count = count > 0 && count < OPERATIONS_MAX ? (unsigned)count : OPERATIONS_MAX;
+    device->operations = calloc(device->operation_count, sizeof *device->operations);
+    device->bounces = aligned_alloc(ALIGNMENT, device->operation_count * stride);
+    device->writes = calloc(WRITES_MAX, sizeof *device->writes);
+    device->peers = calloc((size_t)device->options.size, sizeof(struct peer *));
+    if (device->operations == NULL || device->bounces == NULL || device->writes == NULL ||
+        device->peers == NULL)
+        return out_of_memory();
+    for (unsigned i = 0; i < device->operation_count; i++) {
+        device->operations[i].bounce = device->bounces + i * stride;
+        device->operations[i].next = device->free_operations;
+        device->free_operations = &device->operations[i];
+    }
+    if (!needs(device, FI_MR_LOCAL)) return TUTTI_OK;
+    const int result =
+        register_memory(device, device->bounces, device->operation_count * stride,
+                        FI_SEND | FI_WRITE, &device->bounce_memory);
+    return result == 0 ? TUTTI_OK : refused(device, "does not register memory", result);
+}
+
+static void find_limits(struct ofi_device *device)
+{
+    const struct fi_info *info = device->info;
+    const size_t most = info->ep_attr->max_msg_size;
+    size_t bytes = MESSAGE_BYTES;
+    if (bytes + PREFIX_BYTES > most) bytes = most > PREFIX_BYTES ? most - PREFIX_BYTES : 0;
+    device->base.message_bytes = bytes / ALIGNMENT * ALIGNMENT;
+    device->base.head_room = HEAD_ROOM;
+    device->part_bytes = most < SIZE_MAX / 2 ? most : SIZE_MAX / 2;
+    const size_t receives = info->rx_attr->size;
+    device->posted_max = receives > 0 && receives < 8192 ? (unsigned)receives : 8192;
+    const size_t key_bytes = info->domain_attr->mr_key_size;
+    device->key_mask = key_bytes == 0 || key_bytes >= 8 ? UINT64_MAX
+                                                        : (UINT64_C(1) << 8 * key_bytes) - 1;
+}
+
+static enum tutti_status draw(uint64_t *number)
+{
+    while (*number == 0)
+        if (getrandom(number, sizeof *number, 0) != (ssize_t)sizeof *number)
+            return error_system("a network card: getrandom");
+    return TUTTI_OK;
+}
+
+static enum tutti_status open_device(struct ofi_device *device)
+{
+    const struct ofi_choice *choice = device->options.choice;
+    device->info = choice->library->dupinfo(choice->info);
+    if (device->info == NULL) return out_of_memory();
+    device->calls->describe(device->info);
+    device->write_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
+    find_limits(device);
+    if (device->base.message_bytes < 1024)
+        return error_set(TUTTI_UNSUPPORTED, "provider %s of libfabric: messages of %zu bytes",
+                         choice->provider, device->info->ep_attr->max_msg_size);
+    TRY(draw(&device->nonce));
+    TRY(draw(&device->next_key));
+    TRY(open_endpoint(device));
+    TRY(open_bell(device));
+    TRY(add_operations(device));
+    return make_room_for_completions(device);
+}
+
+enum tutti_status ofi_device_create(const struct ofi_device_options *options,
+                                    struct card_device **created)
+{
+    struct ofi_device *device = calloc(1, sizeof *device);
+    *created = NULL;
+    if (device == NULL) return out_of_memory();
+    device->base.ops = &ops;
+    device->options = *options;
+    device->calls = ofi_calls();
+    device->bell = device->both = -1;
+    const enum tutti_status status = open_device(device);
+    if (status != TUTTI_OK) {
+        ofi_free(&device->base);
+        return status;
+    }
+    *created = &device->base;
+    return TUTTI_OK;
+}

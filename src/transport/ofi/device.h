@@ -1,0 +1,65 @@
+/* device.h - a network card by libfabric (card/device.h): one reliable datagram endpoint (FI_EP_RDM) of a communicator, which reaches all
+ * its ranks.
+ *
+ *   pair ── send ──► operation ── fi_inject, fi_sendmsg ──► endpoint ──► any posted receive of the peer's endpoint
+ *        ── write ─► parts ────── fi_writemsg ────────────► endpoint ──► memory that the peer has registered
+ *                                 completion queue ◄── all of them, in any order
+ *
+ *   message    nonce  rank │ head of the pair │ bytes
+ *              └ 16 bytes: of the receiving device, and from whom
+ *
+ * Receives are the endpoint's, not a pair's: a message takes any of them, and the pair that it is for gets that memory in exchange for
+ * one of its own. So each pair may be sent as many messages as it has posted receives, wherever they land.
+ *
+ * Addresses and nonces travel in greetings, which something else carries (options.greets), and so do all control messages: this device
+ * says what it hears of a peer's card, never that a peer is dead.
+ *
+ * Invariants
+ *   1. A message without this device's nonce, or from a rank that has not been greeted, is dropped.
+ *   2. After `stop` libfabric touches no memory: the endpoint is closed.
+ *   3. That a write has landed is known from its completion alone (FI_DELIVERY_COMPLETE); no order of writes, no polling of last bytes, no
+ *      immediate data.
+ *   4. An operation that failed is not tried again: the peer is in trouble from then on.
+ *
+ * Threads: as card/device.h.
+ */
+#ifndef TUTTI_TRANSPORT_OFI_DEVICE_H
+#define TUTTI_TRANSPORT_OFI_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/card/device.h"
+#include "transport/ofi/choice.h"
+
+enum { OFI_ADDRESS_MAX = 128, OFI_TROUBLE_MAX = 96 };
+
+/* What a device tells each peer before anything else. */
+struct ofi_greeting {
+    uint64_t nonce; /* of this device */
+    uint32_t address_bytes, address_format;
+    unsigned char address[OFI_ADDRESS_MAX];
+};
+
+struct ofi_device_options {
+    int rank, size;
+    const struct ofi_choice *choice; /* one with a card */
+    /* Tells a peer; false: not now. */
+    bool (*greets)(void *context, int peer, const struct ofi_greeting *greeting);
+    void *context;
+};
+
+/* UNSUPPORTED: the provider refuses something, and the error says what; NO_MEMORY, SYSTEM. */
+enum tutti_status ofi_device_create(const struct ofi_device_options *options,
+                                    struct card_device **device);
+/* A greeting has come from that peer: foreign. What makes no sense is dropped; false. */
+bool ofi_device_greeted(struct card_device *device, int peer, const struct ofi_greeting *greeting);
+/* That peer is gone, as the control plane has found. */
+void ofi_device_lost(struct card_device *device, int peer);
+/* Since when something that was for that peer has failed, and what; 0: nothing has. */
+uint64_t ofi_device_trouble(const struct card_device *device, int peer, char text[OFI_TROUBLE_MAX]);
+/* Messages that were dropped, see invariant 1. */
+unsigned ofi_device_strays(const struct card_device *device);
+
+#endif

@@ -1,0 +1,37 @@
+/* library_absent.c - what stands for library.c and offers.c where Tutti is built without rdma/fabric.h. */
+#include "base/status.h"
+#include "transport/ofi/library.h"
+#include "transport/ofi/offers.h"
+
+enum tutti_status ofi_library_load(const struct ofi_library **library)
+{
+    *library = NULL;
+    return error_set(TUTTI_UNSUPPORTED, "this Tutti was built without libfabric (Debian: "
+                                        "libfabric-dev brings the headers)");
+}
+
+enum tutti_status ofi_offers_find(const struct ofi_library *library, const char *sys,
+                                  bool with_rest, struct ofi_offers **offers)
+{
+    (void)library, (void)sys, (void)with_rest;
+    *offers = NULL;
+    return ofi_library_load(&library);
+}
+
+void ofi_offers_free(struct ofi_offers *offers)
+{
+    (void)offers;
+}
+
+const struct ofi_offer *ofi_offers_list(const struct ofi_offers *offers, int *count)
+{
+    (void)offers;
+    *count = 0;
+    return NULL;
+}
+
+struct fi_info *ofi_offers_take(const struct ofi_offers *offers, int place)
+{
+    (void)offers, (void)place;
+    return NULL;
+}

@@ -1,0 +1,28 @@
+/* offers.h - what libfabric offers on this host, one entry a provider and card, and what each entry lacks.
+ *
+ *  1. Two calls of fi_getinfo at most: with Tutti's hints for what qualifies, and with none for the rest.
+ *  2. Of several addresses of one card the best one counts: that of the interface which Tutti's own TCP would offer to others, then IPv4,
+ *     then IPv6 beyond the link.
+ *
+ * Any thread. Blocks as long as providers look for their devices.
+ */
+#ifndef TUTTI_TRANSPORT_OFI_OFFERS_H
+#define TUTTI_TRANSPORT_OFI_OFFERS_H
+
+#include <stdbool.h>
+
+#include "transport/ofi/choice.h"
+
+struct ofi_offers;
+
+/* sys: a folder like /sys; NULL: that. with_rest: also entries that do not qualify. The caller frees *offers. NO_MEMORY, or UNSUPPORTED with
+ * libfabric's error; offering nothing is no failure. */
+enum tutti_status ofi_offers_find(const struct ofi_library *library, const char *sys,
+                                  bool with_rest, struct ofi_offers **offers);
+void ofi_offers_free(struct ofi_offers *offers); /* or NULL */
+/* Those that qualify are in libfabric's order, the rest behind them. Texts and list live as long as *offers. */
+const struct ofi_offer *ofi_offers_list(const struct ofi_offers *offers, int *count);
+/* A copy for endpoints of an entry that qualifies, which the caller owns; NULL: no memory. */
+struct fi_info *ofi_offers_take(const struct ofi_offers *offers, int place);
+
+#endif
