@@ -70,7 +70,8 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
                  .core_count = core_count(),
                  .knowledge = comm->team.members.knowledge->fingerprint,
                  .table = knowledge_table_fingerprint(comm->team.members.table),
-                 .plans = plans_fingerprint(comm)},
+                 .plans = plans_fingerprint(comm),
+                 .fabric = comm->team.transports.fabric},
         .deadline_ns = creation->deadline_ns,
         .exchange_means = exchange_means(),
         .is_encrypted = comm->team.settings.is_encrypted,
@@ -122,7 +123,8 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
                  .core_count = core_count(),
                  .knowledge = comm->team.members.knowledge->fingerprint,
                  .table = knowledge_table_fingerprint(comm->team.members.table),
-                 .plans = plans_fingerprint(comm)},
+                 .plans = plans_fingerprint(comm),
+                 .fabric = comm->team.transports.fabric},
         .segment_fd = -1,
         .look = creation->look,
         .look_context = creation->look_context};
@@ -199,7 +201,8 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
                                               .core_count = met->members[r].core_count,
                                               .knowledge = met->members[r].knowledge,
                                               .table = met->members[r].table,
-                                              .plans = met->members[r].plans};
+                                              .plans = met->members[r].plans,
+                                              .fabric = met->members[r].fabric};
         net_address_parse("127.0.0.1", &entries[r].address);
         entries[r].address.port = ports.members[r].port;
         snprintf(entries[r].host_name, sizeof entries[r].host_name, "%s",
@@ -366,6 +369,7 @@ static enum tutti_status open_network(struct tutti_comm *comm,
                                       const struct rendezvous_member *members,
                                       const struct rendezvous_key *key)
 {
+    comm->team.transports.uses_card = comm_agree_on_card(comm, members);
     if (team_spans_hosts(&comm->team)) {
         TRY(agree_over_hosts(comm, key));
         return network_create(&comm->health, NULL);
@@ -437,6 +441,7 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
 {
     struct rendezvous_result result;
     struct rendezvous_key key;
+    TRY(comm_find_card(comm));
     TRY(find_hosts(comm, creation, &key));
     TRY(meet(comm, creation, &key, &result));
     if (are_apart(comm, result.members)) {

@@ -8,7 +8,7 @@
 
 /* Fingerprints of what a rank has. */
 struct fingerprints {
-    uint32_t knowledge, table, plans;
+    uint32_t knowledge, table, plans, fabric;
 };
 
 static struct fingerprints of_rank(const struct tutti_comm *comm,
@@ -17,9 +17,9 @@ static struct fingerprints of_rank(const struct tutti_comm *comm,
     struct discovery_entry entry;
     if (comm->team.members.hosts == NULL)
         return (struct fingerprints){members[rank].knowledge, members[rank].table,
-                                     members[rank].plans};
+                                     members[rank].plans, members[rank].fabric};
     comm_hosts_entry(comm->team.members.hosts, rank, &entry);
-    return (struct fingerprints){entry.knowledge, entry.table, entry.plans};
+    return (struct fingerprints){entry.knowledge, entry.table, entry.plans, entry.fabric};
 }
 
 static void warn(const struct tutti_comm *comm, int odd_one)
@@ -71,6 +71,51 @@ enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
     if (comm->team.rank == 0) warn(comm, odd_one);
     comm->team.members.knowledge = knowledge_shipped();
     return TUTTI_OK;
+}
+
+enum tutti_status comm_find_card(struct tutti_comm *comm)
+{
+    const struct settings *settings = &comm->team.settings;
+    struct transports *transports = &comm->team.transports;
+    if (comm->team.size == 1) return TUTTI_OK;
+    TRY(transports_find_card(&transports->fabric, &transports->card_is_of_one_host));
+    const char *const wish = settings->is_encrypted ? option_names.ENCRYPTION
+                             : settings->integrity == TUTTI_INTEGRITY_OFF ||
+                                     settings->integrity == TUTTI_INTEGRITY_DEFAULT
+                                 ? NULL
+                                 : option_names.INTEGRITY;
+    if (transports->fabric == 0 || wish == NULL) return TUTTI_OK;
+    log_write(LOG_INFO, "fabric: not used, because data on it cannot be protected as %s says", wish);
+    transports->fabric = 0;
+    return TUTTI_OK;
+}
+
+/* Whether all addresses are those of one machine. */
+static bool is_one_machine(const struct tutti_comm *comm)
+{
+    struct discovery_entry entry;
+    if (comm->team.members.hosts == NULL) return true;
+    for (int r = 0; r < comm->team.size; r++) {
+        comm_hosts_entry(comm->team.members.hosts, r, &entry);
+        if (!net_address_is_loopback(&entry.address)) return false;
+    }
+    return true;
+}
+
+bool comm_agree_on_card(const struct tutti_comm *comm, const struct rendezvous_member *members)
+{
+    const uint32_t own = comm->team.transports.fabric;
+    if (own == 0) return false;
+    if (comm->team.transports.card_is_of_one_host && !is_one_machine(comm)) {
+        log_write(LOG_INFO, "fabric: not used, because it leads to ranks of one host alone");
+        return false;
+    }
+    for (int r = 0; r < comm->team.size; r++)
+        if (of_rank(comm, members, r).fabric != own) {
+            log_write(LOG_INFO, "fabric: not used, because rank %d has none of the same kind", r);
+            return false;
+        }
+    return true;
 }
 
 enum tutti_status comm_find_site(struct tutti_comm *comm)

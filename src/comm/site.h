@@ -2,6 +2,8 @@
 #ifndef TUTTI_COMM_SITE_H
 #define TUTTI_COMM_SITE_H
 
+#include <stdbool.h>
+
 #include "bootstrap/rendezvous.h"
 #include "call/communicator.h"
 
@@ -9,6 +11,12 @@
  * have the same table of measured choices. MISMATCH, on all ranks: not all have the same plans from files. */
 enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
                                           const struct rendezvous_member *members);
+
+/* Before the ranks meet. Sets team.transports.fabric: of the card that this process would use, where that can do what the settings ask for.
+ * Failures: as transports_find_card. */
+enum tutti_status comm_find_card(struct tutti_comm *comm);
+/* As the ranks meet: whether all of them would use cards of the same kind. The same on all ranks. */
+bool comm_agree_on_card(const struct tutti_comm *comm, const struct rendezvous_member *members);
 
 /* After the ranks have met. Sets team.members.site to the same on all ranks. NO_MEMORY. */
 enum tutti_status comm_find_site(struct tutti_comm *comm);

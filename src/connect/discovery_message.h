@@ -34,7 +34,7 @@ struct discovery_entry {
     uint32_t knowledge; /* fingerprint of the numbers by which it chooses algorithms */
     uint32_t table;     /* and of its table of measured choices */
     uint32_t plans;     /* and of its plans from files: 0: none; 1: it cannot load them */
-    uint32_t unused;    /* 0 */
+    uint32_t fabric;    /* and of the network card that it would use: 0: none */
     char host_name[DISCOVERY_HOST_NAME_MAX];
 };
 

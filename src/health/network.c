@@ -76,6 +76,7 @@ static enum tutti_status open_transport(struct network *network)
                                            .is_encrypted = health->team->settings.is_encrypted,
                                            .checks = health->team->settings.integrity !=
                                                      TUTTI_INTEGRITY_OFF,
+                                           .uses_card = health->team->transports.uses_card,
                                            .locates = locate,
                                            .hears = remote_hear,
                                            .names = name_rank,

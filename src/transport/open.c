@@ -3,16 +3,31 @@
 #include "base/status.h"
 #include "transport/local/local.h"
 #include "transport/local/paths.h"
+#include "transport/ofi/choice.h"
+#include "transport/ofi/ofi.h"
 #include "transport/router/router.h"
 #include "transport/tcp/endpoint.h"
 #include "transport/tcp/paths.h"
 
 static const struct remote_kind tcp = {.open = endpoint_open, .close = endpoint_close};
-static const struct remote_kind *remote_kind = &tcp;
+static const struct remote_kind card = {.open = ofi_open, .close = ofi_close};
+static const struct remote_kind *replacement; /* of both, by tests */
 
 void transports_replace_remote(const struct remote_kind *kind)
 {
-    remote_kind = kind != NULL ? kind : &tcp;
+    replacement = kind;
+}
+
+enum tutti_status transports_find_card(uint32_t *fingerprint, bool *is_of_one_host)
+{
+    const struct ofi_choice *choice;
+    *fingerprint = 0;
+    *is_of_one_host = false;
+    if (replacement != NULL) return TUTTI_OK;
+    TRY(ofi_choose(&choice));
+    *fingerprint = choice->fingerprint;
+    *is_of_one_host = choice->is_of_one_host;
+    return TUTTI_OK;
 }
 
 void transports_paths(const struct path_table **within, const struct path_table **between)
@@ -61,7 +76,8 @@ enum tutti_status transports_open_remote(struct transport_set *set,
                                          const struct remote_options *options, const int *numbers,
                                          int host_size_max)
 {
-    TRY(remote_kind->open(options, &set->remote));
+    set->remote_kind = replacement != NULL ? replacement : options->uses_card ? &card : &tcp;
+    TRY(set->remote_kind->open(options, &set->remote));
     set->all = set->remote;
     return numbers != NULL ? join(set, options, numbers, host_size_max) : TUTTI_OK;
 }
@@ -77,6 +93,6 @@ void transports_close(struct transport_set *set, bool is_inherited)
 {
     router_free(set->router);
     local_close(set->host);
-    if (!is_inherited) remote_kind->close(set->remote);
+    if (!is_inherited && set->remote != NULL) set->remote_kind->close(set->remote);
     *set = (struct transport_set){0};
 }

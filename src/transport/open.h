@@ -21,7 +21,12 @@ struct transport_set {
         host; /* leads to the ranks of this host under their numbers, and has their board; NULL: the communicator has one rank */
     struct transport *remote; /* leads to ranks of other hosts, or to all; NULL: host leads to all */
     struct transport *router; /* NULL: not both are needed */
+    const struct remote_kind *remote_kind; /* of `remote` */
 };
+
+/* Fingerprint of the network card with remote memory access that this process would use, the same for ranks that can use each other's; 0:
+ * none. *is_of_one_host: it leads to ranks of this host alone. Failures: as ofi/choice.h says. */
+enum tutti_status transports_find_card(uint32_t *fingerprint, bool *is_of_one_host);
 
 /* The memory that the ranks of a host share, made by one of them: its descriptor, the caller's. */
 enum tutti_status transports_create_segment(int size, size_t board_bytes, int *fd);
@@ -43,12 +48,12 @@ void transports_close(struct transport_set *set, bool is_inherited);
 /* The tables of paths to ranks of a host, and of other hosts, as they ship: for those who know costs before anything is open. */
 void transports_paths(const struct path_table **within, const struct path_table **between);
 
-/* A way to ranks that share no memory with this one. */
+/* A way to ranks that share no memory with this one: connections, cards. */
 struct remote_kind {
     enum tutti_status (*open)(const struct remote_options *options, struct transport **transport);
     void (*close)(struct transport *transport); /* NULL is allowed */
 };
-/* For tests of another kind: it takes TCP's place in communicators that are created from now on. NULL: TCP again. Not while there are
+/* For tests of another kind: it takes TCP's and cards' place in communicators that are created from now on. NULL: as before. Not while there are
  * communicators. */
 void transports_replace_remote(const struct remote_kind *kind);
 

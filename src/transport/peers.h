@@ -9,7 +9,8 @@
  * goes for it. Where ranks share memory there is nothing to connect: transport_peers_in_memory.
  *
  * *Control messages* go beside all links. A peer hears each one exactly once, in order, whatever happens to connections, as long as it
- * neither closes its transport nor breaks. Their first 32 bits are their kind; the kind PEERS_OWN_KIND belongs to the transport.
+ * neither closes its transport nor breaks. Their first 32 bits are their kind. The kind PEERS_OWN_KIND belongs
+ * to the transport, and PEERS_CARRIED_KIND to one that tells its messages over it.
  *   - They do not overtake credit: when a peer hears a message, it has all credit that this rank had returned before it told it.
  *     (Otherwise a rank could hear that a peer left while it still waits for that peer's last credit.)
  *   - Giving up links (`stop`) leaves no gap before later messages.
@@ -30,10 +31,12 @@ struct transport;
 struct transport_footprint;
 
 enum {
-    PEERS_MESSAGE_BYTES_MAX = 512, /* of a control message */
+    PEERS_MESSAGE_BYTES_MAX = 504, /* of a control message */
+    PEERS_ENVELOPE_BYTES = 8,      /* more, for a transport that tells them over another one */
     PEERS_MESSAGES_MAX = 16,       /* sent to a peer and not acknowledged */
     PEERS_FINAL_MESSAGES = 2,      /* of these, kept for tell_final */
     PEERS_OWN_KIND = 8,
+    PEERS_CARRIED_KIND = 9,
     PEERS_TROUBLE_MAX = 160
 };
 

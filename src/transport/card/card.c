@@ -367,6 +367,18 @@ void card_close(struct transport *transport)
     free(card);
 }
 
+uint64_t card_sent(const struct transport *transport, int peer)
+{
+    const struct card_pair *pair = card_pair_of(transport, peer);
+    return pair != NULL ? pair->sent : 0;
+}
+
+uint64_t card_taken(const struct transport *transport, int peer)
+{
+    const struct card_pair *pair = card_pair_of(transport, peer);
+    return pair != NULL ? pair->taken : 0;
+}
+
 struct card_device *card_device_of(const struct transport *transport)
 {
     return ((const struct card *)transport)->shared.device;

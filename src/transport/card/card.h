@@ -62,6 +62,10 @@ bool card_is_idle(const struct transport *transport);
 /* Stops and frees. NULL is allowed. */
 void card_close(struct transport *transport);
 
+/* Messages, of whatever kind, to that peer so far, and those of it that have come without a gap: for who orders something else by them. */
+uint64_t card_sent(const struct transport *transport, int peer);
+uint64_t card_taken(const struct transport *transport, int peer);
+
 /* Its device; and how many regions of that are not this module's own memory. */
 struct card_device *card_device_of(const struct transport *transport);
 unsigned card_offered_regions(const struct transport *transport);

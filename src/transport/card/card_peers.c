@@ -3,8 +3,12 @@
 #include <assert.h>
 
 #include "base/status.h"
-#include "transport/card/card.h"
 #include "transport/card/card_state.h"
+
+static struct card_device *device_of(const struct transport *transport)
+{
+    return ((const struct card *)transport)->shared.device;
+}
 
 static enum tutti_status tell(struct transport *transport, int peer, const void *message,
                               size_t bytes, bool is_final)
@@ -60,7 +64,7 @@ static void card_report(const struct transport *transport, int peer, struct peer
 /* The kernel takes what is sent to a process that is there, whether that runs or not; devices ask by themselves. */
 static uint64_t card_answered_ns(const struct transport *transport, int peer)
 {
-    struct card_device *const device = card_device_of(transport);
+    struct card_device *const device = device_of(transport);
     return device->ops->found_ns(device, peer);
 }
 
@@ -79,7 +83,7 @@ static enum tutti_status card_connect(struct transport *transport, int peer)
 
 static void card_forget(struct transport *transport, int peer)
 {
-    struct card_device *const device = card_device_of(transport);
+    struct card_device *const device = device_of(transport);
     device->ops->forget(device, peer);
 }
 
@@ -90,7 +94,7 @@ static bool card_is_awaited(const struct transport *transport)
         if (pair != NULL && !card_pair_is_gone(pair) && card_pair_has_awaited_output(pair))
             return true;
     }
-    struct card_device *const device = card_device_of(transport);
+    struct card_device *const device = device_of(transport);
     return device->ops->is_busy(device);
 }
 

@@ -7,7 +7,9 @@
 #include "base/status.h"
 #include "transport/tcp/frame.h"
 
-static_assert((int)PEERS_MESSAGE_BYTES_MAX == (int)TCP_FRAME_NOTE_BYTES_MAX, "a note is a frame");
+static_assert((int)PEERS_MESSAGE_BYTES_MAX + (int)PEERS_ENVELOPE_BYTES ==
+                  (int)TCP_FRAME_NOTE_BYTES_MAX,
+              "a note is a frame");
 
 enum tutti_status tcp_notes_init(struct tcp_notes *notes)
 {
@@ -33,7 +35,7 @@ bool tcp_notes_has_room(const struct tcp_notes *notes, bool is_final)
 
 void tcp_notes_tell(struct tcp_notes *notes, const void *data, size_t bytes)
 {
-    assert(tcp_notes_has_room(notes, true) && bytes > 0 && bytes <= PEERS_MESSAGE_BYTES_MAX);
+    assert(tcp_notes_has_room(notes, true) && bytes > 0 && bytes <= TCP_FRAME_NOTE_BYTES_MAX);
     struct tcp_note *note = &notes->queue[notes->told % PEERS_MESSAGES_MAX];
     note->bytes = bytes;
     memcpy(note->data, data, bytes);

@@ -17,11 +17,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "transport/tcp/frame.h"
 #include "transport/tcp/tcp.h"
 
 struct tcp_note {
     size_t bytes;
-    char data[PEERS_MESSAGE_BYTES_MAX];
+    char data[TCP_FRAME_NOTE_BYTES_MAX];
 };
 
 /* Zeroed, to begin with. */

@@ -27,7 +27,7 @@ struct talk {
 
 static size_t bytes_of(unsigned number)
 {
-    return sizeof number + number * 37 % (PEERS_MESSAGE_BYTES_MAX - sizeof number + 1);
+    return sizeof number + number * 37 % (TCP_FRAME_NOTE_BYTES_MAX - sizeof number + 1);
 }
 
 static void hear(void *context, int rank, int peer, const void *note, size_t bytes)
@@ -45,7 +45,7 @@ static void hear(void *context, int rank, int peer, const void *note, size_t byt
 /* False: it is refused, because so many are under way. */
 static bool tell(struct talk *talk, int rank, int peer)
 {
-    unsigned char note[PEERS_MESSAGE_BYTES_MAX];
+    unsigned char note[TCP_FRAME_NOTE_BYTES_MAX];
     const unsigned number = talk->told[rank][peer];
     memcpy(note, &number, sizeof number);
     for (size_t i = sizeof number; i < sizeof note; i++) note[i] = (unsigned char)(number + i);

@@ -69,7 +69,7 @@ struct tcp_pair_stream {
     unsigned resume_next;               /* link of which the peer is to be told next */
     struct link_set resumed;            /* links to the peer of which it said what has come */
     uint64_t note_next;                 /* numbers of notes rise on a connection */
-    char note[PEERS_MESSAGE_BYTES_MAX]; /* that is coming */
+    char note[TCP_FRAME_NOTE_BYTES_MAX]; /* that is coming */
 };
 
 struct tcp_pair {

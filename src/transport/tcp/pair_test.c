@@ -326,7 +326,7 @@ static const struct tcp_frame large = {
     .kind = TCP_FRAME_DATA, .bytes = 300, .signature = SIGNATURE, .place = 0};
 
 static const struct tcp_frame note = {
-    .kind = TCP_FRAME_NOTE, .bytes = PEERS_MESSAGE_BYTES_MAX, .place = TCP_FRAME_NO_PLACE};
+    .kind = TCP_FRAME_NOTE, .bytes = TCP_FRAME_NOTE_BYTES_MAX, .place = TCP_FRAME_NO_PLACE};
 static const struct tcp_frame heard = {.kind = TCP_FRAME_HEARD, .place = TCP_FRAME_NO_PLACE};
 
 static void put_frame(int fd, struct tcp_frame frame)

@@ -499,7 +499,7 @@ static enum tutti_status tell(struct transport *transport, int peer, const void 
 {
     struct tcp_pair *pair;
     assert(peer >= 0 && peer < transport->size && peer != transport->rank);
-    assert(bytes > 0 && bytes <= PEERS_MESSAGE_BYTES_MAX);
+    assert(bytes > 0 && bytes <= TCP_FRAME_NOTE_BYTES_MAX);
     TRY(find_pair(tcp_of(transport), peer, &pair));
     return tcp_pair_tell(pair, note, bytes, is_final);
 }

@@ -72,7 +72,7 @@ static void hear(void *context, int peer, const void *note, size_t bytes)
 {
     struct script *script = context;
     const unsigned char *data = note;
-    if (peer != 1 || bytes == 0 || bytes > PEERS_MESSAGE_BYTES_MAX) abort();
+    if (peer != 1 || bytes == 0 || bytes > TCP_FRAME_NOTE_BYTES_MAX) abort();
     size_t sum = 0;
     for (size_t i = 0; i < bytes; i++) sum += data[i];
     if (sum > 255 * bytes) abort(); /* all of it is there to be read */
@@ -123,7 +123,7 @@ static void put_frame(struct script *script, unsigned stream)
         script->offset[link] = frame.offset + frame.bytes;
     }
     if (frame.kind == TCP_FRAME_NOTE) {
-        frame.bytes = next(script) * 5 % (PEERS_MESSAGE_BYTES_MAX + 2);
+        frame.bytes = next(script) * 5 % (TCP_FRAME_NOTE_BYTES_MAX + 2);
         frame.sequence = draw_number(script, script->heard);
     }
     if (frame.kind == TCP_FRAME_HEARD) frame.consumed = draw_number(script, script->told);
@@ -186,7 +186,7 @@ static void consume(struct script *script, unsigned link)
 
 static void tell(struct script *script)
 {
-    char note[PEERS_MESSAGE_BYTES_MAX] = {9};
+    char note[TCP_FRAME_NOTE_BYTES_MAX] = {9};
     const size_t bytes = 1 + next(script) * 2;
     if (tcp_tell(script->transport, 1, note, bytes) == TUTTI_OK) script->told++;
 }

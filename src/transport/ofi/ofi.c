@@ -1,0 +1,507 @@
+#include "transport/ofi/ofi.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "transport/card/card.h"
+#include "transport/ofi/device.h"
+#include "transport/tcp/endpoint.h"
+
+/* A card that fails while its rank seems to be there counts for that long as a sign that the rank may have died. */
+static const uint64_t DOUBT_NS = 3000000000u;
+
+enum {
+    SHORT_SLEEP_NS = 200000, /* where the provider has nothing to wait for */
+    HELD_MAX = PEERS_MESSAGES_MAX
+};
+
+/* Behind each control message. */
+struct envelope {
+    uint64_t after; /* messages over the card: as many had been sent before it */
+};
+
+static_assert(sizeof(struct envelope) == PEERS_ENVELOPE_BYTES, "all that an endpoint has room for");
+
+struct greeting_message {
+    uint32_t kind, unused;
+    struct ofi_greeting greeting;
+};
+
+static_assert(sizeof(struct greeting_message) <= PEERS_MESSAGE_BYTES_MAX, "a control message");
+
+struct held {
+    uint64_t after;
+    size_t bytes;
+    char message[PEERS_MESSAGE_BYTES_MAX];
+};
+
+/* Control messages of a peer that came before their turn. */
+struct queue {
+    unsigned first, count;
+    struct held held[HELD_MAX];
+};
+
+struct ofi {
+    struct transport base;
+    struct transport *control, *data;
+    struct card_device *device; /* the data's */
+    struct remote_options user; /* who made this */
+    struct queue **queues; /* of each rank; NULL: none was held */
+    bool is_stopped, any_held;
+};
+
+static struct ofi *ofi_of(struct transport *transport)
+{
+    return (struct ofi *)transport;
+}
+
+static const struct ofi *const_ofi_of(const struct transport *transport)
+{
+    return (const struct ofi *)transport;
+}
+
+/* ----------------------------------------------------------------------------------- control messages */
+
+static enum tutti_status tell(struct ofi *ofi, int peer, const void *message, size_t bytes,
+                              bool is_final)
+{
+    const struct peer_ops *const peers = ofi->control->peers;
+    const struct envelope envelope = {.after = card_sent(ofi->data, peer)};
+    char both[PEERS_MESSAGE_BYTES_MAX + PEERS_ENVELOPE_BYTES];
+    assert(bytes <= PEERS_MESSAGE_BYTES_MAX);
+    memcpy(both, message, bytes);
+    memcpy(both + bytes, &envelope, sizeof envelope);
+    return (is_final ? peers->tell_final : peers->tell)(ofi->control, peer, both,
+                                                        bytes + sizeof envelope);
+}
+
+static bool greet(void *context, int peer, const struct ofi_greeting *greeting)
+{
+    const struct greeting_message message = {.kind = PEERS_CARRIED_KIND, .greeting = *greeting};
+    return tell(context, peer, &message, sizeof message, false) == TUTTI_OK;
+}
+
+static void hear_greeting(struct ofi *ofi, int peer, const void *message, size_t bytes)
+{
+    struct greeting_message heard;
+    if (bytes == sizeof heard) memcpy(&heard, message, sizeof heard);
+    if (bytes == sizeof heard && ofi_device_greeted(ofi->device, peer, &heard.greeting)) return;
+    log_write(LOG_WARN, "peer %d: what it says of its network card makes no sense", peer);
+}
+
+static void pass_on(const struct ofi *ofi, int peer, const void *message, size_t bytes)
+{
+    if (ofi->user.hears != NULL) ofi->user.hears(ofi->user.context, peer, message, bytes);
+}
+
+/* Whether messages over the card that were sent before may still come. */
+static bool must_wait(const struct ofi *ofi, int peer, uint64_t after)
+{
+    char text[OFI_TROUBLE_MAX];
+    return !ofi->is_stopped && card_taken(ofi->data, peer) < after &&
+           ofi->device->ops->state(ofi->device, peer) == CARD_PEER_UP &&
+           ofi_device_trouble(ofi->device, peer, text) == 0;
+}
+
+/* In order: those whose turn it is, or all. */
+static void hear_held(struct ofi *ofi, int peer, bool is_all)
+{
+    struct queue *queue = ofi->queues[peer];
+    while (queue != NULL && queue->count > 0) {
+        const struct held held = queue->held[queue->first];
+        if (!is_all && must_wait(ofi, peer, held.after)) return;
+        queue->first = (queue->first + 1) % HELD_MAX;
+        queue->count--;
+        pass_on(ofi, peer, held.message, held.bytes);
+    }
+}
+
+static void hear_all_held(struct ofi *ofi)
+{
+    if (!ofi->any_held) return;
+    ofi->any_held = false;
+    for (int r = 0; r < ofi->base.size; r++) {
+        hear_held(ofi, r, false);
+        ofi->any_held |= ofi->queues[r] != NULL && ofi->queues[r]->count > 0;
+    }
+}
+
+/* False: there is no place; then it is heard at once, behind all others. */
+static bool hold(struct ofi *ofi, int peer, const void *message, size_t bytes, uint64_t after)
+{
+    struct queue *queue = ofi->queues[peer];
+    if (queue == NULL) queue = ofi->queues[peer] = calloc(1, sizeof *queue);
+    if (queue == NULL || queue->count == HELD_MAX) return false;
+    struct held *held = &queue->held[(queue->first + queue->count++) % HELD_MAX];
+    held->after = after;
+    held->bytes = bytes;
+    memcpy(held->message, message, bytes);
+    ofi->any_held = true;
+    return true;
+}
+
+static void hear(void *context, int peer, const void *message, size_t bytes)
+{
+    struct ofi *ofi = context;
+    struct envelope envelope;
+    uint32_t kind;
+    if (bytes < sizeof envelope + sizeof kind || bytes - sizeof envelope > PEERS_MESSAGE_BYTES_MAX)
+        return;
+    bytes -= sizeof envelope;
+    memcpy(&envelope, (const char *)message + bytes, sizeof envelope);
+    memcpy(&kind, message, sizeof kind);
+    if (kind == PEERS_CARRIED_KIND) {
+        hear_greeting(ofi, peer, message, bytes);
+        return;
+    }
+    const struct queue *queue = ofi->queues[peer];
+    const bool is_behind = queue != NULL && queue->count > 0;
+    if ((is_behind || must_wait(ofi, peer, envelope.after)) &&
+        hold(ofi, peer, message, bytes, envelope.after))
+        return;
+    hear_held(ofi, peer, true);
+    pass_on(ofi, peer, message, bytes);
+}
+
+/* ----------------------------------------------------------------------------------------------- links */
+
+static void ofi_limits(struct transport *transport, size_t *piece_bytes_max,
+                       unsigned *piece_count_max)
+{
+    struct transport *const data = ofi_of(transport)->data;
+    data->ops->limits(data, piece_bytes_max, piece_count_max);
+}
+
+/* Links keep the address of their signature. */
+static struct transport *links_of(struct transport *transport)
+{
+    struct transport *const data = ofi_of(transport)->data;
+    data->signatures = transport->signatures;
+    return data;
+}
+
+static enum tutti_status ofi_open_tx(struct transport *transport, int slot, int channel, int peer,
+                                     size_t bytes, struct link_tx **link)
+{
+    struct transport *const data = links_of(transport);
+    return data->ops->open_tx(data, slot, channel, peer, bytes, link);
+}
+
+static enum tutti_status ofi_open_rx(struct transport *transport, int slot, int channel, int peer,
+                                     struct link_rx **link)
+{
+    struct transport *const data = links_of(transport);
+    return data->ops->open_rx(data, slot, channel, peer, link);
+}
+
+/* --------------------------------------------------------------------------------------------- waiting */
+
+static bool ofi_progress(struct transport *transport)
+{
+    struct ofi *ofi = ofi_of(transport);
+    bool moved = ofi->data->ops->progress(ofi->data);
+    moved |= ofi->control->ops->progress(ofi->control);
+    hear_all_held(ofi);
+    return moved;
+}
+
+static void ofi_sleep_begin(struct transport *transport)
+{
+    struct ofi *ofi = ofi_of(transport);
+    ofi->data->ops->sleep_begin(ofi->data);
+    ofi->control->ops->sleep_begin(ofi->control);
+}
+
+static void ofi_sleep_cancel(struct transport *transport)
+{
+    struct ofi *ofi = ofi_of(transport);
+    ofi->data->ops->sleep_cancel(ofi->data);
+    ofi->control->ops->sleep_cancel(ofi->control);
+}
+
+static void ofi_sleep(struct transport *transport, uint64_t timeout_ns)
+{
+    struct ofi *ofi = ofi_of(transport);
+    struct pollfd entries[] = {{.fd = ofi->data->ops->descriptor(ofi->data), .events = POLLIN},
+                               {.fd = ofi->control->ops->descriptor(ofi->control), .events = POLLIN}};
+    if ((entries[0].fd < 0 || entries[1].fd < 0) && timeout_ns > SHORT_SLEEP_NS)
+        timeout_ns = SHORT_SLEEP_NS;
+    const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
+                                     (long)(timeout_ns % 1000000000u)};
+    (void)ppoll(entries, 2, &timeout, NULL); /* passes over what is negative */
+    ofi_sleep_cancel(transport);
+}
+
+/* There are two. */
+static int ofi_descriptor(struct transport *transport)
+{
+    (void)transport;
+    return -1;
+}
+
+/* It is one sleeper, so one of them is enough. */
+static void ofi_wake(struct transport *transport)
+{
+    struct transport *const control = ofi_of(transport)->control;
+    control->ops->wake(control);
+}
+
+static enum tutti_status ofi_shortage(const struct transport *transport, uint64_t now_ns, int *peer)
+{
+    const struct transport *const control = const_ofi_of(transport)->control;
+    return control->ops->shortage(control, now_ns, peer);
+}
+
+static void ofi_add_footprint(const struct transport *transport, struct transport_footprint *sum)
+{
+    const struct ofi *ofi = const_ofi_of(transport);
+    sum->private_bytes += sizeof *ofi + (size_t)transport->size * sizeof(struct queue *);
+    for (int r = 0; r < transport->size; r++)
+        if (ofi->queues[r] != NULL) sum->private_bytes += sizeof(struct queue);
+    ofi->data->ops->add_footprint(ofi->data, sum);
+    ofi->control->ops->add_footprint(ofi->control, sum);
+}
+
+static const struct transport_ops ops = {.limits = ofi_limits,
+                                         .open_tx = ofi_open_tx,
+                                         .open_rx = ofi_open_rx,
+                                         .open_multicast_tx = transport_no_multicast_tx,
+                                         .open_multicast_rx = transport_no_multicast_rx,
+                                         .open_shared_slots = transport_no_shared_slots,
+                                         .reserve_shared = transport_no_reserve_shared,
+                                         .send_shared = transport_no_send_shared,
+                                         .progress = ofi_progress,
+                                         .sleep_begin = ofi_sleep_begin,
+                                         .sleep_cancel = ofi_sleep_cancel,
+                                         .sleep = ofi_sleep,
+                                         .descriptor = ofi_descriptor,
+                                         .wake = ofi_wake,
+                                         .wake_all = ofi_wake,
+                                         .corrupt_rank = transport_no_corrupt_rank,
+                                         .shortage = ofi_shortage,
+                                         .add_footprint = ofi_add_footprint};
+
+/* ------------------------------------------------------------------------------- what is known of ranks */
+
+static struct transport *control_of(const struct transport *transport)
+{
+    return const_ofi_of(transport)->control;
+}
+
+static enum tutti_status ofi_tell(struct transport *transport, int peer, const void *message,
+                                  size_t bytes)
+{
+    return tell(ofi_of(transport), peer, message, bytes, false);
+}
+
+static enum tutti_status ofi_tell_final(struct transport *transport, int peer, const void *message,
+                                        size_t bytes)
+{
+    return tell(ofi_of(transport), peer, message, bytes, true);
+}
+
+static unsigned ofi_unheard(const struct transport *transport, int peer)
+{
+    return control_of(transport)->peers->unheard(control_of(transport), peer);
+}
+
+static void ofi_report(const struct transport *transport, int peer, struct peer_report *report)
+{
+    struct transport *const data = const_ofi_of(transport)->data;
+    struct peer_report of_card;
+    control_of(transport)->peers->report(control_of(transport), peer, report);
+    data->peers->report(data, peer, &of_card);
+    if (of_card.state == PEER_BROKEN) report->state = PEER_BROKEN;
+    if (of_card.heard_ns > report->heard_ns) report->heard_ns = of_card.heard_ns;
+}
+
+static uint64_t ofi_answered_ns(const struct transport *transport, int peer)
+{
+    return control_of(transport)->peers->answered_ns(control_of(transport), peer);
+}
+
+static enum peer_presence ofi_look(struct transport *transport, int peer, uint64_t now_ns)
+{
+    struct ofi *ofi = ofi_of(transport);
+    char text[OFI_TROUBLE_MAX];
+    const enum peer_presence presence = ofi->control->peers->look(ofi->control, peer, now_ns);
+    if (presence != PEER_PRESENT) return presence;
+    const uint64_t since_ns = ofi_device_trouble(ofi->device, peer, text);
+    return since_ns != 0 && now_ns > since_ns + DOUBT_NS ? PEER_VANISHED : PEER_PRESENT;
+}
+
+static bool ofi_trouble(const struct transport *transport, int peer, char text[PEERS_TROUBLE_MAX])
+{
+    const struct ofi *ofi = const_ofi_of(transport);
+    char why[OFI_TROUBLE_MAX];
+    for (int r = 0; r < transport->size; r++)
+        if ((peer < 0 || peer == r) && ofi_device_trouble(ofi->device, r, why) != 0) {
+            snprintf(text, PEERS_TROUBLE_MAX, "its network card: %s", why);
+            return true;
+        }
+    return ofi->control->peers->trouble(ofi->control, peer, text);
+}
+
+static enum tutti_status ofi_connect(struct transport *transport, int peer)
+{
+    struct transport *const control = control_of(transport);
+    return control->peers->connect(control, peer);
+}
+
+static bool ofi_is_connecting(const struct transport *transport)
+{
+    return control_of(transport)->peers->is_connecting(control_of(transport));
+}
+
+static enum tutti_status ofi_check(const struct transport *transport)
+{
+    return control_of(transport)->peers->check(control_of(transport));
+}
+
+static void ofi_forget(struct transport *transport, int peer)
+{
+    struct ofi *ofi = ofi_of(transport);
+    ofi_device_lost(ofi->device, peer);
+    ofi->control->peers->forget(ofi->control, peer);
+}
+
+static bool ofi_is_awaited(const struct transport *transport)
+{
+    const struct ofi *ofi = const_ofi_of(transport);
+    return (!ofi->is_stopped && ofi->data->peers->is_awaited(ofi->data)) ||
+           ofi->control->peers->is_awaited(ofi->control);
+}
+
+static bool data_is_settled(const struct ofi *ofi, int peer)
+{
+    return ofi->is_stopped || ofi->data->peers->is_settled(ofi->data, peer);
+}
+
+static bool ofi_finish(struct transport *transport)
+{
+    struct ofi *ofi = ofi_of(transport);
+    const bool is_done = ofi->is_stopped || ofi->data->peers->finish(ofi->data);
+    const bool is_told = ofi->control->peers->finish(ofi->control);
+    hear_all_held(ofi);
+    return is_done && is_told;
+}
+
+static bool ofi_is_settled(const struct transport *transport, int peer)
+{
+    const struct ofi *ofi = const_ofi_of(transport);
+    return data_is_settled(ofi, peer) && ofi->control->peers->is_settled(ofi->control, peer);
+}
+
+static bool ofi_is_owed_data(const struct transport *transport, int peer)
+{
+    const struct ofi *ofi = const_ofi_of(transport);
+    return !ofi->is_stopped && ofi->data->peers->is_owed_data(ofi->data, peer);
+}
+
+static bool ofi_stop(struct transport *transport)
+{
+    struct ofi *ofi = ofi_of(transport);
+    const bool is_untouched = ofi->data->peers->stop(ofi->data);
+    ofi->is_stopped = true;
+    return ofi->control->peers->stop(ofi->control) && is_untouched;
+}
+
+static const struct peer_ops peers = {.tell = ofi_tell,
+                                      .tell_final = ofi_tell_final,
+                                      .unheard = ofi_unheard,
+                                      .report = ofi_report,
+                                      .answered_ns = ofi_answered_ns,
+                                      .look = ofi_look,
+                                      .trouble = ofi_trouble,
+                                      .connect = ofi_connect,
+                                      .is_connecting = ofi_is_connecting,
+                                      .check = ofi_check,
+                                      .forget = ofi_forget,
+                                      .is_awaited = ofi_is_awaited,
+                                      .finish = ofi_finish,
+                                      .is_settled = ofi_is_settled,
+                                      .is_owed_data = ofi_is_owed_data,
+                                      .stop = ofi_stop};
+
+/* ------------------------------------------------------------------------------------------- life cycle */
+
+static enum tutti_status open_data(struct ofi *ofi, const struct remote_options *options)
+{
+    const struct ofi_choice *choice;
+    TRY(ofi_choose(&choice));
+    const struct ofi_device_options device = {.rank = options->rank,
+                                              .size = options->size,
+                                              .choice = choice,
+                                              .greets = greet,
+                                              .context = ofi};
+    const struct card_options card = {.rank = options->rank, .size = options->size};
+    TRY(ofi_device_create(&device, &ofi->device));
+    return card_create(&card, ofi->device, &ofi->data);
+}
+
+static void locate(void *context, int rank, struct remote_location *location)
+{
+    const struct ofi *ofi = context;
+    ofi->user.locates(ofi->user.context, rank, location);
+}
+
+static void name(void *context, int rank, char *text, size_t size)
+{
+    const struct ofi *ofi = context;
+    ofi->user.names(ofi->user.context, rank, text, size);
+}
+
+static enum tutti_status open_control(struct ofi *ofi, const struct remote_options *options)
+{
+    struct remote_options own = *options;
+    own.locates = locate;
+    own.hears = hear;
+    own.names = name;
+    own.context = ofi;
+    return endpoint_open(&own, &ofi->control);
+}
+
+enum tutti_status ofi_open(const struct remote_options *options, struct transport **transport)
+{
+    struct ofi *ofi = calloc(1, sizeof *ofi);
+    *transport = NULL;
+    if (ofi == NULL) return error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
+    ofi->user = *options;
+    ofi->queues = calloc((size_t)options->size, sizeof(struct queue *));
+    ofi->base = (struct transport){
+        .ops = &ops, .peers = &peers, .rank = options->rank, .size = options->size};
+    ofi->base.signatures = ofi->base.own_signatures;
+    enum tutti_status status = TUTTI_OK;
+    if (ofi->queues == NULL) status = error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
+    if (status == TUTTI_OK) status = open_data(ofi, options);
+    if (status == TUTTI_OK) status = open_control(ofi, options);
+    if (status != TUTTI_OK) {
+        ofi_close(&ofi->base);
+        return status;
+    }
+    ofi->base.paths = ofi->data->paths;
+    *transport = &ofi->base;
+    return TUTTI_OK;
+}
+
+void ofi_close(struct transport *transport)
+{
+    struct ofi *ofi = ofi_of(transport);
+    if (ofi == NULL) return;
+    card_close(ofi->data);
+    endpoint_close(ofi->control);
+    for (int r = 0; ofi->queues != NULL && r < transport->size; r++) free(ofi->queues[r]);
+    free(ofi->queues);
+    free(ofi);
+}
+
+struct card_device *ofi_device_under(const struct transport *transport)
+{
+    return const_ofi_of(transport)->device;
+}
