@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tcp_world.h"
+#include "transport/tcp/frame.h"
 #include "transport/tcp/tcp.h"
 
 enum { RANKS = 3, NOTES = 300, STEPS_MAX = 2000000, BYTES = 2 << 20, PIECE_BYTES = 64 << 10 };
