@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include "transport/ofi/choice.h"
+#include "transport/ofi/device.h"
 #include "transport/virtual_card/card_remote.h"
 #include "transport/virtual_card/socket_wire.h"
 
@@ -16,13 +18,14 @@ struct card_world {
     struct card_mood mood;
     int size;
     uint64_t random;
-    struct sim *sim; /* or NULL: sockets */
+    struct sim *sim; /* or NULL: sockets, or a provider */
     struct virtual_net *net;
     struct transport *ranks[CARD_WORLD_RANKS_MAX];
     struct rank_context {
         struct card_world *world;
         int rank;
     } contexts[CARD_WORLD_RANKS_MAX];
+    struct ofi_choice choice;
 };
 
 uint64_t card_world_draw(struct card_world *world)
@@ -56,6 +59,62 @@ static void open_sockets(struct card_world *world, uint64_t seed)
     }
 }
 
+#if __has_include(<rdma/fabric.h>)
+
+/* The control plane of ranks in one thread. */
+static bool greets(void *context, int peer, const struct ofi_greeting *greeting)
+{
+    const struct rank_context *own = context;
+    struct transport *const its = own->world->ranks[peer];
+    return its != NULL && ofi_device_greeted(card_device_of(its), own->rank, greeting);
+}
+
+bool card_world_has_fabric(const char *provider)
+{
+    struct ofi_choice choice;
+    if (ofi_choose_anew(provider, NULL, &choice) != TUTTI_OK || choice.info == NULL) return false;
+    choice.library->freeinfo((struct fi_info *)(uintptr_t)choice.info);
+    return true;
+}
+
+static void open_fabric(struct card_world *world)
+{
+    assert_int_equal(ofi_choose_anew(world->mood.fabric, NULL, &world->choice), TUTTI_OK);
+    assert_non_null(world->choice.info);
+    for (int r = 0; r < world->size; r++) {
+        struct card_options options = world->mood.card;
+        struct card_device *device;
+        world->contexts[r] = (struct rank_context){world, r};
+        const struct ofi_device_options own = {.rank = r,
+                                               .size = world->size,
+                                               .choice = &world->choice,
+                                               .greets = greets,
+                                               .context = &world->contexts[r]};
+        options.rank = r;
+        options.size = world->size;
+        options.hears = hears;
+        options.hears_context = &world->contexts[r];
+        assert_int_equal(ofi_device_create(&own, &device), TUTTI_OK);
+        assert_int_equal(card_create(&options, device, &world->ranks[r]), TUTTI_OK);
+    }
+}
+
+#else
+
+bool card_world_has_fabric(const char *provider)
+{
+    (void)provider;
+    return false;
+}
+
+static void open_fabric(struct card_world *world)
+{
+    (void)world;
+    fail_msg("Tutti was built without libfabric");
+}
+
+#endif
+
 static void open_net(struct card_world *world, uint64_t seed)
 {
     static const int nodes[CARD_WORLD_RANKS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -85,7 +144,9 @@ struct card_world *card_world_create(int size, struct card_mood mood, uint64_t s
     world->mood = mood;
     world->size = size;
     world->random = seed;
-    if (mood.is_virtual)
+    if (mood.fabric != NULL)
+        open_fabric(world);
+    else if (mood.is_virtual)
         open_net(world, seed);
     else
         open_sockets(world, seed);
@@ -96,6 +157,8 @@ void card_world_free(struct card_world *world)
 {
     if (world->sim == NULL) {
         for (int r = 0; r < world->size; r++) card_close(world->ranks[r]);
+        if (world->choice.info != NULL)
+            world->choice.library->freeinfo((struct fi_info *)(uintptr_t)world->choice.info);
     } else {
         virtual_net_free(world->net);
         sim_free(world->sim);
@@ -124,8 +187,9 @@ void card_world_count(const struct card_world *world, struct virtual_card_counts
 {
     *all = (struct virtual_card_counts){0};
     for (int r = 0; r < world->size; r++) {
-        struct virtual_card_counts counts;
-        virtual_card_count(card_device_of(world->ranks[r]), &counts);
+        struct virtual_card_counts counts = {0};
+        if (world->mood.fabric == NULL)
+            virtual_card_count(card_device_of(world->ranks[r]), &counts);
         all->overruns += counts.overruns;
         all->refused += counts.refused;
         all->refused_by_peers += counts.refused_by_peers;

@@ -1,4 +1,5 @@
-/* card_world.h - ranks over simulated network cards in one thread, for their tests: between them real sockets, or virtual time.
+/* card_world.h - ranks over network cards in one thread, for their tests: simulated ones, between them real sockets, or virtual time; or
+ * those of a provider of libfabric.
  * Assertions are cmocka's.
  */
 #ifndef TUTTI_TESTS_CARD_WORLD_H
@@ -17,12 +18,16 @@ struct card_mood {
     bool is_virtual;
     unsigned packets;         /* in virtual time: as in struct virtual_net_options */
     struct card_options card; /* of all ranks */
+    const char *fabric; /* a provider of libfabric (transport/ofi/choice.h); NULL: the cards are simulated */
     /* A rank hears a control message; or NULL. */
     void (*hears)(void *context, int rank, int peer, const void *message, size_t bytes);
     void *hears_context;
 };
 
 struct card_world; /* opaque */
+
+/* Whether that provider of libfabric is here. */
+bool card_world_has_fabric(const char *provider);
 
 struct card_world *card_world_create(int size, struct card_mood mood, uint64_t seed);
 void card_world_free(struct card_world *world);

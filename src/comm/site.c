@@ -90,24 +90,30 @@ enum tutti_status comm_find_card(struct tutti_comm *comm)
     return TUTTI_OK;
 }
 
-/* Whether all addresses are those of one machine. */
-static bool is_one_machine(const struct tutti_comm *comm)
+/* Why a card that leads to ranks of one host alone cannot be used; NULL: it can. */
+static const char *why_not_on_one_host(const struct tutti_comm *comm,
+                                       const struct rendezvous_member *members)
 {
+    const bool has_hosts = comm->team.members.hosts != NULL;
     struct discovery_entry entry;
-    if (comm->team.members.hosts == NULL) return true;
-    for (int r = 0; r < comm->team.size; r++) {
+    for (int r = 0; r < comm->team.size && has_hosts; r++) {
         comm_hosts_entry(comm->team.members.hosts, r, &entry);
-        if (!net_address_is_loopback(&entry.address)) return false;
+        if (!net_address_is_loopback(&entry.address)) return "not all ranks are on one machine";
     }
-    return true;
+    for (int r = 1; r < team_local_size(&comm->team); r++)
+        if (members[r].process_key == members[r - 1].process_key)
+            return "ranks are threads of a process, between which its provider fails";
+    return NULL;
 }
 
 bool comm_agree_on_card(const struct tutti_comm *comm, const struct rendezvous_member *members)
 {
     const uint32_t own = comm->team.transports.fabric;
     if (own == 0) return false;
-    if (comm->team.transports.card_is_of_one_host && !is_one_machine(comm)) {
-        log_write(LOG_INFO, "fabric: not used, because it leads to ranks of one host alone");
+    const char *const why =
+        comm->team.transports.card_is_of_one_host ? why_not_on_one_host(comm, members) : NULL;
+    if (why != NULL) {
+        log_write(LOG_INFO, "fabric: not used, because %s", why);
         return false;
     }
     for (int r = 0; r < comm->team.size; r++)

@@ -20,7 +20,7 @@ struct transport_set {
     struct transport *
         host; /* leads to the ranks of this host under their numbers, and has their board; NULL: the communicator has one rank */
     struct transport *remote; /* leads to ranks of other hosts, or to all; NULL: host leads to all */
-    struct transport *router; /* NULL: not both are needed */
+    struct transport *router;              /* NULL: not both are needed */
     const struct remote_kind *remote_kind; /* of `remote` */
 };
 

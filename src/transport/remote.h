@@ -18,7 +18,7 @@ struct remote_options {
     int rank, size;
     struct rendezvous_key identity; /* the same on all ranks, and nowhere else */
     bool is_encrypted;
-    bool checks; /* what this rank sends has checksums, and its peers compare them */
+    bool checks;    /* what this rank sends has checksums, and its peers compare them */
     bool uses_card; /* data goes over a network card with remote memory access: all ranks have one */
     /* Where the port of a rank's process is, and whether the rank is on another host. Asked when something is first to do with that rank,
      * as long as the transport is open. */

@@ -10,7 +10,7 @@
 #include <rdma/fi_rma.h>
 
 struct ofi_calls {
-    /* Before a domain is opened with it: what it promises and demands. */
+    /* What the opened provider promises and demands, as the device is to take it. */
     void (*describe)(struct fi_info *info);
     /* As fi_mr_reg; a region of an endpoint (FI_MR_ENDPOINT) is bound to it afterwards. */
     int (*register_memory)(struct fid_domain *domain, const void *address, size_t bytes,

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/option.h"
 #include "base/status.h"
+#include "os/process.h"
 #include "transport/ofi/offers.h"
 
 /* -------------------------------------------------------------------------------------------- the wish */
@@ -291,11 +292,17 @@ static struct {
     struct ofi_choice choice;
     enum tutti_status status;
     char error[ERROR_TEXT_MAX];
+    uint32_t generation; /* of the process */
 } made;
+
+/* Provider shm names what it shares after the process in which it was loaded, and fails in a child of that. */
+static const struct ofi_choice of_child = {
+    .reason = "this process was forked from one that had loaded provider shm"};
 
 static void make(void)
 {
     struct ofi_choice *const choice = &made.choice;
+    made.generation = process_generation();
     made.status = ofi_choose_anew(option_text(OPTION_FABRIC), NULL, choice);
     if (made.status != TUTTI_OK)
         error_copy(made.error, sizeof made.error);
@@ -310,6 +317,7 @@ enum tutti_status ofi_choose(const struct ofi_choice **choice)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make);
-    *choice = &made.choice;
+    const bool is_inherited = made.generation != process_generation();
+    *choice = is_inherited && made.choice.is_of_one_host ? &of_child : &made.choice;
     return made.status == TUTTI_OK ? TUTTI_OK : error_set(made.status, "%s", made.error);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,9 +22,11 @@
 
 enum {
     ALIGNMENT = 64,
-    MESSAGE_BYTES = 8192,  /* with the pair's head */
-    COPIED_BYTES = 1024,   /* up to so many are copied beside their head: dearer for a card to fetch from two places */
-    OPERATIONS_MAX = 256,  /* given to libfabric at a time */
+    MESSAGE_BYTES =
+        16320, /* with the pair's head; so that it is eager over ofi_rxm, which copies 16 KiB */
+    COPIED_BYTES =
+        1024, /* up to so many are copied beside their head: dearer for a card to fetch from two places */
+    OPERATIONS_MAX = 256, /* given to libfabric at a time */
     WRITES_MAX = 256,
     COMPLETIONS_A_LOOK = 64,
     SHORT_SLEEP_NS = 200000, /* where a provider has nothing to wait for */
@@ -54,10 +57,10 @@ struct operation {
     struct context context;
     struct operation *next; /* free */
     int peer;
-    uint64_t id;         /* of a message */
-    unsigned write;      /* which one it is a part of */
+    uint64_t id;    /* of a message */
+    unsigned write; /* which one it is a part of */
     size_t bytes;
-    unsigned char *bounce; /* PREFIX_BYTES + message_bytes */
+    unsigned char *bounce; /* of a prefix, a head and what is copied behind it */
 };
 
 struct write {
@@ -72,13 +75,13 @@ struct write {
 
 struct receive {
     struct context context;
-    struct receive *next; /* to be posted; or spare */
+    struct receive *next;   /* to be posted; or spare */
     unsigned char *address; /* of the message, behind its prefix */
     uint64_t key;
 };
 
 struct region {
-    uint64_t key; /* 0: free */
+    uint64_t key;          /* 0: free */
     struct fid_mr *memory; /* NULL: none is needed */
     uint64_t base;
     uint32_t next_free;
@@ -90,9 +93,10 @@ struct peer {
     uint64_t nonce;
     fi_addr_t address;
     uint64_t heard_ns;
-    unsigned under_way; /* operations and writes */
+    unsigned under_way;              /* operations and writes */
     uint64_t ids[CARD_RECEIVES_MAX]; /* of receives that were posted for it */
     unsigned id_count;
+    char left_behind[OFI_ADDRESS_MAX]; /* a file in /dev/shm that its process would leave; or "" */
     uint64_t trouble_ns;
     char trouble[OFI_TROUBLE_MAX];
 };
@@ -101,7 +105,8 @@ struct ofi_device {
     struct card_device base;
     struct ofi_device_options options;
     const struct ofi_calls *calls;
-    struct fi_info *info;
+    struct fi_info *info;  /* what it was opened with */
+    struct fi_info *facts; /* what it is taken to be: the same, but for tests */
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     struct fid_av *addresses;
@@ -113,13 +118,14 @@ struct ofi_device {
     size_t part_bytes; /* of a write, at most */
     int queue_fd, bell, both;
     _Atomic bool is_rung;
-    bool is_restless;
+    bool is_restless, any_owed; /* greetings */
     struct peer **peers;
     unsigned strays;
     /* operations */
     struct operation *operations, *free_operations;
     unsigned operation_count;
     unsigned char *bounces;
+    size_t bounce_bytes; /* of each */
     struct fid_mr *bounce_memory;
     struct write *writes;
     unsigned write_count; /* used */
@@ -172,7 +178,7 @@ static bool is_over(const struct peer *peer)
 
 static bool needs(const struct ofi_device *device, int mode)
 {
-    return (device->info->domain_attr->mr_mode & mode) != 0;
+    return (device->facts->domain_attr->mr_mode & mode) != 0;
 }
 
 /* ------------------------------------------------------------------------------------- completions */
@@ -372,8 +378,8 @@ static void greet(struct ofi_device *device, int rank)
     size_t bytes = sizeof greeting.address;
     if (fi_getname(&device->endpoint->fid, greeting.address, &bytes) != 0) return;
     greeting.address_bytes = (uint32_t)bytes;
-    peer->owes_greeting =
-        !device->options.greets(device->options.context, rank, &greeting);
+    peer->owes_greeting = !device->options.greets(device->options.context, rank, &greeting);
+    device->any_owed |= peer->owes_greeting;
 }
 
 static void become_up(struct peer *peer)
@@ -393,6 +399,20 @@ static void ofi_connect(struct card_device *base, int rank)
     become_up(peer);
 }
 
+/* Provider shm makes a file /dev/shm/PID:NUMBER:NUMBER, which a killed process leaves there; the address names it. */
+static void note_file(const struct ofi_device *device, struct peer *peer,
+                      const struct ofi_greeting *greeting)
+{
+    static const char scheme[] = "fi_shm://";
+    const char *const address = (const char *)greeting->address;
+    const size_t bytes = strnlen(address, greeting->address_bytes), head = sizeof scheme - 1;
+    if (!device->options.choice->is_of_one_host || bytes <= head ||
+        strncmp(address, scheme, head) != 0 || bytes == greeting->address_bytes ||
+        strspn(address + head, "0123456789:") != bytes - head || strchr(address + head, ':') == NULL)
+        return;
+    snprintf(peer->left_behind, sizeof peer->left_behind, "/%s", address + head);
+}
+
 bool ofi_device_greeted(struct card_device *base, int rank, const struct ofi_greeting *greeting)
 {
     struct ofi_device *device = ofi_of(base);
@@ -406,6 +426,7 @@ bool ofi_device_greeted(struct card_device *base, int rank, const struct ofi_gre
         return false;
     peer->nonce = greeting->nonce;
     peer->is_greeted = true;
+    note_file(device, peer, greeting);
     become_up(peer);
     return true;
 }
@@ -458,7 +479,11 @@ static void ofi_forget(struct card_device *base, int rank)
 
 void ofi_device_lost(struct card_device *base, int rank)
 {
+    struct peer *peer = ofi_of(base)->peers[rank];
     end_peer(ofi_of(base), rank, CARD_PEER_LOST);
+    if (peer == NULL || peer->left_behind[0] == '\0') return;
+    (void)shm_unlink(peer->left_behind); /* fails for whoever may not, and when the peer did it */
+    peer->left_behind[0] = '\0';
 }
 
 static void be_in_trouble(struct ofi_device *device, int rank, const char *what, const char *reason)
@@ -490,9 +515,8 @@ unsigned ofi_device_strays(const struct card_device *base)
 /* Each receive that may be posted has its context; blocks of them stay where they are. */
 static enum tutti_status add_receives(struct ofi_device *device, unsigned count)
 {
-    struct receive **blocks =
-        realloc(device->receive_blocks,
-                (device->receive_block_count + 1) * sizeof(struct receive *));
+    struct receive **blocks = realloc(device->receive_blocks,
+                                      (device->receive_block_count + 1) * sizeof(struct receive *));
     if (blocks != NULL) device->receive_blocks = blocks;
     struct receive *block = calloc(count, sizeof *block);
     if (blocks == NULL || block == NULL) {
@@ -513,10 +537,10 @@ static void post_receives(struct ofi_device *device)
     struct receive *receive;
     while ((receive = device->unposted) != NULL && device->posted < device->posted_max &&
            !device->is_stopped) {
-        const ssize_t result = device->calls->receive(
-            device->endpoint, receive->address - PREFIX_BYTES,
-            PREFIX_BYTES + device->base.message_bytes, descriptor_of(device, receive->key),
-            &receive->context);
+        const ssize_t result =
+            device->calls->receive(device->endpoint, receive->address - PREFIX_BYTES,
+                                   PREFIX_BYTES + device->base.message_bytes,
+                                   descriptor_of(device, receive->key), &receive->context);
         if (result != 0) return; /* later */
         device->unposted = receive->next;
         device->posted++;
@@ -612,8 +636,9 @@ static void give_operation_back(struct ofi_device *device, struct operation *ope
 static void complete_send(struct ofi_device *device, int rank, uint64_t id, size_t bytes,
                           enum card_result result)
 {
-    complete(device, &(struct card_completion){
-                         .work = CARD_SENT, .result = result, .peer = rank, .id = id, .bytes = bytes});
+    complete(device,
+             &(struct card_completion){
+                 .work = CARD_SENT, .result = result, .peer = rank, .id = id, .bytes = bytes});
 }
 
 static size_t write_prefix(const struct peer *peer, const struct ofi_device *device,
@@ -631,13 +656,12 @@ static ssize_t give_message(struct ofi_device *device, struct operation *operati
                             size_t head_bytes, const struct card_memory *memory)
 {
     const struct peer *peer = device->peers[operation->peer];
-    const bool is_copied = memory->bytes <= COPIED_BYTES || memory->key == 0 ||
-                           device->info->tx_attr->iov_limit < 2;
+    const bool is_copied =
+        memory->bytes <= COPIED_BYTES || memory->key == 0 || device->facts->tx_attr->iov_limit < 2;
     if (is_copied && memory->bytes > 0)
         memcpy(operation->bounce + head_bytes, memory->address, memory->bytes);
-    const struct iovec parts[] = {
-        {operation->bounce, head_bytes + (is_copied ? memory->bytes : 0)},
-        {(void *)(uintptr_t)memory->address, memory->bytes}};
+    const struct iovec parts[] = {{operation->bounce, head_bytes + (is_copied ? memory->bytes : 0)},
+                                  {(void *)(uintptr_t)memory->address, memory->bytes}};
     void *descriptors[] = {
         device->bounce_memory != NULL ? device->calls->descriptor(device->bounce_memory) : NULL,
         is_copied ? NULL : descriptor_of(device, memory->key)};
@@ -665,7 +689,7 @@ static bool ofi_send(struct card_device *base, int rank, const void *head, size_
     operation->id = id;
     operation->bytes = memory->bytes;
     ssize_t result;
-    const bool is_injected = all <= device->info->tx_attr->inject_size && all <= COPIED_BYTES;
+    const bool is_injected = all <= device->facts->tx_attr->inject_size && all <= COPIED_BYTES;
     if (is_injected) {
         if (memory->bytes > 0) memcpy(operation->bounce + at, memory->address, memory->bytes);
         result = device->calls->inject(device->endpoint, operation->bounce, all, peer->address);
@@ -705,8 +729,7 @@ static bool give_parts(struct ofi_device *device, unsigned number)
         if (operation == NULL) break;
         operation->write = number;
         operation->bytes = bytes;
-        const struct iovec from = {
-            (char *)(uintptr_t)write->memory.address + write->given, bytes};
+        const struct iovec from = {(char *)(uintptr_t)write->memory.address + write->given, bytes};
         const struct fi_rma_iov to = {write->address + write->given, bytes, write->key};
         const struct fi_msg_rma message = {.msg_iov = &from,
                                            .desc = &write->descriptor,
@@ -715,8 +738,7 @@ static bool give_parts(struct ofi_device *device, unsigned number)
                                            .rma_iov = &to,
                                            .rma_iov_count = 1,
                                            .context = &operation->context};
-        const ssize_t result =
-            device->calls->write(device->endpoint, &message, device->write_flags);
+        const ssize_t result = device->calls->write(device->endpoint, &message, device->write_flags);
         if (result != 0) give_operation_back(device, operation);
         if (result != 0 && result != -FI_EAGAIN)
             be_in_trouble(device, write->peer, "does not write", why(device, result));
@@ -758,7 +780,8 @@ static bool give_all_parts(struct ofi_device *device)
     for (unsigned w = 0; left > 0 && w < WRITES_MAX; w++) {
         if (!device->writes[w].is_used) continue;
         left--;
-        if (device->writes[w].given < device->writes[w].memory.bytes) moved |= give_parts(device, w);
+        if (device->writes[w].given < device->writes[w].memory.bytes)
+            moved |= give_parts(device, w);
     }
     return moved;
 }
@@ -815,7 +838,8 @@ static void take_error(struct ofi_device *device)
         return;
     }
     give_operation_back(device, operation);
-    complete_send(device, rank, operation->id, operation->bytes, CARD_DONE); /* the peer is in trouble anyway */
+    complete_send(device, rank, operation->id, operation->bytes,
+                  CARD_DONE); /* the peer is in trouble anyway */
 }
 
 static bool read_queue(struct ofi_device *device)
@@ -825,8 +849,7 @@ static bool read_queue(struct ofi_device *device)
     for (;;) {
         const unsigned room = device->done_room - device->done_count;
         if (room < COMPLETIONS_A_LOOK) return moved;
-        const ssize_t count =
-            device->calls->read_queue(device->queue, entries, COMPLETIONS_A_LOOK);
+        const ssize_t count = device->calls->read_queue(device->queue, entries, COMPLETIONS_A_LOOK);
         if (count == -FI_EAVAIL) {
             take_error(device);
             moved = true;
@@ -856,7 +879,7 @@ static bool ofi_progress(struct card_device *base)
     if (device->write_count > 0) moved |= give_all_parts(device);
     post_receives(device);
     if (device->closing_count > 0) close_again(device);
-    for (int r = 0; r < device->options.size; r++)
+    for (int r = 0; device->any_owed && r < device->options.size; r++)
         if (device->peers[r] != NULL && device->peers[r]->owes_greeting) greet(device, r);
     return moved || device->done_count > 0;
 }
@@ -923,8 +946,7 @@ static size_t ofi_bytes(const struct card_device *base)
 {
     const struct ofi_device *device = const_ofi_of(base);
     size_t bytes = sizeof *device + (size_t)device->options.size * sizeof(struct peer *) +
-                   device->operation_count *
-                       (sizeof *device->operations + PREFIX_BYTES + base->message_bytes) +
+                   device->operation_count * (sizeof *device->operations + device->bounce_bytes) +
                    WRITES_MAX * sizeof *device->writes +
                    device->region_room * (sizeof *device->regions + sizeof(struct fid_mr *)) +
                    device->done_room * sizeof *device->done +
@@ -948,6 +970,7 @@ static void ofi_free(struct card_device *base)
     if (device->domain != NULL) close_it(&device->domain->fid);
     if (device->fabric != NULL) close_it(&device->fabric->fid);
     if (device->info != NULL) device->options.choice->library->freeinfo(device->info);
+    if (device->facts != NULL) device->options.choice->library->freeinfo(device->facts);
     if (device->both >= 0) close(device->both);
     if (device->bell >= 0) close(device->bell);
     for (int r = 0; device->peers != NULL && r < device->options.size; r++) free(device->peers[r]);
@@ -1009,8 +1032,8 @@ static enum tutti_status open_endpoint(struct ofi_device *device)
 {
     struct fi_av_attr addresses = {.type = FI_AV_UNSPEC, .count = (size_t)device->options.size};
     const struct fi_fabric_attr *const name = device->info->fabric_attr;
-    int result = device->options.choice->library->fabric(
-        (struct fi_fabric_attr *)(uintptr_t)name, &device->fabric, NULL);
+    int result = device->options.choice->library->fabric((struct fi_fabric_attr *)(uintptr_t)name,
+                                                         &device->fabric, NULL);
     if (result != 0) return refused(device, "no fabric", result);
     result = fi_domain(device->fabric, device->info, &device->domain, NULL);
     if (result != 0) return refused(device, "no domain", result);
@@ -1041,9 +1064,13 @@ static enum tutti_status open_bell(struct ofi_device *device)
 
 static enum tutti_status add_operations(struct ofi_device *device)
 {
-    const size_t stride = (PREFIX_BYTES + device->base.message_bytes + ALIGNMENT - 1) /
-                          ALIGNMENT * ALIGNMENT;
-    const size_t count = device->info->tx_attr->size;
+    /* Whole messages are copied where they cannot be gathered, or memory may not be registered. */
+    const bool copies_all = device->facts->tx_attr->iov_limit < 2 || needs(device, FI_MR_LOCAL);
+    const size_t copied =
+                     copies_all ? device->base.message_bytes : CARD_INLINE_BYTES_MAX + COPIED_BYTES,
+                 stride = (PREFIX_BYTES + copied + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    device->bounce_bytes = stride;
+    const size_t count = device->facts->tx_attr->size;
     device->operation_count = count > 0 && count < OPERATIONS_MAX ? (unsigned)count : OPERATIONS_MAX;
     device->operations = calloc(device->operation_count, sizeof *device->operations);
     device->bounces = aligned_alloc(ALIGNMENT, device->operation_count * stride);
@@ -1058,15 +1085,14 @@ static enum tutti_status add_operations(struct ofi_device *device)
         device->free_operations = &device->operations[i];
     }
     if (!needs(device, FI_MR_LOCAL)) return TUTTI_OK;
-    const int result =
-        register_memory(device, device->bounces, device->operation_count * stride,
-                        FI_SEND | FI_WRITE, &device->bounce_memory);
+    const int result = register_memory(device, device->bounces, device->operation_count * stride,
+                                       FI_SEND | FI_WRITE, &device->bounce_memory);
     return result == 0 ? TUTTI_OK : refused(device, "does not register memory", result);
 }
 
 static void find_limits(struct ofi_device *device)
 {
-    const struct fi_info *info = device->info;
+    const struct fi_info *info = device->facts;
     const size_t most = info->ep_attr->max_msg_size;
     size_t bytes = MESSAGE_BYTES;
     if (bytes + PREFIX_BYTES > most) bytes = most > PREFIX_BYTES ? most - PREFIX_BYTES : 0;
@@ -1076,8 +1102,8 @@ static void find_limits(struct ofi_device *device)
     const size_t receives = info->rx_attr->size;
     device->posted_max = receives > 0 && receives < 8192 ? (unsigned)receives : 8192;
     const size_t key_bytes = info->domain_attr->mr_key_size;
-    device->key_mask = key_bytes == 0 || key_bytes >= 8 ? UINT64_MAX
-                                                        : (UINT64_C(1) << 8 * key_bytes) - 1;
+    device->key_mask =
+        key_bytes == 0 || key_bytes >= 8 ? UINT64_MAX : (UINT64_C(1) << 8 * key_bytes) - 1;
 }
 
 static enum tutti_status draw(uint64_t *number)
@@ -1092,13 +1118,14 @@ static enum tutti_status open_device(struct ofi_device *device)
 {
     const struct ofi_choice *choice = device->options.choice;
     device->info = choice->library->dupinfo(choice->info);
-    if (device->info == NULL) return out_of_memory();
-    device->calls->describe(device->info);
+    device->facts = choice->library->dupinfo(choice->info);
+    if (device->info == NULL || device->facts == NULL) return out_of_memory();
+    device->calls->describe(device->facts);
     device->write_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
     find_limits(device);
     if (device->base.message_bytes < 1024)
         return error_set(TUTTI_UNSUPPORTED, "provider %s of libfabric: messages of %zu bytes",
-                         choice->provider, device->info->ep_attr->max_msg_size);
+                         choice->provider, device->facts->ep_attr->max_msg_size);
     TRY(draw(&device->nonce));
     TRY(draw(&device->next_key));
     TRY(open_endpoint(device));

@@ -52,7 +52,7 @@ struct ofi {
     struct transport *control, *data;
     struct card_device *device; /* the data's */
     struct remote_options user; /* who made this */
-    struct queue **queues; /* of each rank; NULL: none was held */
+    struct queue **queues;      /* of each rank; NULL: none was held */
     bool is_stopped, any_held;
 };
 

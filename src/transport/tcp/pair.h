@@ -66,9 +66,9 @@ struct tcp_pair_stream {
     bool bounds_queues;  /* what the peer has on its way is limited */
     uint64_t looks;      /* of the transport, when the window was last adjusted */
     struct tcp_window window;
-    unsigned resume_next;               /* link of which the peer is to be told next */
-    struct link_set resumed;            /* links to the peer of which it said what has come */
-    uint64_t note_next;                 /* numbers of notes rise on a connection */
+    unsigned resume_next;                /* link of which the peer is to be told next */
+    struct link_set resumed;             /* links to the peer of which it said what has come */
+    uint64_t note_next;                  /* numbers of notes rise on a connection */
     char note[TCP_FRAME_NOTE_BYTES_MAX]; /* that is coming */
 };
 

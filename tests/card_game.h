@@ -1,0 +1,13 @@
+/* card_game.h - many links between two ranks at once over network cards: messages of any size, committed and posted, taken in any portions,
+ * expected or not. Every byte comes once and in order, and a link that is not read holds up no other. Assertions are cmocka's. */
+#ifndef TUTTI_TESTS_CARD_GAME_H
+#define TUTTI_TESTS_CARD_GAME_H
+
+#include <stdint.h>
+
+#include "card_world.h"
+
+/* So many messages on each link; some bytes come where they were expected. */
+void card_game_play(struct card_mood mood, unsigned messages, uint64_t seed);
+
+#endif

@@ -1,0 +1,46 @@
+#!/bin/bash
+# over_fabric_test.sh - whole communicators whose data goes over network cards through libfabric: its providers that run anywhere.
+#
+# Messages, lists and failures over tcp;ofi_rxm, as over TCP; messages over shm, too. With TUTTI_LONG all forms, sizes and recoveries.
+# ctest: label=nosan label=once timeout=300
+set -uo pipefail
+# shellcheck source=tests/over.sh
+source "${TUTTI_ROOT:?}/tests/over.sh"
+
+# has PROVIDER: whether it is used when it is asked for.
+has() {
+    local said
+    said=$(TUTTI_FABRIC=$1 TUTTI_TRANSPORT=tcp TUTTI_LOG=info timeout 60 "$bin/tutti-run" -n 2 \
+        "$bin/tutti-perf" allreduce -b 8 -e 8 -n 5 2>&1)
+    grep -F "fabric: $1" <<<"$said" >/dev/null && ! grep -F 'fabric: not used' <<<"$said" >/dev/null
+}
+
+if ! has 'tcp;ofi_rxm'; then
+    echo "skipped: libfabric (Debian: libfabric1) or its provider tcp;ofi_rxm is not here"
+    exit 77
+fi
+export TUTTI_TRANSPORT=tcp TUTTI_FABRIC='tcp;ofi_rxm'
+since=$(mktemp)
+trap 'rm -f "$since"' EXIT
+if [[ ${TUTTI_LONG:-} == 1 ]]; then run_tests forms varying collectives recover; fi
+# Ranks of two hosts, which a card joins: whoever dies is named.
+(unset TUTTI_TRANSPORT && TUTTI_TEST_HOSTS=2 run_tests failure && exit $failed) &
+between_hosts=$!
+run_tests messages lists
+wait $between_hosts || failed=1
+TUTTI_FABRIC=shm run_tests messages messages_failure
+# What killed processes leave there is removed by those that are left.
+left=$(find /dev/shm -user "$(id -u)" -name '*:*:*' -newer "$since" 2>/dev/null)
+if [[ -n $left ]]; then
+    echo "left in /dev/shm: $left"
+    failed=1
+fi
+# Asked to protect data, a card is not used.
+for protected in TUTTI_INTEGRITY=network TUTTI_INTEGRITY=on; do
+    said=$(env "$protected" TUTTI_LOG=info timeout 60 "$bin/tutti-run" -n 2 "$bin/tutti-perf" allreduce -b 8 -e 8 -n 5 2>&1)
+    if ! grep -F "fabric: not used, because data on it cannot be protected" <<<"$said" >/dev/null; then
+        printf '%s does not keep data from the card:\n%s\n' "$protected" "$said"
+        failed=1
+    fi
+done
+exit $failed
