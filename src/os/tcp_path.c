@@ -21,7 +21,8 @@ enum {
         1, /* TCP_ESTABLISHED of netinet/tcp.h, which does not go together with linux/tcp.h */
     TCP_CLOSE_STATE = 7, /* the same */
     WAYS_MAX = 9,        /* of one connection: the kernel makes at most 8 besides the first */
-    ASKED_TIMES = 30     /* in vain, until the kernel gives the connection up */
+    ROOM_BYTES = 1 << 20,
+    ASKED_TIMES = 30 /* in vain, until the kernel gives the connection up */
 };
 
 /* What the kernel knows of each way. */
@@ -128,6 +129,16 @@ void tcp_path_limit(int fd, size_t bytes)
 {
     const int clamp = bytes < INT_MAX ? (int)bytes : INT_MAX;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof clamp);
+}
+
+/* Where a reader wants so many bytes at once, the kernel makes its buffers that large, and leaves them so; SO_RCVBUF would end their
+ * growth. */
+void tcp_path_make_room(int fd)
+{
+    const int wanted = ROOM_BYTES, any = 1;
+    if (tcp_protocol_of(fd) != TCP_PROTOCOL_MPTCP) return;
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &any, sizeof any);
 }
 
 typedef int name_of(int fd, struct sockaddr *address, socklen_t *bytes);

@@ -23,6 +23,9 @@ bool tcp_path_can_limit(int fd);
 /* How much the other end may have on its way here: it is told no more room than that. What was offered is not taken back. The
  * kernel may go beyond it later as it makes buffers larger, so this wants to be said again now and then. */
 void tcp_path_limit(int fd, size_t bytes);
+/* Lets a connection of MPTCP begin with more room for what comes: with the kernel's usual beginning, both ends sending much at once stalls it,
+ * for 0.2 s each time, until its buffers have grown. Of other connections, and on kernels before Linux 6.10, nothing changes. */
+void tcp_path_make_room(int fd);
 /* Whether both ends have the same address: nothing leaves this host. */
 bool tcp_path_is_local(int fd);
 /* Whether the other end's host has answered nothing at all for some seconds while this one sent again and again. One whose

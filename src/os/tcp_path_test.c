@@ -218,6 +218,33 @@ static void what_is_asked_of_a_connection_is_asked_of_its_ways(void **state)
     close_ends(&one);
 }
 
+static int value_of(int fd, int option)
+{
+    int value = -1;
+    socklen_t bytes = sizeof value;
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, option, &value, &bytes), 0);
+    return value;
+}
+
+static void more_room_is_made_for_several_ways_alone(void **state)
+{
+    (void)state;
+    struct ends one = connect_ends("127.0.0.1", "127.0.0.2");
+    const int before = value_of(one.receiver, SO_RCVBUF);
+    tcp_path_make_room(one.receiver);
+    assert_int_equal(value_of(one.receiver, SO_RCVBUF), before);
+    close_ends(&one);
+    tcp_path_make_room(-1);
+    if (!has_mptcp()) skip();
+    struct ends several = connect_by(MPTCP, "127.0.0.1", "127.0.0.2");
+    const int small = value_of(several.receiver, SO_RCVBUF);
+    tcp_path_make_room(several.receiver);
+    assert_true(value_of(several.receiver, SO_RCVBUF) >= small); /* older kernels leave it */
+    assert_int_equal(value_of(several.receiver, SO_RCVLOWAT), 1);
+    pass(&several, 10);
+    close_ends(&several);
+}
+
 static bool set_loopback(bool is_up)
 {
     struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = is_up ? IFF_UP : 0};
@@ -271,6 +298,7 @@ int main(void)
         cmocka_unit_test(who_only_does_not_read_is_not_silent),
         cmocka_unit_test(a_kernel_answers_for_who_does_not_read),
         cmocka_unit_test(what_is_asked_of_a_connection_is_asked_of_its_ways),
+        cmocka_unit_test(more_room_is_made_for_several_ways_alone),
         cmocka_unit_test(a_connection_whose_ways_are_all_lost_is_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -207,6 +207,7 @@ enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, struct
     own->dies_unsaid = tcp_path_dies_unsaid(socket.fd);
     own->bounds_queues =
         stream > 0 && !tcp_path_is_local(socket.fd) && tcp_path_can_limit(socket.fd);
+    if (!is_urgent) tcp_path_make_room(socket.fd);
     TRY(tcp_stream_open(&own->stream, socket, is_urgent, own->bounds_queues));
     struct epoll_event event = {.events = EPOLLIN,
                                 .data.u64 = (uint64_t)pair->rank * TCP_STREAMS_MAX + stream};
