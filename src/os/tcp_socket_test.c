@@ -187,6 +187,11 @@ static void bytes_travel_and_the_end_is_told(int client, int server)
 {
     char text[8];
     size_t done = 7;
+    int protocol = 0;
+    socklen_t bytes = sizeof protocol;
+    assert_int_equal(getsockopt(client, SOL_SOCKET, SO_PROTOCOL, &protocol, &bytes), 0);
+    /* A closed socket of MPTCP takes for a minute what is written to it, also where it fell back. */
+    const bool is_told = protocol != 262;
     assert_int_equal(tcp_read(server, text, sizeof text, &done), TUTTI_OK);
     assert_int_equal(done, 0);
     assert_int_equal(tcp_write(client, "tutti", 5, &done), TUTTI_OK);
@@ -199,14 +204,13 @@ static void bytes_travel_and_the_end_is_told(int client, int server)
     wait_for(server, POLLIN);
     assert_int_equal(tcp_read(server, text, sizeof text, &done), TUTTI_PROC_FAILED);
     assert_int_equal(done, 0);
-    /* The first write finds out that nobody is there; no signal tells. MPTCP takes what is written for a minute. */
-    const bool is_told = tcp_protocol_of(server) != TCP_PROTOCOL_MPTCP;
+    /* The first write finds out that nobody is there; no signal tells. */
     enum tutti_status status = TUTTI_OK;
     for (int i = 0; is_told && i < 1000 && status == TUTTI_OK; i++) {
         status = tcp_write(server, "tutti", 5, &done);
         poll(NULL, 0, 1);
     }
-    assert_int_equal(status, is_told ? TUTTI_PROC_FAILED : TUTTI_OK);
+    if (is_told) assert_int_equal(status, TUTTI_PROC_FAILED);
     close(server);
 }
 
