@@ -10,7 +10,13 @@ source "${TUTTI_ROOT:?}/tests/namespaces.sh"
 
 if [ "$(cat /proc/sys/net/mptcp/enabled 2>/dev/null)" != 1 ]; then skip "net.mptcp.enabled is not 1"; fi
 space=tm$$
-leave_nothing "ip netns del $space 2>/dev/null" ip netns del $space
+work=$(mktemp -d) || exit 1
+clean_up() { # namespace, folder
+    ip netns del "$1" 2>/dev/null
+    rm -rf "$2"
+}
+export -f clean_up
+leave_nothing "clean_up $space $work" clean_up $space "$work"
 export TUTTI_TRANSPORT=tcp TUTTI_TIMEOUT=60s TUTTI_SOCKET_PROTOCOL=mptcp
 
 for op in $operations; do
@@ -37,11 +43,27 @@ said mptcp 0 'goes over TCP'
 rank_does='[ $TUTTI_RANK != 1 ] || unset TUTTI_SOCKET_PROTOCOL' hello env
 [[ $output != *'data to rank 1 goes over MPTCP'* ]] || fail "one without it: $output"
 
-# The culprit is right over hosts and within one.
-export TUTTI_TEST_FILTER='a_death_*'
-run_tests failure
-TUTTI_TEST_HOSTS=3 run_tests failure
-unset TUTTI_TEST_FILTER
+# A rank that is killed is the culprit for all others.
+killed() { # hosts
+    local rank tenths=600 pids=()
+    rm -f "$work"/*
+    for rank in 0 1 2; do
+        env RANK=$rank WORLD_SIZE=3 LOCAL_RANK=$((rank / $1)) LOCAL_WORLD_SIZE=$((3 / $1)) MASTER_ADDR=127.0.0.1 \
+            MASTER_PORT=$((20000 + $$ % 10000)) TUTTI_HOSTID=$((rank % $1)) TUTTI_SECRET=of-this-test-alone TUTTI_LOG=info \
+            "$tests/tests_tcp_reset_test" "$work/stop" 1 >"$work/rank$rank" 2>&1 </dev/null &
+        pids+=($!)
+    done
+    until grep -qs '^round 3' "$work/rank0" || ((tenths-- == 0)); do sleep 0.1; done
+    grep -q 'data to rank 1 goes over MPTCP' "$work/rank0" || fail "$1 hosts: no MPTCP: $(tail -5 "$work/rank0")"
+    kill -KILL "${pids[1]}"
+    wait "${pids[1]}" 2>/dev/null
+    for rank in 0 2; do
+        wait "${pids[rank]}" && fail "$1 hosts: rank $rank does not fail"
+        grep -q ': rank 1 (host .*) \(died\|is gone\)' "$work/rank$rank" || fail "$1 hosts: rank $rank does not name rank 1: $(tail -5 "$work/rank$rank")"
+    done
+}
+killed 1
+killed 3
 
 # Without it data goes over TCP, and each process says so once.
 if [ -z "$(namespaces_missing)" ] && ip netns add $space; then
