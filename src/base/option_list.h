@@ -77,6 +77,10 @@
       "front: all other interfaces; `=` in front: whole names.")                                                                    \
     X(NETWORK, SOCKET_FAMILY, CHOICE("4", "6", "AF_INET", "AF_INET6"), "(both)",                                                    \
       "`4` or `AF_INET`: only IPv4 addresses; `6` or `AF_INET6`: only IPv6 addresses.")                                             \
+    X(NETWORK, SOCKET_PROTOCOL, CHOICE("tcp", "mptcp", "smc"), "tcp",                                                               \
+      "The sockets that carry data between hosts: `tcp`; [`mptcp`](hosts.md#sockets-that-are-more-than-tcp): TCP over several "     \
+      "paths at once; `smc`: shared memory or RDMA behind the same sockets. Tutti uses TCP if the kernel or the peer lacks "        \
+      "the other.")                                                                                                                 \
     X(NETWORK, RAILS, COUNT(1, 4), "1",                                                                                             \
       "The number of [network cards](running.md#several-network-cards) over which large data may go at once.")                      \
     X(NETWORK, PORT_RANGE, TEXT("a port or a range of them such as 5000-5100, from 1 to 65535"), "(any)",                           \

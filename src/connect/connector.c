@@ -81,7 +81,8 @@ static void connector_attempt(struct connector *connector, uint64_t now_ns)
     connector->connecting_ns = clock_now_ns(); /* connector_create does not know the time */
     connector->state = CONNECTOR_CONNECTING;
     enum tutti_status status =
-        tcp_connect_start(&connector->options.address, from, &connector->handshake.socket.fd);
+        tcp_connect_start_with(connector->options.protocol, &connector->options.address, from,
+                               &connector->handshake.socket.fd);
     if (status == TUTTI_OK &&
         !handshake_watch(connector->list->loop, &connector->handshake, &connector->entry, EPOLLOUT))
         status = error_system("watching a connection");

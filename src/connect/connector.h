@@ -32,6 +32,7 @@ struct connector_options {
     const struct net_address
         *from; /* the address of this host that it connects from; NULL: the kernel chooses */
     struct hello_call hello;
+    enum tcp_protocol protocol; /* of its socket */
     bool is_encrypted;
     uint64_t deadline_ns;
 };

@@ -285,7 +285,8 @@ static enum tutti_status open_descriptors(struct listener *listener,
 {
     TRY(handshake_loop_open(&listener->loop, &options->self));
     if (options->address.family == AF_UNSPEC) return TUTTI_OK;
-    TRY(tcp_listen(&options->address, options->port_last, &listener->socket, &listener->address));
+    TRY(tcp_listen_with(options->protocol, &options->address, options->port_last, &listener->socket,
+                        &listener->address));
     TRY(handshake_loop_add(&listener->loop, listener->socket, &listener->socket_entry));
     listener->is_accepting = true;
     return TUTTI_OK;

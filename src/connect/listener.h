@@ -40,6 +40,7 @@ struct listener_options {
     /* Where to listen: from the address's port (0: any port) to port_last the first one that is free. None: it only has connectors. */
     struct net_address address;
     uint16_t port_last;
+    enum tcp_protocol protocol; /* connections of TCP come in, too */
     struct hello_self self;
     unsigned incoming_max; /* 0: 64 */
 };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/option.h"
 #include "base/status.h"
 #include "bootstrap/interface.h"
 #include "connect/listener.h"
@@ -51,7 +52,8 @@ static struct listener *listener;
 static_assert((int)PORT_RAILS_MAX == (int)INTERFACE_RAILS_MAX, "as the user may want");
 static struct net_address own_rails[PORT_RAILS_MAX]; /* where others find the port: the best address first */
 static unsigned own_rail_count;
-static bool is_everywhere; /* not only on loopback */
+static bool is_everywhere;         /* not only on loopback */
+static enum tcp_protocol protocol; /* of the listener, and of connections for data */
 static unsigned user_count;
 static struct port_client *clients;
 static struct announced *announced;
@@ -194,6 +196,14 @@ static enum tutti_status open_port_with(struct listener_options *options, uint16
     return TUTTI_OK;
 }
 
+static enum tutti_status read_protocol(enum tcp_protocol *wanted)
+{
+    int choice;
+    TRY(option_choice(OPTION_SOCKET_PROTOCOL, &choice));
+    *wanted = (enum tcp_protocol)choice;
+    return TUTTI_OK;
+}
+
 /* With the lock held. Only the listener keeps the key. */
 static enum tutti_status open_port(const struct launcher_place *place,
                                    const struct net_address *towards)
@@ -203,7 +213,9 @@ static enum tutti_status open_port(const struct launcher_place *place,
     uint16_t first;
     enum tutti_status status = secret_read(place != NULL ? place->run_id : "tutti", &key);
     if (status == TUTTI_OK) status = listener_ports_read(&first, &options.port_last);
+    if (status == TUTTI_OK) status = read_protocol(&protocol);
     if (status == TUTTI_OK) {
+        options.protocol = protocol;
         hello_self_init(&options.self, &key, HELLO_ANY_RANK);
         options.self.configure = configure;
         status = open_port_with(&options, first, place, towards);
@@ -394,6 +406,7 @@ static enum tutti_status begin_connecting(struct port_client *client, int peer, 
 {
     const bool is_callback = peer > client->rank;
     options->is_encrypted = client->is_encrypted;
+    options->protocol = client->carries_data && !is_callback ? protocol : TCP_PROTOCOL_TCP;
     options->hello.peer_rank = HELLO_ANY_RANK;
     options->hello.purpose = is_callback ? PURPOSE_CALLBACK : PURPOSE_LINKS;
     write_payload(client, peer, stream, &options->hello);
@@ -509,9 +522,28 @@ static bool is_waiting(struct port_client *client, int peer, unsigned stream,
     return false;
 }
 
+/* Logs what became of the protocol that the user wants, once for each peer and each time that it is connected again. */
+static void tell_protocol(const struct port_client *client, int peer, int fd)
+{
+    const enum tcp_protocol got = tcp_protocol_of(fd);
+    const char *const name = tcp_protocol_name(protocol);
+    if (got != protocol)
+        log_write(LOG_INFO,
+                  "rank %d: data to rank %d goes over TCP: one of the two does not speak %s",
+                  client->rank, peer, name);
+    else if (protocol == TCP_PROTOCOL_MPTCP)
+        log_write(LOG_INFO, "rank %d: data to rank %d goes over %s", client->rank, peer, name);
+    else
+        log_write(LOG_INFO,
+                  "rank %d: %s was asked for data to rank %d; `smcss` shows what it became",
+                  client->rank, name, peer);
+}
+
 /* With the lock held. If it is no socket but PORT_NOT_REACHED or PORT_UNFIT, this thread's error message says why. */
 static void deliver(struct port_client *client, int peer, unsigned stream, struct byte_stream socket)
 {
+    if (socket.fd >= 0 && stream == 0 && client->carries_data && protocol != TCP_PROTOCOL_TCP)
+        tell_protocol(client, peer, socket.fd);
     if (is_waiting(client, peer, stream, socket)) return;
     struct port_delivery *delivery = malloc(sizeof *delivery);
     if (delivery == NULL) { /* the peer connects again */

@@ -42,6 +42,7 @@ struct port_client {
     struct rendezvous_key identity;
     int rank, size;
     bool is_encrypted; /* its connections are encrypted; others are refused */
+    bool carries_data; /* its connections are made with TUTTI_SOCKET_PROTOCOL; those of others with TCP */
     struct port_client *next;
     struct port_delivery *delivered;
     _Atomic unsigned delivered_count;

@@ -1,19 +1,69 @@
 #include "os/tcp_path.h"
 
+#include <assert.h>
 #include <limits.h>
+#include <linux/mptcp.h>
 #include <linux/tcp.h> /* has more of tcp_info than netinet/tcp.h */
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "os/tcp_socket.h"
+
+#ifndef SOL_MPTCP
+#define SOL_MPTCP 284
+#endif
 
 enum {
     /* Each twice as long after the one before: 3 s in all where a round trip takes much less than the kernel's 0.2 s. */
     SILENT_ATTEMPTS = 4,
     TCP_ESTABLISHED_STATE =
         1, /* TCP_ESTABLISHED of netinet/tcp.h, which does not go together with linux/tcp.h */
+    TCP_CLOSE_STATE = 7, /* the same */
+    WAYS_MAX = 9,        /* of one connection: the kernel makes at most 8 besides the first */
+    ROOM_BYTES = 1 << 20,
     ASKED_TIMES = 30 /* in vain, until the kernel gives the connection up */
 };
+
+/* What the kernel knows of each way. */
+struct ways {
+    struct mptcp_subflow_data head;
+    struct tcp_info infos[WAYS_MAX];
+};
+static_assert(offsetof(struct ways, infos) == sizeof(struct mptcp_subflow_data), "as the kernel");
+
+/* False: it is no connection of MPTCP. */
+static bool read_mptcp(int fd, struct ways *ways)
+{
+    socklen_t bytes = sizeof *ways;
+    memset(ways, 0, sizeof *ways);
+    ways->head.size_subflow_data = sizeof ways->head;
+    ways->head.size_user = sizeof *ways->infos;
+    if (getsockopt(fd, SOL_MPTCP, MPTCP_TCPINFO, ways, &bytes) != 0) return false;
+    if (ways->head.num_subflows > WAYS_MAX) ways->head.num_subflows = WAYS_MAX;
+    return true;
+}
+
+/* Of a connection of TCP, the one way. False: it is none. */
+static bool read_ways(int fd, struct ways *ways)
+{
+    if (read_mptcp(fd, ways)) return true;
+    socklen_t bytes = sizeof *ways->infos;
+    memset(ways, 0, sizeof *ways);
+    ways->head.num_subflows = 1;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, ways->infos, &bytes) == 0;
+}
+
+/* Probes are counted where the first packet could not even leave this host: then none is sent again. */
+static unsigned attempts(const struct tcp_info *info)
+{
+    return info->tcpi_retransmits + info->tcpi_probes;
+}
+
+bool tcp_path_can_limit(int fd)
+{
+    return tcp_protocol_of(fd) == TCP_PROTOCOL_TCP;
+}
 
 bool tcp_path_read(int fd, struct tcp_path *path)
 {
@@ -30,22 +80,44 @@ bool tcp_path_read(int fd, struct tcp_path *path)
 
 bool tcp_path_is_silent(int fd)
 {
-    struct tcp_info info;
-    socklen_t bytes = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return false;
-    /* Probes are counted where the first packet could not even leave this host: then none is sent again. */
-    return info.tcpi_retransmits + info.tcpi_probes >= SILENT_ATTEMPTS;
+    struct ways ways;
+    if (!read_ways(fd, &ways)) return false;
+    for (unsigned i = 0; i < ways.head.num_subflows; i++)
+        if (ways.infos[i].tcpi_state != TCP_CLOSE_STATE && attempts(&ways.infos[i]) < SILENT_ATTEMPTS)
+            return false;
+    return true;
+}
+
+bool tcp_path_dies_unsaid(int fd)
+{
+    return tcp_protocol_of(fd) == TCP_PROTOCOL_MPTCP;
+}
+
+bool tcp_path_is_dead(int fd, uint64_t unanswered_ns)
+{
+    struct ways ways;
+    if (!read_mptcp(fd, &ways)) return false;
+    for (unsigned i = 0; i < ways.head.num_subflows; i++) {
+        const struct tcp_info *const info = &ways.infos[i];
+        const bool is_unanswered =
+            attempts(info) > 0 && info->tcpi_last_ack_recv * UINT64_C(1000000) >= unanswered_ns;
+        if (info->tcpi_state != TCP_CLOSE_STATE && !is_unanswered) return false;
+    }
+    return true;
 }
 
 bool tcp_path_answered(int fd, uint64_t *ago_ns)
 {
-    struct tcp_info info;
-    socklen_t bytes = sizeof info;
+    struct ways ways;
     const int second = 1;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
-        info.tcpi_state != TCP_ESTABLISHED_STATE)
-        return false;
-    *ago_ns = info.tcpi_last_ack_recv * UINT64_C(1000000);
+    if (!read_ways(fd, &ways)) return false;
+    uint64_t least_ms = UINT64_MAX;
+    for (unsigned i = 0; i < ways.head.num_subflows; i++)
+        if (ways.infos[i].tcpi_state == TCP_ESTABLISHED_STATE &&
+            ways.infos[i].tcpi_last_ack_recv < least_ms)
+            least_ms = ways.infos[i].tcpi_last_ack_recv;
+    if (least_ms == UINT64_MAX) return false;
+    *ago_ns = least_ms * UINT64_C(1000000);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &second, sizeof second);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &second, sizeof second);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &(int){ASKED_TIMES}, sizeof(int));
@@ -57,6 +129,16 @@ void tcp_path_limit(int fd, size_t bytes)
 {
     const int clamp = bytes < INT_MAX ? (int)bytes : INT_MAX;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof clamp);
+}
+
+/* Where a reader wants so many bytes at once, the kernel makes its buffers that large, and leaves them so; SO_RCVBUF would end their
+ * growth. */
+void tcp_path_make_room(int fd)
+{
+    const int wanted = ROOM_BYTES, any = 1;
+    if (tcp_protocol_of(fd) != TCP_PROTOCOL_MPTCP) return;
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &any, sizeof any);
 }
 
 typedef int name_of(int fd, struct sockaddr *address, socklen_t *bytes);

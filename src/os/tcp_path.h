@@ -1,4 +1,8 @@
-/* tcp_path.h - what the kernel knows about the way to the other end of a TCP connection, and how much may be on it. */
+/* tcp_path.h - what the kernel knows about the way to the other end of a TCP connection, and how much may be on it.
+ *
+ * A connection of MPTCP has several ways, and what is asked of it is asked of each: it is silent if all are, and answers if one does. What
+ * the kernel knows of a connection of SMC is what it knows of the one of TCP beside it, which the same host answers.
+ */
 #ifndef TUTTI_OS_TCP_PATH_H
 #define TUTTI_OS_TCP_PATH_H
 
@@ -14,14 +18,24 @@ struct tcp_path {
 
 /* False: the kernel does not tell. */
 bool tcp_path_read(int fd, struct tcp_path *path);
+/* Whether tcp_path_limit works: on connections of TCP alone. */
+bool tcp_path_can_limit(int fd);
 /* How much the other end may have on its way here: it is told no more room than that. What was offered is not taken back. The
  * kernel may go beyond it later as it makes buffers larger, so this wants to be said again now and then. */
 void tcp_path_limit(int fd, size_t bytes);
+/* Lets a connection of MPTCP begin with more room for what comes: with the kernel's usual beginning, both ends sending much at once stalls it,
+ * for 0.2 s each time, until its buffers have grown. Of other connections, and on kernels before Linux 6.10, nothing changes. */
+void tcp_path_make_room(int fd);
 /* Whether both ends have the same address: nothing leaves this host. */
 bool tcp_path_is_local(int fd);
 /* Whether the other end's host has answered nothing at all for some seconds while this one sent again and again. One whose
  * process only does not read answers. */
 bool tcp_path_is_silent(int fd);
+/* Whether the kernel tells nobody when the connection has lost all its ways, because another might be found: so with MPTCP. Whoever has
+ * such a connection asks tcp_path_is_dead now and then. */
+bool tcp_path_dies_unsaid(int fd);
+/* Whether each way of such a connection was reset, or was tried again and again without an answer for that long. */
+bool tcp_path_is_dead(int fd, uint64_t unanswered_ns);
 /* How long ago the other end's host acknowledged anything last, be its process stopped or not. From now on this host's kernel asks it
  * once a second when nothing else is under way. False: the kernel does not tell. */
 bool tcp_path_answered(int fd, uint64_t *ago_ns);

@@ -8,9 +8,14 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,12 +39,12 @@ static struct sockaddr_in at(const char *host)
     return address;
 }
 
-static struct ends connect_ends(const char *from, const char *to)
+static struct ends connect_by(int protocol, const char *from, const char *to)
 {
     struct sockaddr_in own = at(from), peer = at(to);
     socklen_t bytes = sizeof peer;
-    struct ends ends = {.sender = socket(AF_INET, SOCK_STREAM, 0)};
-    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    struct ends ends = {.sender = socket(AF_INET, SOCK_STREAM, protocol)};
+    const int listener = socket(AF_INET, SOCK_STREAM, protocol);
     assert_int_equal(bind(listener, (struct sockaddr *)&peer, sizeof peer), 0);
     assert_int_equal(listen(listener, 1), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&peer, &bytes), 0);
@@ -49,6 +54,11 @@ static struct ends connect_ends(const char *from, const char *to)
     assert_true(ends.receiver >= 0);
     close(listener);
     return ends;
+}
+
+static struct ends connect_ends(const char *from, const char *to)
+{
+    return connect_by(IPPROTO_TCP, from, to);
 }
 
 static void close_ends(struct ends *ends)
@@ -174,6 +184,110 @@ static void a_kernel_answers_for_who_does_not_read(void **state)
     close_ends(&ends);
 }
 
+/* ------------------------------------------------------------------------------------- several ways */
+
+enum { MPTCP = 262, SECOND_MS = 1000, GIVEN_MS = 20000 };
+
+static bool has_mptcp(void)
+{
+    const int fd = socket(AF_INET, SOCK_STREAM, MPTCP);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
+static void what_is_asked_of_a_connection_is_asked_of_its_ways(void **state)
+{
+    (void)state;
+    if (!has_mptcp()) skip();
+    struct ends several = connect_by(MPTCP, "127.0.0.1", "127.0.0.2"),
+                one = connect_ends("127.0.0.1", "127.0.0.2");
+    uint64_t ago_ns = UINT64_MAX;
+    pass(&several, 10);
+    assert_true(tcp_path_dies_unsaid(several.sender) && tcp_path_dies_unsaid(several.receiver));
+    assert_false(tcp_path_dies_unsaid(one.sender) || tcp_path_dies_unsaid(-1));
+    assert_true(tcp_path_can_limit(one.receiver));
+    assert_false(tcp_path_can_limit(several.receiver));
+    assert_true(tcp_path_answered(several.sender, &ago_ns));
+    assert_true(ago_ns < UINT64_C(60000000000));
+    assert_false(tcp_path_is_silent(several.sender) || tcp_path_is_silent(several.receiver));
+    assert_false(tcp_path_is_dead(several.sender, 0) || tcp_path_is_dead(several.receiver, 0));
+    assert_false(tcp_path_is_dead(one.sender, 0) || tcp_path_is_dead(-1, 0));
+    tcp_path_limit(several.receiver, LIMIT); /* changes nothing */
+    pass(&several, 10);
+    close_ends(&several);
+    close_ends(&one);
+}
+
+static int value_of(int fd, int option)
+{
+    int value = -1;
+    socklen_t bytes = sizeof value;
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, option, &value, &bytes), 0);
+    return value;
+}
+
+static void more_room_is_made_for_several_ways_alone(void **state)
+{
+    (void)state;
+    struct ends one = connect_ends("127.0.0.1", "127.0.0.2");
+    const int before = value_of(one.receiver, SO_RCVBUF);
+    tcp_path_make_room(one.receiver);
+    assert_int_equal(value_of(one.receiver, SO_RCVBUF), before);
+    close_ends(&one);
+    tcp_path_make_room(-1);
+    if (!has_mptcp()) skip();
+    struct ends several = connect_by(MPTCP, "127.0.0.1", "127.0.0.2");
+    const int small = value_of(several.receiver, SO_RCVBUF);
+    tcp_path_make_room(several.receiver);
+    assert_true(value_of(several.receiver, SO_RCVBUF) >= small); /* older kernels leave it */
+    assert_int_equal(value_of(several.receiver, SO_RCVLOWAT), 1);
+    pass(&several, 10);
+    close_ends(&several);
+}
+
+static bool set_loopback(bool is_up)
+{
+    struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = is_up ? IFF_UP : 0};
+    const int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool is_set = any >= 0 && ioctl(any, SIOCSIFFLAGS, &loopback) == 0;
+    close(any);
+    return is_set;
+}
+
+enum { ALL_RIGHT, NOT_HERE, DIES_AT_ONCE, NEVER_DIES, IS_HEARD };
+
+/* In a network of this process's own, whose loopback goes down. Nobody tells the socket. */
+static int lose_the_way(void)
+{
+    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return NOT_HERE;
+    if (!set_loopback(true)) return NOT_HERE;
+    struct ends ends = connect_by(MPTCP, "127.0.0.1", "127.0.0.2");
+    pass(&ends, 10);
+    const uint64_t unanswered_ns = SECOND_MS * UINT64_C(1000000);
+    if (!set_loopback(false) || send(ends.sender, "x", 1, MSG_NOSIGNAL) != 1) return NOT_HERE;
+    if (tcp_path_is_dead(ends.sender, unanswered_ns)) return DIES_AT_ONCE;
+    int ms = 0;
+    while (!tcp_path_is_dead(ends.sender, unanswered_ns) && ms++ < GIVEN_MS)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    if (ms > GIVEN_MS) return NEVER_DIES;
+    char byte;
+    const bool is_told = recv(ends.sender, &byte, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+    return is_told ? IS_HEARD : ALL_RIGHT;
+}
+
+static void a_connection_whose_ways_are_all_lost_is_dead(void **state)
+{
+    (void)state;
+    if (!has_mptcp()) skip();
+    int how;
+    const pid_t child = fork();
+    if (child == 0) _exit(lose_the_way());
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    if (WEXITSTATUS(how) == NOT_HERE) skip();
+    assert_int_equal(WEXITSTATUS(how), ALL_RIGHT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +297,9 @@ int main(void)
         cmocka_unit_test(what_is_no_connection_tells_nothing),
         cmocka_unit_test(who_only_does_not_read_is_not_silent),
         cmocka_unit_test(a_kernel_answers_for_who_does_not_read),
+        cmocka_unit_test(what_is_asked_of_a_connection_is_asked_of_its_ways),
+        cmocka_unit_test(more_room_is_made_for_several_ways_alone),
+        cmocka_unit_test(a_connection_whose_ways_are_all_lost_is_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,34 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/mptcp.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
+#include "base/option.h"
 #include "base/status.h"
 #include "os/clock.h"
+
+/* What C libraries do not name everywhere yet. */
+#ifndef IPPROTO_MPTCP
+#define IPPROTO_MPTCP 262
+#endif
+#ifndef SOL_MPTCP
+#define SOL_MPTCP 284
+#endif
+#ifndef AF_SMC
+#define AF_SMC 43
+#endif
+enum { SMC_OVER_IPV4, SMC_OVER_IPV6 }; /* the protocols of AF_SMC */
 
 enum {
     SOCKET_TYPE = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
@@ -237,6 +253,81 @@ bool net_address_source(const struct net_address *to, struct net_address *source
     return found;
 }
 
+/* ----------------------------------------------------------------------------------------- protocols */
+
+const char *tcp_protocol_name(enum tcp_protocol protocol)
+{
+    switch (protocol) {
+    case TCP_PROTOCOL_MPTCP: return "MPTCP";
+    case TCP_PROTOCOL_SMC: return "SMC";
+    case TCP_PROTOCOL_TCP: break;
+    }
+    return "TCP";
+}
+
+/* -1 with errno. */
+static int make_socket(enum tcp_protocol protocol, sa_family_t family)
+{
+    switch (protocol) {
+    case TCP_PROTOCOL_MPTCP: return socket(family, SOCKET_TYPE, IPPROTO_MPTCP);
+    case TCP_PROTOCOL_SMC:
+        return socket(AF_SMC, SOCKET_TYPE, family == AF_INET6 ? SMC_OVER_IPV6 : SMC_OVER_IPV4);
+    case TCP_PROTOCOL_TCP: break;
+    }
+    return socket(family, SOCKET_TYPE, IPPROTO_TCP);
+}
+
+/* Whether the error of socket() says that there is no such protocol here, or none for this process. */
+static bool is_lacking(int error)
+{
+    switch (error) {
+    case EAFNOSUPPORT:
+    case EPROTONOSUPPORT:
+    case ESOCKTNOSUPPORT:
+    case ENOPROTOOPT: /* net.mptcp.enabled=0 */
+    case EINVAL:
+    case EACCES: /* a sandbox knows only the usual ones */
+    case EPERM: return true;
+    default: return false;
+    }
+}
+
+static void tell_of_lack(enum tcp_protocol protocol, int error)
+{
+    static atomic_flag is_told = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set_explicit(&is_told, memory_order_relaxed)) return;
+    const char *const name = tcp_protocol_name(protocol);
+    log_write(LOG_WARN, "%s: this system makes no %s sockets (%s), so data goes over TCP; %s",
+              option_names.SOCKET_PROTOCOL, name, strerror(error),
+              protocol == TCP_PROTOCOL_MPTCP
+                  ? "MPTCP needs Linux 5.6 with CONFIG_MPTCP, and `sysctl net.mptcp.enabled` has "
+                    "to say 1 (`sysctl -w net.mptcp.enabled=1`)"
+                  : "SMC needs the kernel's module smc (`modprobe smc`)");
+}
+
+/* Of that protocol, or else of TCP; -1 with errno. If TCP cannot be had either, it is not the protocol that is missing. */
+static int open_socket(enum tcp_protocol protocol, sa_family_t family)
+{
+    const int fd = make_socket(protocol, family);
+    if (fd >= 0 || protocol == TCP_PROTOCOL_TCP || !is_lacking(errno)) return fd;
+    const int error = errno, plain = make_socket(TCP_PROTOCOL_TCP, family);
+    if (plain >= 0) tell_of_lack(protocol, error);
+    return plain;
+}
+
+enum tcp_protocol tcp_protocol_of(int fd)
+{
+    struct mptcp_info info;
+    socklen_t bytes = sizeof info;
+    int domain = AF_UNSPEC;
+    socklen_t domain_bytes = sizeof domain;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_bytes) != 0) return TCP_PROTOCOL_TCP;
+    if (domain == AF_SMC) return TCP_PROTOCOL_SMC;
+    const bool is_mptcp = (domain == AF_INET || domain == AF_INET6) &&
+                          getsockopt(fd, SOL_MPTCP, MPTCP_INFO, &info, &bytes) == 0;
+    return is_mptcp ? TCP_PROTOCOL_MPTCP : TCP_PROTOCOL_TCP;
+}
+
 /* --------------------------------------------------------------------------------- listen and accept */
 
 static void close_keeping_errno(int *fd)
@@ -253,11 +344,11 @@ static void set_flag(int fd, int level, int option, int value)
 }
 
 /* False with errno. */
-static bool listen_at(const struct net_address *address, int *fd)
+static bool listen_at(enum tcp_protocol protocol, const struct net_address *address, int *fd)
 {
     union socket_address at;
     const socklen_t bytes = to_socket(address, &at);
-    *fd = socket(address->family, SOCKET_TYPE, IPPROTO_TCP);
+    *fd = open_socket(protocol, address->family);
     if (*fd < 0) return false;
     set_flag(*fd, SOL_SOCKET, SO_REUSEADDR,
              1); /* connections of an earlier job may linger at the port */
@@ -270,12 +361,18 @@ static bool listen_at(const struct net_address *address, int *fd)
 enum tutti_status tcp_listen(const struct net_address *address, uint16_t port_last, int *fd,
                              struct net_address *bound)
 {
+    return tcp_listen_with(TCP_PROTOCOL_TCP, address, port_last, fd, bound);
+}
+
+enum tutti_status tcp_listen_with(enum tcp_protocol protocol, const struct net_address *address,
+                                  uint16_t port_last, int *fd, struct net_address *bound)
+{
     const unsigned last = port_last > address->port ? port_last : address->port;
     char text[NET_ADDRESS_TEXT_MAX];
     *bound = *address;
     for (unsigned port = address->port; port <= last; port++) {
         bound->port = (uint16_t)port;
-        if (listen_at(bound, fd)) {
+        if (listen_at(protocol, bound, fd)) {
             struct net_address own;
             if (!own_address(*fd, &own)) {
                 close_keeping_errno(fd);
@@ -364,9 +461,15 @@ static enum tutti_status connect_error(const struct net_address *to, int error)
 enum tutti_status tcp_connect_start(const struct net_address *to, const struct net_address *from,
                                     int *fd)
 {
+    return tcp_connect_start_with(TCP_PROTOCOL_TCP, to, from, fd);
+}
+
+enum tutti_status tcp_connect_start_with(enum tcp_protocol protocol, const struct net_address *to,
+                                         const struct net_address *from, int *fd)
+{
     union socket_address address;
     socklen_t bytes;
-    *fd = socket(to->family, SOCKET_TYPE, IPPROTO_TCP);
+    *fd = open_socket(protocol, to->family);
     if (*fd < 0) return connect_error(to, errno);
     set_flag(*fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (from != NULL) {

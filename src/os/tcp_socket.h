@@ -2,6 +2,10 @@
  *
  * Every socket is non-blocking and close-on-exec, sends without Nagle's delay and without SIGPIPE; EINTR is dealt
  * with here. An IPv4 address is always one of AF_INET, however the kernel spelled it.
+ *
+ * A socket can be made for a protocol that is more than TCP, see enum tcp_protocol. It has the same addresses and carries the same byte
+ * stream. If this kernel does not have the protocol, the socket is one of TCP, and one line of the log for each process says what is
+ * missing. If only one of two ends asks for the protocol, the kernel makes the connection TCP.
  */
 #ifndef TUTTI_OS_TCP_SOCKET_H
 #define TUTTI_OS_TCP_SOCKET_H
@@ -14,6 +18,13 @@
 #include "tutti/tutti.h"
 
 enum { NET_ADDRESS_TEXT_MAX = 80 };
+
+/* In the order of the words of TUTTI_SOCKET_PROTOCOL. */
+enum tcp_protocol {
+    TCP_PROTOCOL_TCP,
+    TCP_PROTOCOL_MPTCP, /* TCP over several paths at once (RFC 8684) */
+    TCP_PROTOCOL_SMC    /* shared memory or RDMA behind a handshake over TCP (RFC 7609) */
+};
 
 /* All zero: no address. */
 struct net_address {
@@ -50,6 +61,9 @@ bool net_address_source(const struct net_address *to, struct net_address *source
  * became. INVALID_OPTIONS: all these ports are taken. */
 enum tutti_status tcp_listen(const struct net_address *address, uint16_t port_last, int *fd,
                              struct net_address *bound);
+/* The same; connections of that protocol come in, and those of TCP. */
+enum tutti_status tcp_listen_with(enum tcp_protocol protocol, const struct net_address *address,
+                                  uint16_t port_last, int *fd, struct net_address *bound);
 /* IN_PROGRESS: nobody is there now. NO_DESCRIPTORS, NO_MEMORY: whoever is there stays in the queue. */
 enum tutti_status tcp_accept(int listener, int *fd, struct net_address *peer);
 
@@ -57,11 +71,20 @@ enum tutti_status tcp_accept(int listener, int *fd, struct net_address *peer);
  * PROC_FAILED: nobody can be reached there now; errno says why, here and below. */
 enum tutti_status tcp_connect_start(const struct net_address *to, const struct net_address *from,
                                     int *fd);
+/* The same with that protocol, or TCP if the other side does not speak it. */
+enum tutti_status tcp_connect_start_with(enum tcp_protocol protocol, const struct net_address *to,
+                                         const struct net_address *from, int *fd);
 /* OK: connected. IN_PROGRESS: not yet. PROC_FAILED: nobody can be reached there now. The descriptor stays open. */
 enum tutti_status tcp_connect_test(int fd, const struct net_address *to);
 /* Both, waiting until the deadline on the monotonic clock: then INIT_TIMEOUT. */
 enum tutti_status tcp_connect(const struct net_address *to, const struct net_address *from,
                               uint64_t deadline_ns, int *fd);
+
+/* What a connection is, once data has gone both ways. A kernel older than Linux 5.16 calls MPTCP TCP; one that leaves SMC only after it
+ * was asked for may go on to call it SMC. */
+enum tcp_protocol tcp_protocol_of(int fd);
+/* "MPTCP". */
+const char *tcp_protocol_name(enum tcp_protocol protocol);
 
 /* As much as goes at once, *done bytes; 0 when nothing does now. PROC_FAILED: the other side closed. */
 enum tutti_status tcp_read(int fd, void *data, size_t bytes, size_t *done);

@@ -1,7 +1,9 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -9,6 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -183,6 +187,11 @@ static void bytes_travel_and_the_end_is_told(int client, int server)
 {
     char text[8];
     size_t done = 7;
+    int protocol = 0;
+    socklen_t bytes = sizeof protocol;
+    assert_int_equal(getsockopt(client, SOL_SOCKET, SO_PROTOCOL, &protocol, &bytes), 0);
+    /* A closed socket of MPTCP takes for a minute what is written to it, also where it fell back. */
+    const bool is_told = protocol != 262;
     assert_int_equal(tcp_read(server, text, sizeof text, &done), TUTTI_OK);
     assert_int_equal(done, 0);
     assert_int_equal(tcp_write(client, "tutti", 5, &done), TUTTI_OK);
@@ -197,11 +206,11 @@ static void bytes_travel_and_the_end_is_told(int client, int server)
     assert_int_equal(done, 0);
     /* The first write finds out that nobody is there; no signal tells. */
     enum tutti_status status = TUTTI_OK;
-    for (int i = 0; i < 1000 && status == TUTTI_OK; i++) {
+    for (int i = 0; is_told && i < 1000 && status == TUTTI_OK; i++) {
         status = tcp_write(server, "tutti", 5, &done);
         poll(NULL, 0, 1);
     }
-    assert_int_equal(status, TUTTI_PROC_FAILED);
+    if (is_told) assert_int_equal(status, TUTTI_PROC_FAILED);
     close(server);
 }
 
@@ -315,9 +324,159 @@ static void a_connect_ends_at_its_deadline(void **state)
     close(listener);
 }
 
+/* ----------------------------------------------------------------------------------------- protocols */
+
+enum { LISTENS, CONNECTS, ENDS };
+
+/* Two ends at 127.0.0.1 that have heard each other, each made for its protocol. False: a call failed. */
+static bool meet(const enum tcp_protocol protocols[ENDS], int *client, int *server)
+{
+    struct net_address bound, peer, own = parsed("127.0.0.1:0");
+    int listener;
+    char byte;
+    size_t done = 0;
+    if (tcp_listen_with(protocols[LISTENS], &own, 0, &listener, &bound) != TUTTI_OK) return false;
+    enum tutti_status status = tcp_connect_start_with(protocols[CONNECTS], &bound, NULL, client);
+    if (status == TUTTI_OK) status = TUTTI_IN_PROGRESS;
+    for (int ms = 0; ms < 5000 && status == TUTTI_IN_PROGRESS; ms++) {
+        status = tcp_connect_test(*client, &bound);
+        poll(NULL, 0, 1);
+    }
+    struct pollfd entry = {listener, POLLIN, 0};
+    const bool came = status == TUTTI_OK && poll(&entry, 1, 5000) == 1 &&
+                      tcp_accept(listener, server, &peer) == TUTTI_OK;
+    close(listener);
+    for (int turn = 0; came && turn < 2; turn++) {
+        const int from = turn == 0 ? *client : *server, to = turn == 0 ? *server : *client;
+        entry = (struct pollfd){to, POLLIN, 0};
+        if (tcp_write(from, "x", 1, &done) != TUTTI_OK || poll(&entry, 1, 5000) != 1 ||
+            tcp_read(to, &byte, 1, &done) != TUTTI_OK || done != 1)
+            return false;
+    }
+    return came;
+}
+
+/* Whether the kernel has it, as far as socket() tells. */
+static bool is_here(enum tcp_protocol protocol)
+{
+    const int fd = protocol == TCP_PROTOCOL_MPTCP ? socket(AF_INET, SOCK_STREAM, 262)
+                                                  : socket(43 /* AF_SMC */, SOCK_STREAM, 0);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
+static void a_connection_is_what_both_ends_speak(void **state)
+{
+    (void)state;
+    static const struct {
+        enum tcp_protocol ends[ENDS];
+    } cases[] = {
+        {{TCP_PROTOCOL_TCP, TCP_PROTOCOL_TCP}},   {{TCP_PROTOCOL_MPTCP, TCP_PROTOCOL_TCP}},
+        {{TCP_PROTOCOL_TCP, TCP_PROTOCOL_MPTCP}}, {{TCP_PROTOCOL_MPTCP, TCP_PROTOCOL_MPTCP}},
+        {{TCP_PROTOCOL_SMC, TCP_PROTOCOL_TCP}},   {{TCP_PROTOCOL_TCP, TCP_PROTOCOL_SMC}},
+        {{TCP_PROTOCOL_MPTCP, TCP_PROTOCOL_SMC}}, {{TCP_PROTOCOL_SMC, TCP_PROTOCOL_SMC}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const enum tcp_protocol *const ends = cases[i].ends;
+        int client = -1, server = -1;
+        assert_true(meet(ends, &client, &server));
+        expect_good_manners(client);
+        expect_good_manners(server);
+        const bool is_mptcp = ends[LISTENS] == TCP_PROTOCOL_MPTCP &&
+                              ends[CONNECTS] == TCP_PROTOCOL_MPTCP && is_here(TCP_PROTOCOL_MPTCP);
+        /* Two ends of SMC on one host are SMC where the kernel has a device for that. */
+        const bool may_be_smc = ends[LISTENS] == TCP_PROTOCOL_SMC &&
+                                ends[CONNECTS] == TCP_PROTOCOL_SMC && is_here(TCP_PROTOCOL_SMC);
+        const enum tcp_protocol expected = is_mptcp ? TCP_PROTOCOL_MPTCP : TCP_PROTOCOL_TCP;
+        if (!may_be_smc) assert_int_equal(tcp_protocol_of(client), expected);
+        if (!may_be_smc) assert_int_equal(tcp_protocol_of(server), expected);
+        bytes_travel_and_the_end_is_told(client, server);
+    }
+    assert_int_equal(tcp_protocol_of(-1), TCP_PROTOCOL_TCP);
+}
+
+static void nobody_there_is_told_by_every_protocol(void **state)
+{
+    (void)state;
+    for (int p = TCP_PROTOCOL_TCP; p <= TCP_PROTOCOL_SMC; p++) {
+        struct net_address bound, any = parsed("127.0.0.1:0");
+        int listener, fd = -1;
+        assert_int_equal(tcp_listen_with((enum tcp_protocol)p, &any, 0, &listener, &bound),
+                         TUTTI_OK);
+        close(listener);
+        enum tutti_status status = tcp_connect_start_with((enum tcp_protocol)p, &bound, NULL, &fd);
+        if (status == TUTTI_OK) status = TUTTI_IN_PROGRESS;
+        for (int ms = 0; ms < 5000 && status == TUTTI_IN_PROGRESS; ms++) {
+            status = tcp_connect_test(fd, &bound);
+            poll(NULL, 0, 1);
+        }
+        assert_int_equal(status, TUTTI_PROC_FAILED);
+        if (fd >= 0) close(fd);
+    }
+}
+
+/* A network of this process's own with loopback alone and without MPTCP. False: it cannot be had. */
+static bool leave_mptcp(void)
+{
+    struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
+    const int file = open("/proc/sys/net/mptcp/enabled", O_WRONLY | O_CLOEXEC),
+              any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool is_off = file >= 0 && write(file, "0", 1) == 1;
+    const bool is_up = any >= 0 && ioctl(any, SIOCSIFFLAGS, &loopback) == 0;
+    if (file >= 0) close(file);
+    if (any >= 0) close(any);
+    return is_off && is_up;
+}
+
+enum { ALL_RIGHT, WRONG, NOT_HERE };
+
+static int connect_without_mptcp(void)
+{
+    static const enum tcp_protocol ends[ENDS] = {TCP_PROTOCOL_MPTCP, TCP_PROTOCOL_MPTCP};
+    if (!leave_mptcp()) return NOT_HERE;
+    for (int i = 0; i < 3; i++) {
+        int client = -1, server = -1;
+        if (!meet(ends, &client, &server) || tcp_protocol_of(client) != TCP_PROTOCOL_TCP ||
+            tcp_protocol_of(server) != TCP_PROTOCOL_TCP)
+            return WRONG;
+        close(client);
+        close(server);
+    }
+    return ALL_RIGHT;
+}
+
+static void a_kernel_without_mptcp_uses_tcp_and_it_is_said_once(void **state)
+{
+    (void)state;
+    int ends[2], how;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        _exit(connect_without_mptcp());
+    }
+    close(ends[1]);
+    char log[4096] = "";
+    size_t bytes = 0;
+    ssize_t got;
+    while ((got = read(ends[0], log + bytes, sizeof log - 1 - bytes)) > 0) bytes += (size_t)got;
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    if (WEXITSTATUS(how) == NOT_HERE) skip();
+    assert_int_equal(WEXITSTATUS(how), ALL_RIGHT);
+    const char *const line = strstr(log, "TUTTI_SOCKET_PROTOCOL: ");
+    assert_non_null(line);
+    assert_non_null(strstr(line, "sysctl -w net.mptcp.enabled=1"));
+    assert_null(strstr(line + 1, "TUTTI_SOCKET_PROTOCOL"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            a_kernel_without_mptcp_uses_tcp_and_it_is_said_once), /* before others say it */
         cmocka_unit_test(addresses_survive_printing_and_parsing),
         cmocka_unit_test(nonsense_is_no_address),
         cmocka_unit_test(kinds_of_addresses_are_told_apart),
@@ -330,6 +489,8 @@ int main(void)
         cmocka_unit_test(nobody_there_is_told_at_once),
         cmocka_unit_test(a_port_that_calls_itself_is_nobody),
         cmocka_unit_test(a_connect_ends_at_its_deadline),
+        cmocka_unit_test(a_connection_is_what_both_ends_speak),
+        cmocka_unit_test(nobody_there_is_told_by_every_protocol),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@ enum {
     LOOK_NS = 100000,   /* the same, when passes are rare */
     ASK_NS = 50000000,  /* until a higher rank is asked to connect, and then again */
     REASK_NS = 1000000000,
+    DEAD_APART_NS = 100000000, /* a connection that nobody says is lost is made again so late */
     RECONNECT_NS = 5000000
 };
 
@@ -146,6 +147,10 @@ static enum tutti_status check_client(struct port_client *client)
 static enum tutti_status connect_wanted(struct endpoint *endpoint, bool *moved)
 {
     const uint64_t now = clock_now_ns();
+    if (now >= endpoint->dead_ns) {
+        endpoint->dead_ns = now + DEAD_APART_NS;
+        tcp_give_up_dead(endpoint->tcp);
+    }
     if (endpoint->any_wanted) TRY(go_for_wanted(endpoint));
     if (++endpoint->passes % PASSES_A_LOOK == 0 || endpoint->missing > 0 ||
         now - endpoint->looked_ns > LOOK_NS) {
@@ -403,6 +408,7 @@ static void init(struct endpoint *endpoint, const struct remote_options *options
     endpoint->client.rank = options->rank;
     endpoint->client.size = options->size;
     endpoint->client.is_encrypted = options->is_encrypted;
+    endpoint->client.carries_data = true;
     endpoint->locates = options->locates;
     endpoint->hears = options->hears;
     endpoint->names = options->names;

@@ -19,6 +19,8 @@ enum {
     BATCH_BYTES = 256 << 10, /* that one system call takes, about: what is urgent waits for it */
     SHORT_BYTES = 4 << 10,
     REPORTS_APART_S = 60, /* of what came changed, in the log */
+    UNANSWERED_S =
+        10, /* until a connection that dies unsaid is given up; the time of stream.c, which its kernel does not keep */
     /* Until a full connection is tried again, if nobody says that it can go on: it goes on when 64 KiB are gone. */
     TRIES_APART_NS = 10000
 };
@@ -154,6 +156,18 @@ void tcp_pair_give_up_silent(struct tcp_pair *pair, unsigned first)
     }
 }
 
+void tcp_pair_give_up_dead(struct tcp_pair *pair)
+{
+    for (unsigned s = 0; s < pair->shared->stream_count; s++) {
+        struct tcp_pair_stream *own = &pair->streams[s];
+        if (own->stream.socket.fd < 0 || !own->dies_unsaid ||
+            !tcp_path_is_dead(own->stream.socket.fd, UNANSWERED_S * UINT64_C(1000000000)))
+            continue;
+        errno = ETIMEDOUT;
+        lose_stream(pair, own);
+    }
+}
+
 uint64_t tcp_pair_answered_ns(const struct tcp_pair *pair, uint64_t now_ns)
 {
     uint64_t latest_ns = 0, ago_ns;
@@ -190,7 +204,10 @@ enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, struct
     if (pair->state == PEER_UP && count_up(pair) == 0) set_state(pair, PEER_LOST);
     const bool is_urgent = stream == 0 && pair->shared->stream_count > 1;
     own->window = (struct tcp_window){0};
-    own->bounds_queues = stream > 0 && !tcp_path_is_local(socket.fd);
+    own->dies_unsaid = tcp_path_dies_unsaid(socket.fd);
+    own->bounds_queues =
+        stream > 0 && !tcp_path_is_local(socket.fd) && tcp_path_can_limit(socket.fd);
+    if (!is_urgent) tcp_path_make_room(socket.fd);
     TRY(tcp_stream_open(&own->stream, socket, is_urgent, own->bounds_queues));
     struct epoll_event event = {.events = EPOLLIN,
                                 .data.u64 = (uint64_t)pair->rank * TCP_STREAMS_MAX + stream};

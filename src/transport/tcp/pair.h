@@ -64,6 +64,7 @@ struct tcp_pair_stream {
     bool watches_output; /* epoll does */
     bool is_cut;         /* nothing can be written any more; what came before is still read */
     bool bounds_queues;  /* what the peer has on its way is limited */
+    bool dies_unsaid;    /* see tcp_path.h */
     uint64_t looks;      /* of the transport, when the window was last adjusted */
     struct tcp_window window;
     unsigned resume_next;                /* link of which the peer is to be told next */
@@ -136,6 +137,8 @@ void tcp_pair_watch(struct tcp_pair *pair);
 uint64_t tcp_pair_answered_ns(const struct tcp_pair *pair, uint64_t now_ns);
 /* As tcp_give_up_silent says. */
 void tcp_pair_give_up_silent(struct tcp_pair *pair, unsigned first);
+/* As tcp_give_up_dead says. */
+void tcp_pair_give_up_dead(struct tcp_pair *pair);
 /* Links are dead, and no memory of theirs is touched any more; notes go on. */
 void tcp_pair_stop(struct tcp_pair *pair);
 

@@ -595,6 +595,13 @@ void tcp_give_up_silent(struct transport *transport, unsigned first)
     for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;) tcp_pair_give_up_silent(pair, first);
 }
 
+void tcp_give_up_dead(struct transport *transport)
+{
+    struct tcp *tcp = tcp_of(transport);
+    struct tcp_pair *pair;
+    for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;) tcp_pair_give_up_dead(pair);
+}
+
 bool tcp_stop(struct transport *transport)
 {
     struct tcp *tcp = tcp_of(transport);

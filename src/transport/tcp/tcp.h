@@ -96,6 +96,8 @@ bool tcp_is_idle(const struct transport *transport);
 /* Gives up those connections numbered `first` and above on which a peer's host has answered nothing for some seconds, so that they
  * are wanted again: for who has another way to that host. The kernel would wait for a quarter of an hour. */
 void tcp_give_up_silent(struct transport *transport, unsigned first);
+/* Gives up the connections that lead nowhere any more and of which the kernel does not say so (os/tcp_path.h). */
+void tcp_give_up_dead(struct transport *transport);
 /* Stops and frees. NULL is allowed. */
 void tcp_close(struct transport *transport);
 
