@@ -95,7 +95,7 @@ check_hosts() {
         TUTTI_FABRIC=$fabric ranks 60 "$bin/tutti-topo" --check-fabric
     fi
     local code=$?
-    sort -s -k1,1 "$work/out" | sed 's/^/    /'
+    if $here; then cat "$work/out"; else sort -s -t ']' -k1,1 "$work/out"; fi | sed 's/^/    /'
     if ((code == 0)); then
         say ok "check-fabric finds nothing that keeps the card from being used"
     else
@@ -155,7 +155,7 @@ measure() {
     time=''
     TUTTI_FABRIC=$1 ranks 60 "$bin/tutti-perf" pingpong --sizes "$2" --format csv --timeout 30 || return
     time=$(sed 's/^\[[0-9]*\] //' "$work/out" | awk -F , '
-        { for (i = 1; i <= NF; i++) if ($i == "median_us" || $i == "time_us") column = i }
+        NR == 1 { for (i = 1; i <= NF; i++) if ($i == "p50_us") column = i; next }
         column && $column + 0 > 0 { time = $column }
         END { print time }')
 }
@@ -163,13 +163,14 @@ measure() {
 # The same of fi_pingpong: all sizes at once, to $work/pingpong.
 measure_pingpong() {
     local provider domain
-    provider=$(sed 's/^fabric: //; s/, card .*//' <<<"$card" | head -n 1)
-    domain=$(sed -n 's/.*, card \([^ ]*\).*/\1/p' <<<"$card" | head -n 1)
+    provider=$(sed 's/^fabric: //; s/, card .*//; q' "$work/choices")
+    domain=$(sed -n 's/.*, card \([^ ]*\).*/\1/p' "$work/choices" | sort -u)
+    if [[ $domain == *$'\n'* ]]; then domain=''; fi # the hosts' cards have different names
     # shellcheck disable=SC2016 # the ranks' variables
     ranks 90 bash -c '
         command -v fi_pingpong >/dev/null || exit 9
         port=$((MASTER_PORT % 20000 + 30000))
-        words=(-p "$1" -d "$2" -e rdm -I 200 -S all)
+        words=(-p "$1" ${2:+-d "$2"} -e rdm -I 200 -S all)
         if ((RANK == 0)); then exec timeout 60 fi_pingpong "${words[@]}" -B $port; fi
         for ((i = 0; i < 20; i++)); do
             sleep 0.5
