@@ -261,7 +261,7 @@ void ofi_offers_try(const struct ofi_offers *offers, int place, char why[static 
     const struct ofi_library *const library = offers->library;
     struct fi_info *const info = ofi_offers_take(offers, place);
     struct fid_fabric *fabric = NULL;
-    struct fid_domain *domain = NULL;
+    struct fid_domain *card = NULL;
     why[0] = '\0';
     if (info == NULL) {
         snprintf(why, OFI_REASON_MAX, "no memory");
@@ -271,11 +271,11 @@ void ofi_offers_try(const struct ofi_offers *offers, int place, char why[static 
     int result = library->fabric(info->fabric_attr, &fabric, NULL);
     if (result == 0) {
         step = "fi_domain";
-        result = fi_domain(fabric, info, &domain, NULL);
+        result = fi_domain(fabric, info, &card, NULL);
     }
     if (result != 0)
         snprintf(why, OFI_REASON_MAX, "%s failed: %.200s", step, library->strerror(-result));
-    if (domain != NULL) fi_close(&domain->fid);
+    if (card != NULL) fi_close(&card->fid);
     if (fabric != NULL) fi_close(&fabric->fid);
     library->freeinfo(info);
 }
