@@ -91,7 +91,9 @@ gives json matrix racks svg tree -- tutti-topo --format ''
 gives "$work/mine.plan" -- tutti-topo "$work/mi"
 gives "$work/mine.plan" -- tutti-topo --levels -o "$work/mi"
 gives -- tutti-topo "$work/mine.plan" "$work/mi"
-gives --calibrate --calibration -- tutti-topo --c
+gives --calibrate --calibration --check-fabric -- tutti-topo --c
+mkdir "$work/host"
+gives "$work/host" -- tutti-topo --check-fabric "$work/ho"
 gives "$work/mine.plan" -- tutti-topo --calibration "$work/mi"
 gives "$work/mine.plan" -- tutti-topo --calibrate -o "$work/mi"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "format/nccl_xml.h"
 #include "format/topo_json.h"
@@ -13,6 +14,7 @@
 #include "topo/racks.h"
 #include "tutti-topo_between.h"
 #include "tutti-topo_calibrate.h"
+#include "tutti-topo_fabric.h"
 #include "tutti-topo_options.h"
 #include "tutti-topo_probe.h"
 #include "tutti-topo_text.h"
@@ -236,12 +238,26 @@ static enum exit_code probe(const struct options *options)
     return code;
 }
 
+/* The root folder is this host. */
+static enum exit_code check_fabric(const char *folder)
+{
+    const bool is_here = folder == NULL || strcmp(folder, "/") == 0;
+    char sys[4096];
+    if (!is_here && (snprintf(sys, sizeof sys, "%s/sys", folder) >= (int)sizeof sys ||
+                     access(sys, R_OK | X_OK) != 0))
+        return fail(folder, "it has no folder sys to look at");
+    const bool is_fine = fabric_check(is_here ? "" : folder, stdout);
+    if (fflush(stdout) != 0) return fail("standard output", strerror(errno));
+    return is_fine ? EXIT_FINE : EXIT_WRONG;
+}
+
 int main(int argc, char **argv)
 {
     struct options options;
     struct topo topo = {0};
     enum exit_code code = options_parse(argc, argv, &options);
     if (code != EXIT_FINE || options.done) return (int)code;
+    if (options.check_fabric) return (int)check_fabric(options.file);
     if (options.calibrate && options.probe) return (int)calibrate_job(&options);
     if (options.calibrate) return (int)calibrate(&options, NULL, true);
     if (options.probe) return (int)probe(&options);

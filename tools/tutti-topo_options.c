@@ -18,6 +18,7 @@ static const char help[] =
     "  tutti-topo --calibrate [FILE] [-o FILE | --output FILE]\n"
     "  tutti-run --hosts HOSTS tutti-topo --calibrate --probe [FILE] [-o FILE]\n"
     "  tutti-topo --calibration [FILE] [-o FILE | --output FILE]\n"
+    "  tutti-topo --check-fabric [FOLDER]\n"
     "  tutti-topo -h | --help | -V | --version\n"
     "\n"
     "FILE is a topology: Tutti's JSON, lines of racks and their hosts, NCCL's XML, or hwloc's "
@@ -43,11 +44,16 @@ static const char help[] =
     "                   each host writes its own file; with -o only the host of rank 0 writes "
     "one\n"
     "  --calibration    shows such a file, and says whether it is for this machine\n"
+    "  --check-fabric   says what keeps this host from using its RDMA cards: one line a check, "
+    "with\n"
+    "                   ok, WARN or FAIL and what to do. FOLDER has copies of the sys, dev and\n"
+    "                   proc of another host\n"
     "  --ranks N        puts rank r of N on core r, modulo the cores, of a topology without ranks\n"
     "  --title TITLE    title of the picture\n"
     "  -o, --output FILE  writes to FILE instead of standard output\n"
     "\n"
-    "Exit status: 0; 1 something is wrong; 2 wrong usage; 3 the machine was busy while\n"
+    "Exit status: 0; 1 something is wrong, or a check fails; 2 wrong usage; 3 the machine was busy "
+    "while\n"
     "it was measured.\n";
 
 static const char *const format_names[FORMAT_COUNT] = {"tree", "matrix", "svg", "json", "racks"};
@@ -98,19 +104,24 @@ static enum exit_code check_calibration(const struct options *options)
     return EXIT_FINE;
 }
 
+static enum exit_code check_alone(const struct options *options)
+{
+    if (options->levels || options->ranks > 0 || options->title != NULL || options->probe ||
+        options->calibrate || options->calibration || options->output != NULL ||
+        options->format != FORMAT_COUNT)
+        return usage_error("--check-fabric goes with no other option");
+    return EXIT_FINE;
+}
+
 enum exit_code options_parse(int argc, char **argv, struct options *options)
 {
-    static const struct option long_options[] = {{"format", required_argument, NULL, 'f'},
-                                                 {"levels", no_argument, NULL, 'l'},
-                                                 {"ranks", required_argument, NULL, 'n'},
-                                                 {"title", required_argument, NULL, 't'},
-                                                 {"output", required_argument, NULL, 'o'},
-                                                 {"help", no_argument, NULL, 'h'},
-                                                 {"version", no_argument, NULL, 'V'},
-                                                 {"probe", no_argument, NULL, 'p'},
-                                                 {"calibrate", no_argument, NULL, 'c'},
-                                                 {"calibration", no_argument, NULL, 'C'},
-                                                 {NULL, 0, NULL, 0}};
+    static const struct option long_options[] = {
+        {"format", required_argument, NULL, 'f'}, {"levels", no_argument, NULL, 'l'},
+        {"ranks", required_argument, NULL, 'n'},  {"title", required_argument, NULL, 't'},
+        {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {"probe", no_argument, NULL, 'p'},
+        {"calibrate", no_argument, NULL, 'c'},    {"calibration", no_argument, NULL, 'C'},
+        {"check-fabric", no_argument, NULL, 'F'}, {NULL, 0, NULL, 0}};
     *options = (struct options){.format = FORMAT_COUNT};
     enum exit_code code = EXIT_FINE;
     for (int letter; code == EXIT_FINE &&
@@ -122,6 +133,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
         case 'p': options->probe = true; break;
         case 'c': options->calibrate = true; break;
         case 'C': options->calibration = true; break;
+        case 'F': options->check_fabric = true; break;
         case 't': options->title = optarg; break;
         case 'o': options->output = optarg; break;
         case 'h':
@@ -139,6 +151,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
     if (code != EXIT_FINE) return code;
     if (argc - optind > 1) return usage_error("what is %s?", argv[optind + 1]);
     if (optind < argc) options->file = argv[optind];
+    if (options->check_fabric) return check_alone(options);
     if (options->levels && options->format != FORMAT_COUNT)
         return usage_error("--levels has no --format");
     if (options->calibrate || options->calibration) return check_calibration(options);

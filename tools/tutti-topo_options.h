@@ -19,7 +19,7 @@ struct options {
     bool done;        /* help was asked for and given */
     const char *file; /* to read, "-" for standard input; NULL: this machine */
     enum topo_format format;
-    bool levels, probe, calibrate, calibration;
+    bool levels, probe, calibrate, calibration, check_fabric;
     int ranks;                  /* to put on cores; 0: none */
     const char *title, *output; /* or NULL */
 };

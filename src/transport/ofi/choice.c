@@ -90,13 +90,14 @@ static int rank_of_hardware(const struct ofi_offer *offer)
     return -1;
 }
 
-/* 0: the whole name; 1: the part before ";", as users say it: verbs for verbs;ofi_rxm; -1: another one. */
+/* 0: the whole name; 1 and 2: the part before ";", as users say it: verbs for verbs;ofi_rxm, or else verbs;ofi_rxd; -1: another one. */
 static int rank_of_named(const struct wish *wish, const struct ofi_offer *offer)
 {
     const size_t bytes = (size_t)wish->provider_bytes;
     if (strncmp(offer->provider, wish->provider, bytes) != 0) return -1;
     if (offer->provider[bytes] == '\0') return 0;
-    return offer->provider[bytes] == ';' ? 1 : -1;
+    if (strcmp(offer->provider + bytes, ";ofi_rxm") == 0) return 1;
+    return offer->provider[bytes] == ';' ? 2 : -1;
 }
 
 /* The less, the better; -1: not wanted at all. */
@@ -286,6 +287,12 @@ enum tutti_status ofi_choose_anew(const char *text, const char *sys, struct ofi_
     if (wish.provider != NULL)
         return error_set(status, "%s=%.80s: %.300s", option_names.FABRIC, text, message);
     return error_unless_ok(TUTTI_OK, before); /* nobody asked for a card by name: TCP will do */
+}
+
+void ofi_choice_release(struct ofi_choice *choice)
+{
+    if (choice->info != NULL) choice->library->freeinfo((struct fi_info *)(uintptr_t)choice->info);
+    *choice = (struct ofi_choice){0};
 }
 
 static struct {

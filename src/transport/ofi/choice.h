@@ -57,8 +57,9 @@ int ofi_choose_offer(const char *wish, const struct ofi_offer *offers, int count
 bool ofi_wish_is_valid(const char *wish);
 /* Whether a card is in this machine for which libfabric is worth loading. root: of /sys; NULL: that. */
 bool ofi_hardware_is_there(const char *root);
-/* As ofi_choose, but anew with each call, and without a line in the log. sys: a folder like /sys; NULL: that. The caller owns
- * choice->info. */
+/* As ofi_choose, but anew with each call, and without a line in the log. sys: a folder like /sys; NULL: that. The caller
+ * releases *choice, also after a failure. */
 enum tutti_status ofi_choose_anew(const char *wish, const char *sys, struct ofi_choice *choice);
+void ofi_choice_release(struct ofi_choice *choice);
 
 #endif

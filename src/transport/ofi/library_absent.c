@@ -35,3 +35,9 @@ struct fi_info *ofi_offers_take(const struct ofi_offers *offers, int place)
     (void)offers, (void)place;
     return NULL;
 }
+
+void ofi_offers_try(const struct ofi_offers *offers, int place, char why[static OFI_REASON_MAX])
+{
+    (void)offers, (void)place;
+    why[0] = '\0';
+}

@@ -255,3 +255,27 @@ struct fi_info *ofi_offers_take(const struct ofi_offers *offers, int place)
 {
     return offers->library->dupinfo(offers->infos[place]);
 }
+
+void ofi_offers_try(const struct ofi_offers *offers, int place, char why[static OFI_REASON_MAX])
+{
+    const struct ofi_library *const library = offers->library;
+    struct fi_info *const info = ofi_offers_take(offers, place);
+    struct fid_fabric *fabric = NULL;
+    struct fid_domain *card = NULL;
+    why[0] = '\0';
+    if (info == NULL) {
+        snprintf(why, OFI_REASON_MAX, "no memory");
+        return;
+    }
+    const char *step = "fi_fabric";
+    int result = library->fabric(info->fabric_attr, &fabric, NULL);
+    if (result == 0) {
+        step = "fi_domain";
+        result = fi_domain(fabric, info, &card, NULL);
+    }
+    if (result != 0)
+        snprintf(why, OFI_REASON_MAX, "%s failed: %.200s", step, library->strerror(-result));
+    if (card != NULL) fi_close(&card->fid);
+    if (fabric != NULL) fi_close(&fabric->fid);
+    library->freeinfo(info);
+}

@@ -1,0 +1,347 @@
+/* The choice of a card: as TUTTI_FABRIC says, from tables; and of this host, where libfabric is here, with its providers over sockets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "chance.h"
+#include "transport/ofi/choice.h"
+
+static void wishes_are_checked(void **state)
+{
+    (void)state;
+    static const char *const valid[] = {
+        "",           "auto",       "off", "verbs", "tcp;ofi_rxm", "^efa", "^efa,p", "verbs:mlx5_0",
+        "tcp:eth0.7", "tcp:eth0:1", "a",   "^^",    "autonomous"};
+    static const char *const invalid[] = {":",      "^",    "^,",       "^a,",   "^,a", "^a,,b",
+                                          "tcp:",   ":lo",  "a b",      "tcp: ", "a,b", "verbs,efa",
+                                          "auto\n", "\x7f", "\xc3\xa4", "^a b"};
+    for (size_t i = 0; i < sizeof valid / sizeof *valid; i++)
+        if (!ofi_wish_is_valid(valid[i])) fail_msg("'%s' is refused", valid[i]);
+    for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++)
+        if (ofi_wish_is_valid(invalid[i])) fail_msg("'%s' is taken", invalid[i]);
+    assert_true(ofi_wish_is_valid(NULL));
+    char name[OFI_NAME_MAX + 1];
+    memset(name, 'x', sizeof name);
+    name[OFI_NAME_MAX] = '\0';
+    assert_false(ofi_wish_is_valid(name));
+    assert_true(ofi_wish_is_valid(name + 1));
+}
+
+#define RDM "endpoints"
+
+/* What hosts offer. */
+static const struct ofi_offer none[] = {{0}};
+static const struct ofi_offer plain[] = {{"tcp;ofi_rxm", "eth0", NULL, 1, true, 1},
+                                         {"tcp;ofi_rxm", "eth1", NULL, 0, true, 1},
+                                         {"tcp;ofi_rxm", "lo", NULL, 1, true, 1},
+                                         {"shm", "shm", NULL, 2, true, 2},
+                                         {"tcp", "eth0", RDM, 1, true, 3}};
+static const struct ofi_offer two_cards[] = {
+    {"tcp;ofi_rxm", "eth0", NULL, 0, true, 1},     {"verbs;ofi_rxd", "mlx5_0", NULL, 0, true, 4},
+    {"verbs;ofi_rxm", "mlx5_0", NULL, 1, true, 5}, {"verbs;ofi_rxm", "mlx5_1", NULL, 0, true, 5},
+    {"verbs;ofi_rxm", "mlx5_2", NULL, 0, true, 5}, {"verbs;ofi_rxm", "mlx5_9", NULL, 0, false, 5},
+    {"psm3", "mlx5_1", NULL, 0, true, 6},          {"verbs", "mlx5_1", RDM, 0, true, 7}};
+static const struct ofi_offer cloud[] = {{"efa", "rdmap0s31-rdm", NULL, 2, true, 1},
+                                         {"efa", "rdmap0s31-dgrm", RDM, 2, true, 1},
+                                         {"tcp;ofi_rxm", "eth0", NULL, 0, true, 1}};
+static const struct ofi_offer omni_path[] = {{"verbs;ofi_rxm", "hfi1_0", NULL, 0, true, 1},
+                                             {"psm2", "hfi1_0", NULL, 1, true, 2}};
+static const struct ofi_offer down[] = {{"verbs;ofi_rxm", "mlx5_0", NULL, 0, false, 1},
+                                        {"tcp;ofi_rxm", "eth0", NULL, 0, true, 1}};
+static const struct ofi_offer lacking[] = {{"cxi", "cxi0", "remote writes (FI_RMA)", 0, true, 1}};
+
+#define HOST(name) #name, name, (int)(sizeof name / sizeof *name)
+
+static const struct row {
+    const char *host;
+    const struct ofi_offer *offers;
+    int count;
+    const char *wish;
+    int place;          /* -1: none */
+    const char *reason; /* a part of it */
+} rows[] = {
+    {"nothing", none, 0, "auto", -1, "no RDMA card"},
+    {"nothing", none, 0, "verbs", -1, "no provider verbs here; there are: none"},
+    {HOST(plain), "auto", -1, "no RDMA card"},
+    {HOST(plain), NULL, -1, "no RDMA card"},
+    {HOST(plain), "", -1, "no RDMA card"},
+    {HOST(plain), "off", -1, "=off"},
+    {HOST(plain), "tcp;ofi_rxm", 1, "names it"},
+    {HOST(plain), "tcp", 1, "names it"}, /* tcp itself lacks something */
+    {HOST(plain), "tc", -1, "no provider tc here; there are: tcp;ofi_rxm, shm"},
+    {HOST(plain), "tcp;", -1, "no provider"},
+    {HOST(plain), "tcp;ofi_rxm:lo", 2, "names it"},
+    {HOST(plain), "tcp:lo", 2, "names it"},
+    {HOST(plain), "tcp:l", -1, "no card l; with this provider there are: eth0, eth1, lo"},
+    {HOST(plain), "shm", 3, "names it"},
+    {HOST(plain), "efa", -1, "there are: tcp;ofi_rxm, shm"},
+    {HOST(two_cards), "auto", 3, "near these cores"},
+    {HOST(two_cards), "^verbs", 6, "near these cores"},
+    {HOST(two_cards), "^psm,verbs", -1, "ruled out"},
+    {HOST(two_cards), "^efa", 3, "near these cores"},
+    {HOST(two_cards), "verbs", 3, "names it"}, /* over rxm, which has connections, before rxd */
+    {HOST(two_cards), "verbs;ofi_rxm", 3, "names it"},
+    {HOST(two_cards), "verbs;ofi_rxm:mlx5_0", 2, "names it"},
+    {HOST(two_cards), "verbs;ofi_rxm:mlx5_9", -1, "the port of mlx5_9 is down"},
+    {HOST(two_cards), "verbs:mlx5_3", -1, "no card mlx5_3"},
+    {HOST(two_cards), "psm3", 6, "names it"},
+    {"one far card", two_cards, 3, "auto", 2, "on another NUMA node"},
+    {"one far card", two_cards, 2, "verbs", 1, "names it"},
+    {HOST(cloud), "auto", 0, "not known"},
+    {HOST(cloud), "^e", -1, "ruled out"},
+    {HOST(cloud), "efa:rdmap0s31-dgrm", -1, "efa lacks endpoints"},
+    {HOST(omni_path), "auto", 1, "another NUMA node"},
+    {HOST(omni_path), "^psm2", 0, "near"},
+    {HOST(down), "auto", -1, "the port of mlx5_0 is down"},
+    {HOST(lacking), "auto", -1, "cxi lacks remote writes"},
+    {HOST(lacking), "cxi", -1, "cxi lacks remote writes"},
+    {HOST(plain), "no sense", -1, "="},
+};
+
+static void offers_are_chosen_as_the_wish_says(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct row *const row = &rows[i];
+        char reason[OFI_REASON_MAX] = "?";
+        const int place = ofi_choose_offer(row->wish, row->offers, row->count, reason);
+        if (place != row->place || strstr(reason, row->reason) == NULL)
+            fail_msg("%s, %s: %d (%s) instead of %d (%s)", row->host,
+                     row->wish != NULL ? row->wish : "unset", place, reason, row->place,
+                     row->reason);
+    }
+}
+
+/* Long names, and many of them, fit into a reason. */
+static void reasons_end_in_time(void **state)
+{
+    (void)state;
+    enum { COUNT = 40 };
+    char names[COUNT][OFI_NAME_MAX];
+    struct ofi_offer offers[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        memset(names[i], 'a' + i % 26, OFI_NAME_MAX - 1);
+        names[i][OFI_NAME_MAX - 1] = '\0';
+        offers[i] = (struct ofi_offer){names[i], names[i], NULL, 0, true, 1};
+    }
+    static const char *const wishes[] = {"auto", "verbs", "^a"};
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
+        struct {
+            char reason[OFI_REASON_MAX], behind[8];
+        } text;
+        memset(&text, '#', sizeof text);
+        assert_int_equal(ofi_choose_offer(wishes[i], offers, COUNT, text.reason), -1);
+        assert_non_null(memchr(text.reason, '\0', sizeof text.reason));
+        assert_memory_equal(text.behind, "########", sizeof text.behind);
+    }
+    char wish[2 * OFI_NAME_MAX + 2], reason[OFI_REASON_MAX];
+    snprintf(wish, sizeof wish, "%s:none", names[0]);
+    assert_int_equal(ofi_choose_offer(wish, offers, COUNT, reason), -1);
+}
+
+/* Random bytes are refused, or choose something that the wish does not rule out. */
+static void random_wishes_do_no_harm(void **state)
+{
+    (void)state;
+    static const char bytes[] = "verbs;ofi_rxm:mlx5_^,,atpcof \n\x01\xff";
+    struct chance chance = {.seed = 20261125};
+    for (int i = 0; i < 20000; i++) {
+        char wish[100], reason[OFI_REASON_MAX];
+        const int length = chance_below(&chance, 20);
+        for (int k = 0; k < length; k++)
+            wish[k] = bytes[chance_below(&chance, (int)sizeof bytes - 1)];
+        wish[length] = '\0';
+        const int count = (int)(sizeof two_cards / sizeof *two_cards);
+        const int place = ofi_choose_offer(wish, two_cards, count, reason);
+        assert_in_range(place + 1, 0, count);
+        if (place >= 0) {
+            assert_true(ofi_wish_is_valid(wish));
+            assert_null(two_cards[place].lacks);
+            assert_true(two_cards[place].is_up);
+        }
+        assert_non_null(memchr(reason, '\0', sizeof reason));
+    }
+}
+
+/* ------------------------------------------------------------------------------------------ a fake /sys */
+
+static char sys[] = "/tmp/tutti-choice-XXXXXX";
+
+static void make(const char *path, const char *text)
+{
+    char command[512];
+    snprintf(command, sizeof command, "mkdir -p \"$(dirname %s/%s)\" && printf '%%b' '%s' >%s/%s",
+             sys, path, text, sys, path);
+    assert_int_equal(system(command), 0);
+}
+
+static int make_sys(void **state)
+{
+    (void)state;
+    return mkdtemp(sys) != NULL ? 0 : -1;
+}
+
+static int remove_sys(void **state)
+{
+    (void)state;
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", sys);
+    return system(command);
+}
+
+static void hardware_is_looked_for_in_sys(void **state)
+{
+    (void)state;
+    assert_false(ofi_hardware_is_there("/tmp/there is no such folder"));
+    assert_false(ofi_hardware_is_there(sys));
+    make("class/net/eth0/mtu", "1500");
+    assert_false(ofi_hardware_is_there(sys));
+    make("class/infiniband/.hidden", "");
+    assert_false(ofi_hardware_is_there(sys));
+    make("class/cxi/cxi0/x", "");
+    assert_true(ofi_hardware_is_there(sys));
+}
+
+/* --------------------------------------------------------------------------------------------- this host */
+
+static bool has_library(void)
+{
+    const struct ofi_library *library;
+    return ofi_library_load(&library) == TUTTI_OK;
+}
+
+static void without_hardware_nothing_is_chosen(void **state)
+{
+    (void)state;
+    struct ofi_choice choice;
+    assert_int_equal(ofi_choose_anew(NULL, "/tmp/there is no such folder", &choice), TUTTI_OK);
+    assert_null(choice.library);
+    assert_int_equal(choice.fingerprint, 0);
+    assert_non_null(strstr(choice.reason, "no RDMA card"));
+    ofi_choice_release(&choice);
+    assert_int_equal(ofi_choose_anew("off", NULL, &choice), TUTTI_OK);
+    assert_null(choice.library);
+    assert_non_null(strstr(choice.reason, "off"));
+    ofi_choice_release(&choice);
+}
+
+static void what_is_no_wish_is_an_error(void **state)
+{
+    (void)state;
+    struct ofi_choice choice;
+    assert_int_equal(ofi_choose_anew("tcp:", NULL, &choice), TUTTI_INVALID_OPTIONS);
+    assert_non_null(strstr(tutti_error_message(), "TUTTI_FABRIC=tcp:"));
+    ofi_choice_release(&choice);
+}
+
+/* With libfabric or without it. */
+static void what_is_named_and_not_there_is_an_error(void **state)
+{
+    (void)state;
+    struct ofi_choice choice;
+    assert_int_equal(ofi_choose_anew("nonsense:card", NULL, &choice), TUTTI_UNSUPPORTED);
+    assert_non_null(strstr(tutti_error_message(), "TUTTI_FABRIC=nonsense:card: "));
+    assert_null(choice.library);
+    assert_null(choice.info);
+    ofi_choice_release(&choice);
+}
+
+/* Such a card is in the fake /sys, but libfabric finds none: TCP, and no error. */
+static void cards_that_libfabric_lacks_are_no_error(void **state)
+{
+    (void)state;
+    if (ofi_hardware_is_there(NULL)) skip();
+    struct ofi_choice choice;
+    make("class/infiniband/mlx5_0/node_type", "1: CA");
+    assert_int_equal(ofi_choose_anew("auto", sys, &choice), TUTTI_OK);
+    assert_null(choice.library);
+    assert_true(choice.reason[0] != '\0');
+    ofi_choice_release(&choice);
+}
+
+static void sockets_stand_for_a_card_where_they_are_named(void **state)
+{
+    (void)state;
+    struct ofi_choice first, second;
+    if (!has_library()) skip();
+    if (ofi_choose_anew("tcp", NULL, &first) != TUTTI_OK) {
+        print_message("%s\n", tutti_error_message());
+        ofi_choice_release(&first);
+        skip();
+    }
+    assert_non_null(first.library);
+    assert_non_null(first.info);
+    assert_int_equal(strncmp(first.provider, "tcp", 3), 0);
+    assert_true(first.domain[0] != '\0');
+    assert_true(first.fingerprint != 0);
+    assert_false(first.is_of_one_host);
+    /* The same card by its whole name; another provider speaks something else. */
+    char wish[2 * OFI_NAME_MAX + 2];
+    snprintf(wish, sizeof wish, "%s:%s", first.provider, first.domain);
+    assert_int_equal(ofi_choose_anew(wish, NULL, &second), TUTTI_OK);
+    assert_string_equal(second.provider, first.provider);
+    assert_string_equal(second.domain, first.domain);
+    assert_int_equal(second.fingerprint, first.fingerprint);
+    ofi_choice_release(&second);
+    if (ofi_choose_anew("shm", NULL, &second) == TUTTI_OK) {
+        assert_true(second.is_of_one_host);
+        assert_true(second.fingerprint != first.fingerprint);
+    }
+    ofi_choice_release(&second);
+    ofi_choice_release(&first);
+}
+
+/* Of several interfaces the one that Tutti's own TCP would use. */
+static void sockets_use_the_interface_that_the_user_names(void **state)
+{
+    (void)state;
+    struct ofi_choice choice;
+    if (!has_library()) skip();
+    setenv("TUTTI_SOCKET_IFNAME", "=lo", 1);
+    const enum tutti_status status = ofi_choose_anew("tcp", NULL, &choice);
+    unsetenv("TUTTI_SOCKET_IFNAME");
+    if (status == TUTTI_OK) assert_string_equal(choice.domain, "lo");
+    ofi_choice_release(&choice);
+    if (status != TUTTI_OK) skip();
+}
+
+static void a_process_chooses_once(void **state)
+{
+    (void)state;
+    const struct ofi_choice *first, *second;
+    setenv("TUTTI_FABRIC", "no sense", 1);
+    assert_int_equal(ofi_choose(&first), TUTTI_INVALID_OPTIONS);
+    setenv("TUTTI_FABRIC", "off", 1);
+    assert_int_equal(ofi_choose(&second), TUTTI_INVALID_OPTIONS);
+    unsetenv("TUTTI_FABRIC");
+    assert_ptr_equal(first, second);
+    assert_null(first->library);
+    assert_non_null(strstr(tutti_error_message(), "no sense"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wishes_are_checked),
+        cmocka_unit_test(offers_are_chosen_as_the_wish_says),
+        cmocka_unit_test(reasons_end_in_time),
+        cmocka_unit_test(random_wishes_do_no_harm),
+        cmocka_unit_test(hardware_is_looked_for_in_sys),
+        cmocka_unit_test(without_hardware_nothing_is_chosen),
+        cmocka_unit_test(what_is_no_wish_is_an_error),
+        cmocka_unit_test(what_is_named_and_not_there_is_an_error),
+        cmocka_unit_test(cards_that_libfabric_lacks_are_no_error),
+        cmocka_unit_test(sockets_stand_for_a_card_where_they_are_named),
+        cmocka_unit_test(sockets_use_the_interface_that_the_user_names),
+        cmocka_unit_test(a_process_chooses_once),
+    };
+    return cmocka_run_group_tests(tests, make_sys, remove_sys);
+}
