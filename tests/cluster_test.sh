@@ -7,7 +7,7 @@
 #
 # Everything it makes, namespaces and processes, is gone at the end, also when it fails or is stopped. Needs root; exit
 # code 77 means skipped.
-# ctest: label=nosan label=once timeout=300
+# ctest: label=nosan label=once timeout=300 first
 set -uo pipefail
 bin=$(realpath "${TUTTI_BIN:?}")
 tests=$(realpath "$bin/../tests")

@@ -1,7 +1,7 @@
 /* Messages that fail: what does not fit, arguments, deadlines, deaths, departures, aborts and full mailboxes are named,
  * reach everybody, come in time, and leave nothing behind.
  *
- * ctest: label=once timeout=180
+ * ctest: label=once timeout=180 waits
  */
 #include <pthread.h>
 #include <setjmp.h>

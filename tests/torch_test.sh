@@ -1,6 +1,6 @@
 #!/bin/bash
 # The PyTorch backend does what its tests say, and the examples have the losses that they have with gloo.
-# ctest: label=nosan label=once timeout=900
+# ctest: label=nosan label=once timeout=900 first
 # shellcheck source=tests/torch.sh
 source "${TUTTI_ROOT:?}/tests/torch.sh"
 
