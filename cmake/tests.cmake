@@ -9,6 +9,7 @@
 # timeout=N      seconds, instead of 120 (sanitizers and emulators get three times as many)
 # waits          its ranks wait most of the time, so it counts as half a test: two of them may run in place of another one
 # serial         nothing may run beside it: it watches the time, or counts what all of the machine does
+# lock=NAME      no other test with this lock may run beside it: they share a port, say
 # first          it takes longer than most, and starts before the others, so that it is not left over at the end
 # Tests of what computes plans have one thread, and so label=notsan, unless they start more.
 # Under --long the environment has TUTTI_LONG=1 for all tests.
@@ -52,6 +53,8 @@ function(tutti_describe_test test source)
             set(halves 1)
         elseif(word STREQUAL "serial")
             set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
+        elseif(word MATCHES "^lock=([a-z_]+)$")
+            set_tests_properties(${test} PROPERTIES RESOURCE_LOCK ${CMAKE_MATCH_1})
         elseif(word STREQUAL "first")
             set_tests_properties(${test} PROPERTIES COST 1000)
         else()
