@@ -33,12 +33,12 @@ configure:
 	@test -f build/build.ninja || cmake --preset release
 
 test: all
-	@ctest --preset release -j $(JOBS)
+	@ctest --preset release -j $$((2 * $(JOBS)))
 
 asan tsan fuzz coverage:
 	@test -f build/$@/build.ninja || cmake --preset $@
 	@cmake --build --preset $@ -j $(JOBS)
-	@ctest --preset $@ -j $(JOBS)
+	@ctest --preset $@ -j $$((2 * $(JOBS)))
 	@if test $@ = coverage; then scripts/coverage; fi
 
 faults: all

@@ -6,6 +6,7 @@ if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "the fuzzers need clang: cmake --preset fuzz")
 endif()
 set(TUTTI_FUZZ_SECONDS 10 CACHE STRING "How long each fuzzer runs as a test")
+add_custom_target(fuzzers) # and nothing else, for ./check
 
 # The library reports which branches it takes, the fuzzer's program brings main().
 target_compile_options(tutti_objects PRIVATE -fsanitize=fuzzer-no-link)
@@ -24,6 +25,7 @@ foreach(source IN LISTS fuzzers)
     target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
     target_include_directories(${name}_fuzz PRIVATE tools)
     target_link_libraries(${name}_fuzz PRIVATE tutti_internal)
+    add_dependencies(fuzzers ${name}_fuzz)
     if(path MATCHES "^transport/virtual_card/") # which is for tests, and no part of the library
         file(GLOB cards CONFIGURE_DEPENDS src/transport/virtual_card/*.c)
         list(FILTER cards EXCLUDE REGEX "(_test|_fuzz|virtual_net)\\.c$")
@@ -43,5 +45,5 @@ foreach(source IN LISTS fuzzers)
         -max_total_time=${TUTTI_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
         -artifact_prefix=${found}/ ${corpora})
     math(EXPR timeout "${TUTTI_FUZZ_SECONDS} + 120")
-    set_tests_properties(fuzz/${path} PROPERTIES TIMEOUT ${timeout})
+    set_tests_properties(fuzz/${path} PROPERTIES TIMEOUT ${timeout} PROCESSORS 2) # see cmake/tests.cmake
 endforeach()

@@ -4,10 +4,14 @@
 #     ctest: label=long timeout=300 serial
 # label=long     only `./check --long` runs it
 # label=nosan    it makes no sense with sanitizers, or takes too long with them
-# label=notsan   the same for the thread sanitizer alone (it needs more than one process)
+# label=notsan   the same for the thread sanitizer alone (it needs more than one process, or has only one thread)
 # label=once     it takes long and asks nothing of the compiler: not again with the second one
 # timeout=N      seconds, instead of 120 (sanitizers and emulators get three times as many)
-# serial         nothing may run beside it
+# waits          its ranks wait most of the time, so it counts as half a test: two of them may run in place of another one
+# serial         nothing may run beside it: it watches the time, or counts what all of the machine does
+# lock=NAME      no other test with this lock may run beside it: they share a port, say
+# first          it takes longer than most, and starts before the others, so that it is not left over at the end
+# Tests of what computes plans have one thread, and so label=notsan, unless they start more.
 # Under --long the environment has TUTTI_LONG=1 for all tests.
 # Scripts exit with 77 when they cannot run here, after printing why.
 
@@ -19,6 +23,16 @@ target_compile_options(tutti_testing PUBLIC -UNDEBUG) # a test's assert() always
 target_include_directories(tutti_testing PUBLIC tests ${CMOCKA_INCLUDE_DIR})
 target_link_libraries(tutti_testing PUBLIC tutti_internal ${CMOCKA_LIBRARY})
 
+# What the tests need that make sense in this build.
+add_custom_target(tested)
+add_dependencies(tested programs tutti tutti_static)
+set(labels_left_out "^$")
+if(TUTTI_SANITIZE MATCHES "thread")
+    set(labels_left_out "nosan|notsan")
+elseif(TUTTI_SANITIZE)
+    set(labels_left_out "nosan")
+endif()
+
 function(tutti_describe_test test source)
     # The line is read when CMake runs, so CMake has to run again when it changes.
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
@@ -28,17 +42,31 @@ function(tutti_describe_test test source)
     separate_arguments(words UNIX_COMMAND "${line}")
     set(labels "")
     set(timeout 120)
+    set(halves 2)
     foreach(word IN LISTS words)
         if(word MATCHES "^label=(long|nosan|notsan|once)$")
             list(APPEND labels ${CMAKE_MATCH_1})
         elseif(word MATCHES "^timeout=([0-9]+)$")
             set(timeout ${CMAKE_MATCH_1})
+        elseif(word STREQUAL "waits")
+            set(halves 1)
         elseif(word STREQUAL "serial")
             set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
+        elseif(word MATCHES "^lock=([a-z_]+)$")
+            set_tests_properties(${test} PROPERTIES RESOURCE_LOCK ${CMAKE_MATCH_1})
+        elseif(word STREQUAL "first")
+            set_tests_properties(${test} PROPERTIES COST 1000)
         else()
             message(FATAL_ERROR "${source}: ctest: '${word}' is not known")
         endif()
     endforeach()
+    if(${test} MATCHES "^(algo|plan|synth|model|topo)/")
+        file(STRINGS ${source} threads REGEX "pthread|\"ranks\\.h\"|RANKS_THREADS" LIMIT_COUNT 1)
+        if(NOT threads)
+            list(APPEND labels notsan)
+            list(REMOVE_DUPLICATES labels)
+        endif()
+    endif()
     if(TUTTI_SANITIZE OR CMAKE_CROSSCOMPILING)
         math(EXPR timeout "3 * ${timeout}")
     endif()
@@ -52,7 +80,7 @@ function(tutti_describe_test test source)
         list(APPEND environment TUTTI_TEST_RANKS=threads)
     endif()
     set_tests_properties(${test} PROPERTIES
-        LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+        LABELS "${labels}" TIMEOUT ${timeout} PROCESSORS ${halves} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endfunction()
 
 file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_test.c)
@@ -68,6 +96,10 @@ foreach(source IN LISTS unit_tests system_tests)
     target_link_libraries(${program} PRIVATE tutti_testing)
     add_test(NAME ${test} COMMAND ${program})
     tutti_describe_test(${test} ${CMAKE_SOURCE_DIR}/${source})
+    get_test_property(${test} LABELS labels)
+    if(NOT labels MATCHES "${labels_left_out}")
+        add_dependencies(tested ${program})
+    endif()
 endforeach()
 
 # What the library asks the system for fails there, now and then.

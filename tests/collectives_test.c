@@ -8,7 +8,7 @@
  *
  *     tests_collectives_test rank|choice     every algorithm, or what the library chooses alone
  *
- * ctest: timeout=240
+ * ctest: timeout=240 first
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  *
  * The test runs on one host over shared memory and over TCP, and on two pretended hosts.
  *
- * ctest: label=nosan label=once timeout=300
+ * ctest: label=nosan label=once timeout=300 waits first
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What the documents show compiles, runs, and says what they say (docs_blocks.py tells how blocks are marked).
-# ctest: label=nosan label=once timeout=300
+# ctest: label=nosan label=once timeout=300 waits
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

@@ -7,7 +7,7 @@
  * The library's calls of the functions below come here (cmake/tests.cmake). Not every n is tried, more of them with TUTTI_LONG=1, which
  * also tries ranks of two hosts.
  *
- * ctest: label=notsan label=once timeout=900
+ * ctest: label=notsan label=once timeout=900 waits
  */
 #include <errno.h>
 #include <fcntl.h>

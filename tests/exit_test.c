@@ -2,7 +2,7 @@
  * abort(), as after an exception that nobody catches; or it executes another program, and its pid lives on. The others hear of it in the call that they are in; a rank that frees its communicator
  * first has left.
  *
- * ctest: label=notsan
+ * ctest: label=notsan waits
  */
 #include <setjmp.h>
 #include <signal.h>

@@ -56,6 +56,17 @@ static struct tutti_failure failure_of(const struct tutti_comm *comm)
     return failure;
 }
 
+/* What a rank that calls nothing is told, once it is; within five seconds. */
+static struct tutti_failure failure_to_come(const struct tutti_comm *comm)
+{
+    struct tutti_failure failure = failure_of(comm);
+    for (int ms = 0; ms < 5000 && failure.status == TUTTI_OK; ms++) {
+        ranks_nap_ms(1);
+        failure = failure_of(comm);
+    }
+    return failure;
+}
+
 /* After a failure every call says the same at once. */
 static int expect_all_calls_fail(struct tutti_comm *comm, int rank, enum tutti_status status)
 {
@@ -126,12 +137,17 @@ static enum tutti_status reduce_until_it_fails(struct tutti_comm *comm, const st
 
 static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
-    (void)size, (void)seed;
+    (void)seed;
     enum { COUNT = 1 << 20 };
     const struct death *death = context;
     float *const data = calloc(COUNT, sizeof *data);
     RANKS_EXPECT(data != NULL && tutti_barrier(comm) == TUTTI_OK);
-    if (rank == death->victim) return die(comm, death, data, COUNT);
+    atomic_fetch_add(&shared->ready, 1);
+    if (rank == death->victim) {
+        /* A network card loses with a process what it has sent: nobody is late for the barrier. */
+        for (int ms = 0; ms < 5000 && atomic_load(&shared->ready) < size; ms++) ranks_nap_ms(1);
+        return die(comm, death, data, COUNT);
+    }
     const enum tutti_status status = reduce_until_it_fails(comm, death, data, COUNT);
     const uint64_t took = clock_now_ns() - atomic_load(&shared->killed_ns);
     free(data);
@@ -153,6 +169,7 @@ static void expect_death_is_noticed(int size, struct death death)
     for (int attempt = 0; attempt < 3; attempt++) { /* again on a loaded machine */
         struct ranks_outcome outcomes[8];
         atomic_store(&shared->slowest_ns, 0);
+        atomic_store(&shared->ready, 0);
         assert_int_equal(run(size, RANKS_PROCESSES, 20 * SECOND, one_dies, &death, outcomes), 1);
         assert_int_equal(outcomes[death.victim].fate, RANKS_SIGNALLED);
         slowest = atomic_load(&shared->slowest_ns);
@@ -242,9 +259,7 @@ static int one_never_calls(struct tutti_comm *comm, int rank, int size, uint64_t
     const bool started = context != NULL;
     double x = 1;
     const uint64_t begin = clock_now_ns();
-    if (rank == culprit) {
-        ranks_nap_ms(1500);
-    } else {
+    if (rank != culprit) {
         struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
         options.timeout_ns = SECOND * 4 / 10;
         enum tutti_status status;
@@ -260,7 +275,7 @@ static int one_never_calls(struct tutti_comm *comm, int rank, int size, uint64_t
         RANKS_EXPECT(status == TUTTI_TIMEOUT);
         RANKS_EXPECT(took >= options.timeout_ns * 9 / 10 && took < options.timeout_ns + SECOND);
     }
-    const struct tutti_failure failure = failure_of(comm);
+    const struct tutti_failure failure = failure_to_come(comm);
     RANKS_EXPECT(failure.status == TUTTI_TIMEOUT && failure.culprit == culprit &&
                  failure.sequence == 1);
     RANKS_EXPECT(strstr(failure.message, "has not called") != NULL);
@@ -467,12 +482,10 @@ static int blocked_and_aborted(struct tutti_comm *comm, int rank, int size, uint
             status = tutti_allreduce(&x, &x, 1, TUTTI_INT32, TUTTI_SUM, comm);
         }
         RANKS_EXPECT(status == TUTTI_ABORTED);
-    } else {
-        ranks_nap_ms(ranks_are_on_hosts() ? 1500 : 500);
     }
+    const struct tutti_failure failure = failure_to_come(comm);
     RANKS_EXPECT(clock_now_ns() - begin < 2 * SECOND);
     if (rank == 0) pthread_join(thread, NULL);
-    const struct tutti_failure failure = failure_of(comm);
     RANKS_EXPECT(failure.status == TUTTI_ABORTED && failure.reporter == 0 && size > 1);
     RANKS_EXPECT(strstr(failure.message, "enough of it") != NULL);
     return expect_all_calls_fail(comm, rank, TUTTI_ABORTED);
@@ -532,7 +545,8 @@ static int one_leaves(struct tutti_comm *unused, int rank, int size, uint64_t se
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     if (rank == size - 1) {
         RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
-        ranks_nap_ms(300); /* alive, but not here */
+        /* Alive, but not here, until all others have named it. */
+        for (int ms = 0; ms < 5000 && atomic_load(&shared->ready) < size - 1; ms++) ranks_nap_ms(1);
         return 0;
     }
     struct test_call call = departure->call;
@@ -558,6 +572,7 @@ static int one_leaves(struct tutti_comm *unused, int rank, int size, uint64_t se
     const struct tutti_failure failure = failure_of(comm);
     RANKS_EXPECT(failure.culprit == size - 1 && strstr(failure.message, "left") != NULL);
     if (expect_all_calls_fail(comm, rank, TUTTI_PROC_FAILED) != 0) return 1;
+    atomic_fetch_add(&shared->ready, 1);
     RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     if (departure->heap) {
         tutti_mem_free(send);
@@ -587,6 +602,7 @@ static void a_rank_that_left_is_named(void **state)
                                                   .deadline_ms = 25000,
                                                   .without_comm = true};
             assert_int_equal(tutti_id_create(&shared->id), TUTTI_OK);
+            atomic_store(&shared->ready, 0);
             assert_int_equal(ranks_run(3, &options, one_leaves, &departure), 0);
         }
     }

@@ -4,7 +4,7 @@
  * The interface has no gates yet, so the calls are made here as src/api/check.c makes them. What tutti-trace says about them is in
  * tutti_trace_test.sh.
  *
- * ctest: label=once
+ * ctest: label=once waits
  */
 #include <dirent.h>
 #include <pthread.h>

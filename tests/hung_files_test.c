@@ -2,6 +2,8 @@
  * monitor.
  *
  * Nothing is mounted: the functions that this program calls hang in a folder of a certain name until the test lets them go.
+ *
+ * ctest: waits
  */
 #include <pthread.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
  *     garbage   another protocol
  *     silence   nothing
  *
- * ctest: label=notsan label=once timeout=300 */
+ * ctest: label=notsan label=once timeout=300 waits */
 #include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>

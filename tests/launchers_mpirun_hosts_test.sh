@@ -1,7 +1,7 @@
 #!/bin/bash
 # launchers_mpirun_hosts_test.sh - ranks that the mpirun of Open MPI and that of MPICH start on two emulated hosts find each
 # other through PMIx and PMI-1: nothing else says where they are.
-# ctest: label=nosan label=once timeout=300
+# ctest: label=nosan label=once timeout=300 waits
 # shellcheck source=tests/launchers.sh
 source "${TUTTI_ROOT:?}/tests/launchers.sh"
 found=0

@@ -1,7 +1,7 @@
 #!/bin/bash
 # launchers_slurm_test.sh - ranks that srun starts: a whole Slurm with two nodes, each on an emulated host, without
 # systemd and with all its files in a temporary folder.
-# ctest: label=nosan label=once timeout=300
+# ctest: label=nosan label=once timeout=300 waits
 PATH=$PATH:/usr/sbin:/sbin
 # shellcheck source=tests/launchers.sh
 source "${TUTTI_ROOT:?}/tests/launchers.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # launchers_torchrun_test.sh - ranks that torchrun starts, on one host and on two emulated ones. The program is no Python.
-# ctest: label=nosan label=once timeout=300
+# ctest: label=nosan label=once timeout=300 lock=torchrun
 # shellcheck source=tests/launchers.sh
 source "${TUTTI_ROOT:?}/tests/launchers.sh"
 command -v torchrun >/dev/null || skip "torchrun is not here (python3-torch, a large download: ./check --torch installs it)"

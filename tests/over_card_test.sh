@@ -2,7 +2,7 @@
 # over_card_test.sh - whole communicators whose data and control messages go over simulated network cards: forms, messages, failures.
 #
 # All data of a host, or what goes between two. The same programs as over TCP; what takes connections for granted is left out.
-# ctest: label=nosan label=once timeout=300
+# ctest: label=nosan label=once timeout=300 waits first
 set -uo pipefail
 # shellcheck source=tests/over.sh
 source "${TUTTI_ROOT:?}/tests/over.sh"

@@ -6,7 +6,7 @@
 #
 # The same programs as on one host; what counts on one host there is skipped by the programs. What needs real hosts is
 # cluster_test.sh's; the slower programs are over_hosts_long_test.sh's.
-# ctest: label=nosan label=once timeout=300
+# ctest: label=nosan label=once timeout=300 waits first
 set -uo pipefail
 # shellcheck source=tests/over.sh
 source "${TUTTI_ROOT:?}/tests/over.sh"

@@ -3,7 +3,7 @@
 #
 # The same programs as over shared memory, with TUTTI_TRANSPORT=tcp. Left out are those that count on what only shared
 # memory has: that who is through with a call leaves nothing on its way.
-# ctest: label=notsan label=once timeout=300
+# ctest: label=notsan label=once timeout=300 first
 set -uo pipefail
 # shellcheck source=tests/over.sh
 source "${TUTTI_ROOT:?}/tests/over.sh"

@@ -8,7 +8,7 @@
 # Four families of operations have factors of their own (below); within a family, every pair of values of two factors
 # occurs in some run. The quick tier makes every third one of these. A run covers several counts, dtypes and reductions, in and out of place, and (choice "named")
 # every algorithm of its operation.
-# ctest: label=nosan label=once timeout=900
+# ctest: label=nosan label=once timeout=900 first
 set -uo pipefail
 
 perf=${TUTTI_BIN:-build/bin}/tutti-perf

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The Python package does what its tests say, with the library and the programs of this build.
-# ctest: label=nosan label=once timeout=180
+# ctest: label=nosan label=once timeout=180 waits
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

@@ -1,6 +1,6 @@
 /* After failures the ranks that are left agree, shrink, and go on: in the old order, with right results, all of them or none.
  *
- * ctest: label=once timeout=180
+ * ctest: label=once timeout=180 waits first
  */
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 #!/bin/bash
 # small_shm_test.sh - shared memory where containers are stingy: /dev/shm is full, or 64 KiB small, or not there (a mount namespace of the test's
 # own), or files may not be large (ulimit -f). The library needs no /dev/shm; what cannot be had is NO_SPACE at once, and never a signal.
-# ctest: label=nosan label=once timeout=120
+# ctest: label=nosan label=once timeout=120 waits
 set -uo pipefail
 bin=$(realpath "${TUTTI_BIN:?}")
 tests=$(realpath "$bin/../tests")

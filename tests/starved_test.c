@@ -2,7 +2,7 @@
  * The rank reads that memory another way, or all ranks get an error that says what the rank lacks: never a deadline, and never an error
  * that names another rank. Ranks that use little memory need little address space.
  *
- * ctest: label=notsan timeout=120
+ * ctest: label=notsan timeout=120 waits
  */
 #include <fcntl.h>
 #include <setjmp.h>

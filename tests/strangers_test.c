@@ -10,7 +10,7 @@
  * The same comes to a job that runs, which makes new connections meanwhile; and there are ranks with another secret.
  *
  * An insider that plays a rank well is one (connect/hello.h); that is not tried.
- * ctest: label=notsan label=once timeout=200 */
+ * ctest: label=notsan label=once timeout=200 waits */
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>

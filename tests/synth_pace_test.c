@@ -1,4 +1,7 @@
-/* synth_pace_test.c - a plan of trees takes about as long as its trees promise: its lanes keep the edges busy. */
+/* synth_pace_test.c - a plan of trees takes about as long as its trees promise: its lanes keep the edges busy.
+ *
+ * ctest: label=notsan
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,8 @@
 #!/bin/bash
 # The PyTorch backend does what its tests say, and the examples have the losses that they have with gloo.
-# ctest: label=nosan label=once timeout=900
+#
+# Some versions of torchrun --standalone have a port of their own, and a second one would take the store of the first.
+# ctest: label=nosan label=once timeout=900 lock=torchrun first
 # shellcheck source=tests/torch.sh
 source "${TUTTI_ROOT:?}/tests/torch.sh"
 

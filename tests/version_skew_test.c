@@ -1,7 +1,7 @@
 /* Ranks of other builds: the parts of the library that say a version are compiled once more here, with one that each rank chooses. Ranks
  * whose minor versions differ are one job; where the major one does, nobody starts, and whoever called on the other names both.
  *
- * ctest: label=notsan label=once
+ * ctest: label=notsan label=once waits
  */
 #include "tutti/tutti.h"
 

@@ -1,5 +1,5 @@
 /* The same exchange over every means, by processes; PMIx needs a server and is tried by tests/launchers_test.sh.
- * ctest: label=notsan */
+ * ctest: label=notsan waits */
 #include <dirent.h>
 #include <limits.h>
 #include <setjmp.h>

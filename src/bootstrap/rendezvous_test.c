@@ -1,4 +1,4 @@
-/* ctest: label=once */
+/* ctest: label=once waits */
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* Ranks are threads that share one port: messages between processes go over the same sockets. */
+/* Ranks are threads that share one port: messages between processes go over the same sockets.
+ *
+ * ctest: waits
+ */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* ctest: timeout=120 label=once */
+/* ctest: timeout=120 label=once waits */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>

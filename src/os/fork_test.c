@@ -1,4 +1,7 @@
-/* fork() holds what takes part in a declared order, waits for none of it for ever, and leaves no lock closed in the child. */
+/* fork() holds what takes part in a declared order, waits for none of it for ever, and leaves no lock closed in the child.
+ *
+ * ctest: waits
+ */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* tcp_path_test.c - two ends on this host, of which one may pretend to be another host: 127.0.0.2.
- * ctest: label=once */
+ * ctest: label=once waits */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* ctest: waits */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
