@@ -89,13 +89,11 @@ void ranges_remove(struct ranges *set, struct range *range)
     range->left = range->right = NULL;
 }
 
-/* Of those that begin at `begin` or before, the one with the largest end: it covers the range if any does. On the way down every left subtree
- * that is passed begins early enough as a whole, so only its reach counts. */
+/* Below a node that begins early enough, everything on the left does, too: there only the reach counts. */
 struct range *ranges_covering(const struct ranges *set, uintptr_t begin, uintptr_t end)
 {
     struct range *node = set->root;
-    while (node != NULL && node->begin > begin) node = node->left;
-    while (node != NULL && node->end < end) {
+    while (node != NULL && (node->begin > begin || node->end < end)) {
         if (node->begin > begin)
             node = node->left;
         else if (node->left != NULL && node->left->reach >= end)
@@ -103,7 +101,7 @@ struct range *ranges_covering(const struct ranges *set, uintptr_t begin, uintptr
         else
             node = node->right;
     }
-    return node != NULL && node->begin <= begin ? node : NULL;
+    return node;
 }
 
 static struct range *next(struct range *node, uintptr_t begin, uintptr_t end,
