@@ -765,6 +765,7 @@ static int be_a_child(void *context)
     munmap(forked_memory, 4 * PAGE); /* nobody reads messages here, and none is sent */
     registrations_free(context);
     if (device.calls != calls || device.entries != entries) return 1;
+    if (IS_THREAD_SANITIZED) return 0;
     struct registrations *const own = large_cache();
     char *const memory = map(4);
     if (registrations_acquire(own, memory, 10) == NULL) return 2;
@@ -843,9 +844,8 @@ static void nothing_is_left_behind(void **state)
 
 #define UNIT_TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
 
-static int test_what_goes(void *context)
+static int test_what_goes(void)
 {
-    (void)context;
     const struct CMUnitTest tests[] = {
         UNIT_TEST(memory_that_goes_is_not_found),
         UNIT_TEST(freed_blocks_are_not_found),
@@ -867,15 +867,16 @@ static bool can_be_told(void)
     return fd >= 0;
 }
 
-static int as_another_user(void *context)
+static bool become_another_user(void)
 {
-    if (getuid() == 0 && (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0))
-        return 1;
-    print_message("without privileges: userfaultfd %s\n", can_be_told() ? "works" : "is refused");
-    return test_what_goes(context);
+    const bool is_other = getuid() != 0 || (setresgid(65534, 65534, 65534) == 0 &&
+                                            setresuid(65534, 65534, 65534) == 0);
+    print_message("as user %d: userfaultfd %s\n", (int)getuid(),
+                  can_be_told() ? "works" : "is refused");
+    return is_other;
 }
 
-static int without_userfaultfd(void *context)
+static bool forbid_userfaultfd(void)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -887,13 +888,22 @@ static int without_userfaultfd(void *context)
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
         print_message("no filters here: the fallback is not tested\n");
-        return 0;
+        return true;
     }
-    if (can_be_told()) return 1;
-    return test_what_goes(context);
+    return !can_be_told();
 }
 
-int main(void)
+static char *own_name;
+
+/* A program of its own, since a fork of this one may be unable to start threads. */
+static int run_again(void *how)
+{
+    char *const arguments[] = {own_name, how, NULL};
+    execv("/proc/self/exe", arguments);
+    return 1;
+}
+
+static int test_all(void)
 {
     const struct CMUnitTest tests[] = {
         UNIT_TEST(what_was_registered_is_found_again),
@@ -908,9 +918,18 @@ int main(void)
         UNIT_TEST(given_memory_is_registered_as_a_whole_and_let_go),
         UNIT_TEST(given_memory_has_no_privilege),
     };
-    const int failures = cmocka_run_group_tests(tests, NULL, NULL) + test_what_goes(NULL);
-    const int fate = run_child(as_another_user, NULL);
-    const int other_fate = run_child(without_userfaultfd, NULL);
-    print_message("without privileges: %d; without userfaultfd: %d\n", fate, other_fate);
-    return failures == 0 && fate == 0 && other_fate == 0 ? 0 : 1;
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL) + test_what_goes();
+    const int as_other = run_child(run_again, "as-another-user");
+    const int without = run_child(run_again, "without-userfaultfd");
+    print_message("as another user: %d; without userfaultfd: %d\n", as_other, without);
+    return failures == 0 && as_other == 0 && without == 0 ? 0 : 1;
+}
+
+int main(int argument_count, char **arguments)
+{
+    own_name = arguments[0];
+    if (argument_count < 2) return test_all();
+    const bool is_ready =
+        strcmp(arguments[1], "as-another-user") == 0 ? become_another_user() : forbid_userfaultfd();
+    return is_ready ? test_what_goes() : 1;
 }
