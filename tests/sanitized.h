@@ -17,6 +17,19 @@ enum { IS_SANITIZED = 0 };
 enum { IS_SANITIZED = 0 };
 #endif
 
+/* The thread sanitizer: there, a child of fork() can start no threads. */
+#if defined(__SANITIZE_THREAD__)
+enum { IS_THREAD_SANITIZED = 1 };
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+enum { IS_THREAD_SANITIZED = 1 };
+#else
+enum { IS_THREAD_SANITIZED = 0 };
+#endif
+#else
+enum { IS_THREAD_SANITIZED = 0 };
+#endif
+
 /* Whether a combination is left to the other builds. */
 static inline bool is_left_out(unsigned combination)
 {

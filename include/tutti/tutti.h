@@ -666,6 +666,23 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mem_alloc(size_t size_bytes, vo
  * does not block. */
 TUTTI_API enum tutti_status tutti_mem_free(void *memory);
 
+/* Tells Tutti of memory that the caller has and uses often, a framework's tensors say: the
+ * size_bytes bytes at `memory` stay mapped where they are, in the same pages, until
+ * tutti_mem_unregister. The memory stays the caller's. A network card then registers it once, as a
+ * whole, when an operation first uses it through that card, instead of for each operation. It
+ * changes nothing between ranks of one host, and nothing over TCP. Needs no communicator, and holds
+ * for all that this process has, now and later; a child of fork() has no registered memory. Any
+ * thread; does not block. INVALID_BUFFER: memory is NULL, from tutti_mem_alloc, or overlaps memory
+ * that is registered already; or size_bytes is 0. INVALID_COUNT: it ends beyond the address space.
+ * A failure (also NO_MEMORY) changes nothing. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mem_register(void *memory, size_t size_bytes);
+/* Ends that: when it returns TUTTI_OK no network card has the memory registered, and the caller may
+ * do with it what it likes. `memory` is what tutti_mem_register got. IN_PROGRESS: an operation, or a
+ * thread that is busy with one, still uses it; it stays registered, so wait for the operation and
+ * try again. INVALID_BUFFER: no registered memory begins there. Any thread; waits at most a second
+ * for other threads that move operations through network cards. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mem_unregister(void *memory);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,6 +2,7 @@
 #include "api/check.h"
 #include "base/status.h"
 #include "call/communicator.h"
+#include "memory/given.h"
 #include "memory/heap.h"
 
 #define EVEN(of) \
@@ -135,4 +136,14 @@ enum tutti_status tutti_mem_alloc(size_t size_bytes, void **memory)
 enum tutti_status tutti_mem_free(void *memory)
 {
     return memory == NULL ? TUTTI_OK : heap_free(memory);
+}
+
+enum tutti_status tutti_mem_register(void *memory, size_t size_bytes)
+{
+    return given_add(memory, size_bytes);
+}
+
+enum tutti_status tutti_mem_unregister(void *memory)
+{
+    return given_remove(memory);
 }

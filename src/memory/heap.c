@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "memory/unmapped.h"
 #include "os/clock.h"
 #include "os/fork.h"
 #include "os/process.h"
@@ -274,6 +275,18 @@ bool heap_find(const void *address, size_t bytes, uint64_t *offset)
     return true;
 }
 
+bool heap_overlaps(const void *address, size_t bytes)
+{
+    const uintptr_t begin = (uintptr_t)address;
+    for (int i = 0; i < EXTENT_COUNT; i++) {
+        const uintptr_t base = (uintptr_t)atomic_load_explicit(
+            &heap.extents.bases[i], memory_order_acquire); /* pairs with map_extent */
+        if (base != 0 && base < begin + bytes && begin < base + heap.extents.mapped_bytes[i])
+            return true;
+    }
+    return false;
+}
+
 const void *heap_at(uint64_t offset, uint64_t bytes)
 {
     uint64_t distance;
@@ -424,6 +437,7 @@ enum tutti_status heap_free(void *memory)
     pthread_mutex_lock(&lock);
     struct block *const block = take_block(&heap.blocks, offset);
     if (block != NULL) {
+        unmapped_announce(memory, block->bytes);
         shm_let_dump(memory, block->bytes, false);
         shm_release(heap.fd, block->offset, block->bytes);
     }

@@ -49,6 +49,8 @@ size_t heap_size(void);
 /* Where in the heap that memory lies; false if it does not lie in it. Needs an acquired heap; no lock. */
 bool heap_find(const void *address, size_t bytes, uint64_t *offset);
 
+/* Whether any of that memory lies in the heap. No lock. */
+bool heap_overlaps(const void *address, size_t bytes);
 /* The other way round; NULL where the range lies outside. */
 const void *heap_at(uint64_t offset, uint64_t bytes);
 

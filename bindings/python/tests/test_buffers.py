@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import weakref
 
 import numpy as np
 import pytest
@@ -327,3 +328,79 @@ def test_shared_memory_works_in_collectives(comm):
     for _ in range(3):
         comm.allreduce(array, out=array, op="max")
     assert (array == 2).all()
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The calls of mem_unregister; one that is in `busy` says that an operation is under way."""
+
+    class Calls(list):
+        busy = set()
+
+    made = Calls()
+    real = library.mem_unregister
+
+    def unregister(address):
+        made.append(address)
+        return tutti.Status.IN_PROGRESS if address in made.busy else real(address)
+
+    monkeypatch.setattr(library, "mem_unregister", unregister)
+    return made
+
+
+def test_registered_memory_ends_with_its_block(calls):
+    data = np.zeros(1000)
+    with tutti.register(data) as registration:
+        assert registration.is_registered
+        assert status_of(tutti.register, data[10:20]) == "INVALID_BUFFER"
+        assert calls == []
+    assert not registration.is_registered
+    registration.unregister()
+    assert calls == [data.ctypes.data]
+    tutti.register(data).unregister()
+
+
+def test_registered_memory_lives_as_long_as_its_registration(calls):
+    data = np.zeros(1000)
+    alive, address = weakref.ref(data), data.ctypes.data
+    registration = tutti.register(data)
+    del data
+    assert alive() is not None
+    del registration
+    assert calls == [address]
+    assert alive() is None
+
+
+def test_memory_in_use_stays_registered(calls):
+    data = np.zeros(1000)
+    registration = tutti.register(data)
+    calls.busy = {data.ctypes.data}
+    assert status_of(registration.unregister) == "IN_PROGRESS"
+    assert registration.is_registered
+    calls.busy = set()
+    registration.unregister()
+    forgotten = tutti.register(data)
+    alive, calls.busy = weakref.ref(data), {data.ctypes.data}
+    del forgotten, data
+    assert alive() is not None  # nobody is left to unregister it, and it is in use
+
+
+def test_memory_that_cannot_be_registered_is_refused():
+    data = np.zeros((10, 10))
+    assert status_of(tutti.register, data[:, :5]) == "INVALID_BUFFER"
+    assert status_of(tutti.register, data[:0]) == "INVALID_BUFFER"
+    assert status_of(tutti.register, tutti.empty(5)) == "INVALID_BUFFER"
+    assert status_of(tutti.register, HasDlpack(data, (2, 0))) == "INVALID_BUFFER"
+    with pytest.raises(TypeError):
+        tutti.register(5)
+    tutti.register(data).unregister()
+    tutti.register(bytes(100)).unregister()  # what is only sent may be read-only
+
+
+@pytest.mark.ranks(2)
+def test_registered_memory_works_in_collectives(comm):
+    data = np.full(1 << 18, comm.rank + 1.0)
+    with tutti.register(data):
+        for _ in range(3):
+            comm.allreduce(data, out=data, op="max")
+    assert (data == 2).all()

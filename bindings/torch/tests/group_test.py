@@ -215,6 +215,29 @@ def gradients_are_averaged():
         assert (model.weight.grad - ALL / size).abs().max() <= tolerance, model.weight.grad
 
 
+def storages_are_registered():
+    tensor = torch.full((1000,), float(rank))
+    tutti_torch.register_storage(tensor)
+    tutti_torch.register_storage(tensor[10:20])  # the same storage
+    dist.all_reduce(tensor)
+    equal(tensor[:3], [ALL] * 3)
+    tutti_torch.unregister_storage(tensor[5:])
+    tutti_torch.unregister_storage(tensor)
+    for wrong in (tensor, torch.empty(0), torch.empty(5, device="meta")):
+        try:
+            tutti_torch.unregister_storage(wrong)
+        except RuntimeError as error:
+            assert error.status == tutti.Status.INVALID_BUFFER
+        else:
+            raise AssertionError("what is not registered was unregistered")
+    try:
+        tutti_torch.register_storage(torch.empty(0))
+    except tutti.InvalidArgument:
+        pass
+    else:
+        raise AssertionError("a storage of 0 bytes was registered")
+
+
 def mistakes_change_nothing():
     for wrong in (
         lambda: group._allgather_base(torch.zeros(size), torch.zeros(2)),
@@ -294,6 +317,7 @@ TESTS = [
     sparse_tensors_are_summed,
     groups_have_their_own_ranks,
     gradients_are_averaged,
+    storages_are_registered,
     mistakes_change_nothing,
     a_missing_rank_is_named,
     a_deadline_has_a_name,

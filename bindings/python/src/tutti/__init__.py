@@ -36,7 +36,7 @@ from ._errors import (
 )
 from ._header import ANY_RANK, ANY_TAG, Dtype, Status
 from ._library import library as _library
-from ._memory import empty
+from ._memory import Registration, empty, register
 from ._operations import (
     AVG,
     BAND,
@@ -107,6 +107,7 @@ __all__ = [
     "Plan",
     "Prepared",
     "RankFailed",
+    "Registration",
     "Request",
     "SUM",
     "Status",
@@ -132,6 +133,7 @@ __all__ = [
     "library_path",
     "library_version",
     "op",
+    "register",
     "scaled_sum",
     "uint16",
     "uint32",

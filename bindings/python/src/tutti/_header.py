@@ -278,6 +278,8 @@ FUNCTIONS = {
     "group_end": (Int, ()),
     "mem_alloc": (Int, (Size, Pointer)),
     "mem_free": (Int, (Pointer,)),
+    "mem_register": (Int, (Pointer, Size)),
+    "mem_unregister": (Int, (Pointer,)),
     # plan.h
     "plan_create": (Int, (ctypes.c_char_p, Int, Int, Int, Pointer)),
     "plan_scratch": (Int, (Pointer, Int, ctypes.c_uint32)),

@@ -52,3 +52,21 @@ def communicator(group=None):
         found = found._get_backend(torch.device("cpu"))
         found = getattr(found, "wrapped_pg", found).group  # wrapped by TORCH_DISTRIBUTED_DEBUG=DETAIL
     return found.communicator
+
+
+def register_storage(tensor):
+    """Registers the memory of a tensor's storage (tutti.register): worth it for tensors that are used in many operations.
+
+    It stays registered, and alive, until unregister_storage was called as often as this, with any tensor of the storage.
+    """
+    from ._storages import register
+
+    register(tensor)
+
+
+def unregister_storage(tensor):
+    """Ends one register_storage. While an operation uses the memory: tutti.Error with the status IN_PROGRESS, and nothing
+    has changed."""
+    from ._storages import unregister
+
+    unregister(tensor)
