@@ -2,7 +2,7 @@
 # over_fabric_test.sh - whole communicators whose data goes over network cards through libfabric: its providers that run anywhere.
 #
 # Messages, lists and failures over tcp;ofi_rxm, as over TCP; messages over shm, too. With TUTTI_LONG all forms, sizes and recoveries.
-# ctest: label=nosan label=once timeout=300
+# ctest: label=nosan label=once timeout=300 first
 set -uo pipefail
 # shellcheck source=tests/over.sh
 source "${TUTTI_ROOT:?}/tests/over.sh"
