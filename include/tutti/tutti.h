@@ -679,7 +679,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mem_register(void *memory, size
 /* Ends that: when it returns TUTTI_OK no network card has the memory registered, and the caller may
  * do with it what it likes. `memory` is what tutti_mem_register got. IN_PROGRESS: an operation, or a
  * thread that is busy with one, still uses it; it stays registered, so wait for the operation and
- * try again. INVALID_BUFFER: no registered memory begins there. Any thread; waits at most a second
+ * try again. INVALID_BUFFER: no registered memory begins there. Any thread; blocks at most a second,
  * for other threads that move operations through network cards. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mem_unregister(void *memory);
 
