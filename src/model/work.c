@@ -21,19 +21,33 @@ static enum path_readers readers_of(const struct model_sender *sender,
                                                                 : PATH_TO_ONE;
 }
 
+/* The kind of memory from which a step's message can go by reference: where its only source lies, or where its result is stored. 0: it lies
+ * nowhere. Scratch memory is the rank's own, also where buffers are mapped. */
+static unsigned memory_of(const struct model_machine *machine, const struct rank_plan *rank_plan,
+                          const struct plan_step *step)
+{
+    enum plan_buffer buffer;
+    if (step->has_destination)
+        buffer = step->destination.buffer;
+    else if (plan_step_only_sends(rank_plan, step))
+        buffer = rank_plan->sources[step->first_source].place.buffer;
+    else
+        return 0;
+    return machine->is_mapped && buffer != PLAN_SCRATCH ? PATH_MAPPED : PATH_PRIVATE;
+}
+
 /* The first way of the table that is left; its last ones always are. */
 static struct model_work first_way(const struct path_table *table, const struct path_case *message,
-                                   bool is_mapped, bool has_memory)
+                                   unsigned memory)
 {
     enum { LEFT_OUT = 1 << PATH_WRITE | 1 << PATH_DIRECT | 1 << PATH_FORWARD };
-    const unsigned memory = is_mapped ? PATH_MAPPED : PATH_PRIVATE;
     const struct path_list list = path_choose(table, message);
     for (unsigned i = 0; i < list.count; i++) {
         const enum path_way way = (enum path_way)list.ways[i];
         const struct path_row *row = path_row_of(table, way);
         const bool is_reference = way == PATH_READ || way == PATH_COPY;
         if ((path_bit(way) & LEFT_OUT) != 0) continue;
-        if (is_reference && (!has_memory || (row->sender_memory & memory) == 0)) continue;
+        if (is_reference && (row->sender_memory & memory) == 0) continue;
         return (struct model_work){.cost = row->cost,
                                    .is_computed = message->step == PATH_PASSES && path_is_place(way),
                                    .is_reference = is_reference,
@@ -50,7 +64,7 @@ struct model_work model_work_of(struct model_sender *sender, const struct model_
         distance == MODEL_SAME_HOST ? machine->within : machine->between;
     if (table == NULL) return (struct model_work){.is_reference = false};
     const bool only_sends = plan_step_only_sends(rank_plan, step);
-    const bool has_memory = only_sends || step->has_destination;
+    const unsigned memory = memory_of(machine, rank_plan, step);
     struct path_case message;
     memset(&message, 0, sizeof message);
     message.bytes = bytes;
@@ -60,13 +74,13 @@ struct model_work model_work_of(struct model_sender *sender, const struct model_
     message.cores = sender->shares_core ? PATH_SHARED_CORES : PATH_OWN_CORES;
     message.senders = sender->flow.has_few_senders ? PATH_FEW_SENDERS : PATH_MANY_SENDERS;
     message.rank_count = rank_plan->shape.rank_count;
-    if (sender->table == table && sender->has_memory == has_memory &&
+    if (sender->table == table && sender->memory == memory &&
         memcmp(&sender->message, &message, sizeof message) == 0)
         return sender->work;
     sender->table = table;
     sender->message = message;
-    sender->has_memory = has_memory;
-    sender->work = first_way(table, &message, machine->is_mapped, has_memory);
+    sender->memory = memory;
+    sender->work = first_way(table, &message, memory);
     return sender->work;
 }
 

@@ -25,7 +25,7 @@ struct model_sender {
     /* The last answer, since the next one is often the same. */
     const struct path_table *table;
     struct path_case message;
-    bool has_memory;
+    unsigned memory; /* of enum path_memory; 0: the message lies nowhere */
     struct model_work work;
 };
 
