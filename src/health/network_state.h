@@ -24,7 +24,7 @@ static_assert(sizeof(struct remote_flags) == 4, "each rank has one for all ranks
 
 /* Of a rank of another host that was asked something or has answered: what it said. */
 struct remote_rank {
-    uint64_t asked_ns;  /* when it was asked something last */
+    uint64_t asked_ns; /* when it was asked something last */
     uint64_t waited_ns; /* the first time that it was asked after its last answer; 0: it has answered */
     uint64_t told_ns;   /* when it answered last */
     uint64_t warned_ns; /* when it was last said that its host is suspected */
