@@ -2,6 +2,9 @@
  *
  * A message takes the first way of its table that its plan and its memory allow, as binding has it. Neglected: storing in a receiver's memory
  * (PATH_WRITE, PATH_DIRECT) and forwarding in place, which depend on when receivers come; such a message costs what its next way does.
+ *
+ * Lines change hands: a core that stores where another core has read takes those lines back first, at two latencies for a dozen of them. That is so
+ * for slots of links, and for results that are read where they lie. Ranks on one core have their lines in common.
  */
 #ifndef TUTTI_MODEL_WORK_H
 #define TUTTI_MODEL_WORK_H
