@@ -185,6 +185,35 @@ static void ranks_may_have_memory_of_different_kinds(void **state)
     }
 }
 
+/* One of the other collectives that choose by all ranks' memory. Both have room for the blocks of all. */
+static bool exchanges_right(struct tutti_comm *comm, int rank, int size, int round,
+                            struct memory *input, struct memory *output)
+{
+    enum { GATHER, EXCHANGE, REDUCE, KINDS };
+    const int kind = round % KINDS;
+    const size_t block = input->count / (size_t)size;
+    memory_fill_input(input, rank, round);
+    memory_fill(output, UNTOUCHED);
+    const enum tutti_status status =
+        kind == GATHER ? tutti_allgather(input->data, output->data, block, TUTTI_INT32, comm)
+        : kind == EXCHANGE
+            ? tutti_alltoall(input->data, output->data, block, TUTTI_INT32, comm)
+            : tutti_reduce_scatter(input->data, output->data, block, TUTTI_INT32, TUTTI_SUM, comm);
+    bool is_right = status == TUTTI_OK;
+    const size_t own = (size_t)rank * block;
+    for (size_t i = 0; i < block && is_right; i++) {
+        int32_t sum = 0;
+        for (int r = 0; r < size; r++) {
+            const int32_t got = output->data[(size_t)r * block + i];
+            if (kind == GATHER) is_right &= got == value_of(r, i, round);
+            if (kind == EXCHANGE) is_right &= got == value_of(r, own + i, round);
+            sum += value_of(r, own + i, round);
+        }
+        if (kind == REDUCE) is_right &= output->data[i] == sum;
+    }
+    return is_right;
+}
+
 /* Ranks choose by what all of them had in the call before, also when they are ahead of each other by then: rounds are of
  * mapped memory alone, of private memory on somebody, or of both kinds by chance. */
 static int every_round_is_right(struct tutti_comm *comm, int rank, int size, uint64_t seed,
@@ -208,6 +237,8 @@ static int every_round_is_right(struct tutti_comm *comm, int rank, int size, uin
         RANKS_EXPECT(tutti_allreduce(input.data, output.data, input.count, TUTTI_INT32, TUTTI_SUM,
                                      comm) == TUTTI_OK);
         RANKS_EXPECT(memory_holds(&output, 0, size - 1, round));
+        for (int i = 0; i < round / 2 % 3; i++)
+            RANKS_EXPECT(exchanges_right(comm, rank, size, round + i, &input, &output));
         int32_t word = rank == round % size ? round : -1;
         for (int i = 0; i < round % 3; i++)
             RANKS_EXPECT(tutti_broadcast(&word, &word, 1, TUTTI_INT32, round % size, comm) ==

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "model/events.h"
@@ -9,6 +10,7 @@
 #include "model/turns.h"
 #include "model/work.h"
 #include "plan/layout.h"
+#include "plan/placement.h"
 
 /* Besides those of flights. */
 enum kind {
@@ -33,8 +35,9 @@ struct port {
     uint8_t distance;
     bool is_active; /* not all of the message is sent */
     bool is_pushing;
-    bool wants_credit; /* its sender waits until its messages are consumed */
-    bool may_fill;     /* it sends more pieces than can be under way */
+    bool is_repeated, is_retaken; /* of its message: see struct model_sent */
+    bool wants_credit;            /* its sender waits until its messages are consumed */
+    bool may_fill;                /* it sends more pieces than can be under way */
 };
 
 struct lane {
@@ -46,6 +49,7 @@ struct lane {
     bool has_begun; /* its step */
     bool is_open; /* the step's messages are on their links; until then its result waits in memory (staged) */
     bool is_computing;
+    struct model_result_use use; /* of the step's result */
 };
 
 struct rank_state {
@@ -54,6 +58,7 @@ struct rank_state {
         waits_for; /* lanes, messages to be sent, pieces to be consumed */
     int core;
     uint32_t awake; /* lanes that may be able to go on, a bit each */
+    bool *is_read; /* of each chunk of its output: ranks on other cores read it there; NULL: none is */
     bool is_going_on;
     struct model_sender sender;
 };
@@ -206,6 +211,12 @@ static void fly_on(struct run *run, enum flight_event at, uint32_t flight)
         schedule(run, arrival_ps, ARRIVED, index);
 }
 
+static bool crosses(const struct run *run, const struct port *port)
+{
+    return port->distance == MODEL_SAME_HOST &&
+           run->ranks[port->from].core != run->ranks[port->to].core;
+}
+
 static void give_to_link(struct run *run, uint32_t port_index)
 {
     struct port *port = &run->ports[port_index];
@@ -234,8 +245,11 @@ static void push(struct run *run, uint32_t port_index)
     if (is_worth_posting(run, port)) port->posted = port->ready;
     while (port->is_active && !port->is_pushing && port->sent < port->posted &&
            port->under_way < port->window) {
+        const struct model_sent sent = {.is_first = port->sent == 0,
+                                        .is_repeated = port->is_repeated,
+                                        .is_retaken = port->is_retaken};
         const struct model_effort effort = model_effort_of_sender(
-            run->machine, &port->work, piece_of(run, port->bytes, port->sent), port->sent == 0);
+            run->machine, &port->work, piece_of(run, port->bytes, port->sent), sent);
         if (!takes_time(run, &effort)) {
             give_to_link(run, port_index);
             continue;
@@ -253,6 +267,42 @@ static uint32_t window_of(const struct run *run, const struct port *port)
     return is_free ? UINT32_MAX : port->work.in_flight;
 }
 
+/* Of a message that is received: its sender may be at a later one. */
+static struct model_work work_of_message(struct run *run, const struct wiring_receive *receive,
+                                         uint64_t bytes)
+{
+    const struct port *port = &run->ports[receive->port];
+    struct rank_state *from = &run->ranks[port->from];
+    const uint32_t link = run->wiring->ports[receive->port].link,
+                   step = run->senders[run->first_messages[link] + receive->sequence];
+    return model_work_of(&from->sender, run->machine, from->plan,
+                         &from->plan->steps[step - from->first_step],
+                         (enum model_distance)port->distance, whole_bytes(run, bytes));
+}
+
+/* Whether the places that a message is stored in have to be taken back from the core that read the one before. Not those of a sum that is
+ * added to a message where that came, and goes on. */
+static bool is_retaken(struct run *run, const struct port *port, const struct plan_step *step,
+                       uint64_t bytes)
+{
+    const struct rank_state *state = &run->ranks[port->from];
+    if (port->work.is_reference || !port->work.is_shared || !crosses(run, port)) return false;
+    const uint32_t number = state->first_step + (uint32_t)(step - state->plan->steps);
+    const size_t first = run->wiring->first_receives[number],
+                 end = run->wiring->first_receives[number + 1];
+    for (size_t r = first; r < end; r++)
+        if (work_of_message(run, &run->wiring->receives[r], bytes).may_forward) return false;
+    return true;
+}
+
+static uint32_t first_port_of(const struct run *run, const struct rank_state *state,
+                              const struct plan_step *step)
+{
+    const struct wiring *wiring = run->wiring;
+    const uint32_t number = state->first_step + (uint32_t)(step - state->plan->steps);
+    return run->first_ports[wiring->sends[wiring->first_sends[number]].link];
+}
+
 /* A message begins; nothing of it is ready yet. */
 static void open_message(struct run *run, uint32_t port_index, const struct plan_step *step,
                          uint64_t bytes)
@@ -265,6 +315,8 @@ static void open_message(struct run *run, uint32_t port_index, const struct plan
     port->piece_count = pieces_of(run, bytes);
     port->ready = port->posted = port->sent = 0;
     port->window = window_of(run, port);
+    port->is_repeated = port->work.is_once && port_index != first_port_of(run, state, step);
+    port->is_retaken = is_retaken(run, port, step, bytes);
     port->is_active = true;
     state->waits_for++;
     if (!port->work.is_reference || port->wants_credit) return;
@@ -344,6 +396,34 @@ static bool goes_by_reference(struct run *run, uint32_t port, void *context)
     return run->ports[port].work.is_reference;
 }
 
+static struct model_work work_of_port(struct run *run, const struct port *port,
+                                      const struct message *message)
+{
+    struct rank_state *state = &run->ranks[port->from];
+    return model_work_of(&state->sender, run->machine, state->plan, message->step,
+                         (enum model_distance)port->distance, whole_bytes(run, message->bytes));
+}
+
+/* Not by reference; or straight to memory of its receivers. */
+static bool goes_through_links(struct run *run, uint32_t port_index, void *context)
+{
+    const struct message *message = context;
+    const struct port *port = &run->ports[port_index];
+    const struct rank_plan *plan = run->ranks[port->from].plan;
+    const struct model_work work = work_of_port(run, port, message);
+    if (!work.is_reference) return true;
+    return work.may_place && placement_of_step(plan, (uint32_t)(message->step - plan->steps),
+                                               false) == PLACEMENT_PLACES;
+}
+
+/* Or its receiver is on the same core. */
+static bool stays_on_core(struct run *run, uint32_t port_index, void *context)
+{
+    const struct port *port = &run->ports[port_index];
+    return !crosses(run, port) || goes_through_links(run, port_index, context) ||
+           !work_of_port(run, port, context).is_shared;
+}
+
 /* So many pieces of its message are ready. */
 static bool push_ready(struct run *run, uint32_t port, void *context)
 {
@@ -372,19 +452,6 @@ static bool has_come(const struct run *run, const struct lane *lane)
     return true;
 }
 
-/* Of a message that is received: its sender may be at a later one. */
-static struct model_work work_of_message(struct run *run, const struct wiring_receive *receive,
-                                         uint64_t bytes)
-{
-    const struct port *port = &run->ports[receive->port];
-    struct rank_state *from = &run->ranks[port->from];
-    const uint32_t link = run->wiring->ports[receive->port].link,
-                   step = run->senders[run->first_messages[link] + receive->sequence];
-    return model_work_of(&from->sender, run->machine, from->plan,
-                         &from->plan->steps[step - from->first_step],
-                         (enum model_distance)port->distance, whole_bytes(run, bytes));
-}
-
 static struct model_effort effort_of(struct run *run, const struct lane *lane,
                                      const struct plan_step *step)
 {
@@ -393,6 +460,7 @@ static struct model_effort effort_of(struct run *run, const struct lane *lane,
     const uint64_t bytes = piece_of(run, lane->bytes, lane->piece);
     struct model_effort effort =
         model_effort_of_step(run->machine, run->ranks[lane->rank].plan, step, bytes);
+    model_add_result(&effort, run->machine, &lane->use, bytes);
     for (size_t r = wiring->first_receives[number]; r < wiring->first_receives[number + 1]; r++) {
         const struct model_work work = work_of_message(run, &wiring->receives[r], lane->bytes);
         model_add_receiver(&effort, run->machine, &work, step, bytes, lane->piece == 0);
@@ -420,6 +488,37 @@ static void deliver(struct run *run, struct lane *lane)
     if (lane->piece == lane->piece_count) complete_step(run, lane);
 }
 
+/* Whether a step copies input and sends it. Then the message goes as a whole from where it lies, before it is copied, if all receivers
+ * reach it there. */
+static bool copies_input(const struct rank_plan *plan, const struct plan_step *step)
+{
+    const struct plan_source *source = &plan->sources[step->first_source];
+    return step->source_count == 1 && !source->is_link && source->place.buffer == PLAN_INPUT &&
+           step->has_destination && step->destination.buffer == PLAN_OUTPUT;
+}
+
+static bool any_is_read(const struct rank_state *state, struct plan_place place,
+                        uint32_t chunk_count)
+{
+    if (state->is_read == NULL || place.buffer != PLAN_OUTPUT) return false;
+    for (uint32_t i = 0; i < chunk_count; i++)
+        if (state->is_read[place.first + i]) return true;
+    return false;
+}
+
+/* Of a step that stores something. */
+static struct model_result_use use_of(struct run *run, const struct lane *lane,
+                                      const struct plan_step *step)
+{
+    struct rank_state *state = &run->ranks[lane->rank];
+    struct message message = {step, lane->bytes};
+    const bool sends_result = !copies_input(state->plan, step);
+    return (struct model_result_use){
+        .is_read_elsewhere = any_is_read(state, step->destination, step->chunk_count),
+        .is_read_soon = sends_result && !for_ports(run, global_step(run, lane), NULL,
+                                                   goes_through_links, &message)};
+}
+
 static bool begin_step(struct run *run, struct lane *lane, const struct plan_step *step)
 {
     const struct rank_plan *plan = run->ranks[lane->rank].plan;
@@ -429,16 +528,9 @@ static bool begin_step(struct run *run, struct lane *lane, const struct plan_ste
     lane->piece_count = pieces_of(run, lane->bytes);
     lane->has_begun = true;
     lane->is_open = false;
+    lane->use = (struct model_result_use){false, false};
+    if (step->has_destination) lane->use = use_of(run, lane, step);
     return true;
-}
-
-/* Whether a step copies input and sends it. Then the message goes as a whole from where it lies, before it is copied, if all receivers
- * reach it there. */
-static bool copies_input(const struct rank_plan *plan, const struct plan_step *step)
-{
-    const struct plan_source *source = &plan->sources[step->first_source];
-    return step->source_count == 1 && !source->is_link && source->place.buffer == PLAN_INPUT &&
-           step->has_destination && step->destination.buffer == PLAN_OUTPUT;
 }
 
 /* As soon as earlier messages are out of the way. The pieces that are computed by then are ready at once. */
@@ -720,6 +812,41 @@ static void set_up_ranks(struct run *run)
     free(is_full);
 }
 
+/* Where a step's message lies, if that is memory of the output. */
+static bool sends_output(const struct rank_plan *plan, const struct plan_step *step,
+                         struct plan_place *place)
+{
+    const struct plan_source *source = &plan->sources[step->first_source];
+    if (!step->has_destination && !plan_step_only_sends(plan, step)) return false;
+    *place = step->has_destination ? step->destination : source->place;
+    return place->buffer == PLAN_OUTPUT && !copies_input(plan, step);
+}
+
+static void mark_output(struct run *run, struct rank_state *state)
+{
+    const struct rank_plan *plan = state->plan;
+    for (uint32_t s = 0; s < plan->step_count; s++) {
+        const struct plan_step *step = &plan->steps[s];
+        struct plan_place place;
+        if (!sends_output(plan, step, &place)) continue;
+        struct message message = {step, step_bytes(run, plan, step)};
+        if (!for_ports(run, state->first_step + s, NULL, stays_on_core, &message))
+            memset(state->is_read + place.first, true, step->chunk_count);
+    }
+}
+
+/* Only memory that is mapped is read where it lies by other cores than its own. */
+static void set_up_outputs(struct run *run)
+{
+    for (int r = 0; run->machine->is_mapped && r < run->machine->rank_count && !run->has_failed;
+         r++) {
+        struct rank_state *state = &run->ranks[r];
+        state->is_read = allocate(run, plan_chunk_count(&run->plan->shape, r, PLAN_OUTPUT),
+                                  sizeof *state->is_read);
+        if (!run->has_failed) mark_output(run, state);
+    }
+}
+
 static void set_up_turns(struct run *run)
 {
     const int count = run->machine->rank_count;
@@ -748,12 +875,15 @@ static void set_up(struct run *run, size_t element_bytes)
     set_up_links(run);
     set_up_messages(run);
     set_up_ranks(run);
+    if (!run->has_failed) set_up_outputs(run);
     set_up_turns(run);
 }
 
 static void tear_down(struct run *run)
 {
     free(run->part_ends);
+    for (int r = 0; run->ranks != NULL && r < run->machine->rank_count; r++)
+        free(run->ranks[r].is_read);
     free(run->ranks);
     free(run->lanes);
     free(run->ports);

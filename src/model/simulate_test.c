@@ -357,6 +357,85 @@ static void ranks_take_turns_on_a_core(void **state)
     expect_time(&job, &machine, 4 * 4 * 2 * bytes_ps(2000, job.bytes));
 }
 
+/* ------------------------------------------------------------------------------------ ways within a host */
+
+enum { WAYS_MAX = 16 };
+
+struct free_ways {
+    struct path_table table;
+    struct path_row rows[WAYS_MAX];
+};
+
+/* Ranks of one host with a core each, whose work and messages cost nothing. */
+static struct model_machine free_host(struct free_ways *ways, int rank_count)
+{
+    ways->table = *transport_paths("local");
+    assert_true(ways->table.row_count <= WAYS_MAX);
+    for (unsigned r = 0; r < ways->table.row_count; r++) {
+        ways->rows[r] = ways->table.rows[r];
+        ways->rows[r].cost = (struct path_cost){0};
+    }
+    ways->table.rows = ways->rows;
+    return (struct model_machine){.rank_count = rank_count,
+                                  .host_count = 1,
+                                  .rack_count = 1,
+                                  .core_count = rank_count,
+                                  .within = &ways->table,
+                                  .piece_bytes_max = 64 << 10,
+                                  .piece_count_max = 4};
+}
+
+static void set_cost(struct free_ways *ways, enum path_way way, struct path_cost cost)
+{
+    for (unsigned r = 0; r < ways->table.row_count; r++)
+        if (ways->rows[r].way == way) ways->rows[r].cost = cost;
+}
+
+/* Each rank stores half of the sums where the other one read those of the call before, unless both are on one core. Inputs are only read,
+ * and so are sums that nobody else reads. */
+static void a_result_that_others_read_is_taken_back(void **state)
+{
+    (void)state;
+    enum { LATENCY_PS = 48000, LATENCIES_MAX = 16 };
+    struct free_ways ways;
+    const struct job twoshot = {COLLECTIVE_ALLREDUCE, "twoshot", 0, 64 << 10},
+                     oneshot = {COLLECTIVE_ALLREDUCE, "oneshot", 0, 64 << 10};
+    struct model_machine machine = free_host(&ways, 2);
+    machine.is_mapped = true;
+    machine.latency_ps[MODEL_SAME_HOST] = LATENCY_PS;
+    const uint64_t retaken_ps = twoshot.bytes / 2 * 2 * LATENCY_PS / (64 * 12),
+                   time_ps = run(&twoshot, &machine).time_ps;
+    assert_in_range(time_ps, retaken_ps, retaken_ps + LATENCIES_MAX * LATENCY_PS);
+    assert_true(run(&oneshot, &machine).time_ps <= LATENCIES_MAX * LATENCY_PS);
+    machine.core_count = 1;
+    assert_true(run(&twoshot, &machine).time_ps <= LATENCIES_MAX * LATENCY_PS);
+}
+
+/* Nobody else can read a rank's scratch memory, so what lies there goes through slots; what lies in mapped output does not. */
+static void scratch_memory_is_never_mapped(void **state)
+{
+    (void)state;
+    enum { SLOT_PS = 1000000 };
+    struct free_ways ways;
+    struct model_machine machine = free_host(&ways, 2);
+    machine.is_mapped = true;
+    set_cost(&ways, PATH_SLOT, (struct path_cost){.receiver_ps = SLOT_PS});
+    assert_true(run(&(struct job){COLLECTIVE_ALLREDUCE, "twoshot", 0, 64 << 10}, &machine).time_ps <
+                SLOT_PS);
+    assert_true(run(&(struct job){COLLECTIVE_REDUCE, "twoshot", 0, 64 << 10}, &machine).time_ps >=
+                SLOT_PS);
+}
+
+static void a_group_s_place_is_filled_once(void **state)
+{
+    (void)state;
+    struct free_ways ways;
+    const struct job job = {COLLECTIVE_BROADCAST, "direct", 0, 8 << 10};
+    const struct model_machine machine = free_host(&ways, 4);
+    set_cost(&ways, PATH_GROUP_SLOT, (struct path_cost){.sender_ps_a_byte = 1000});
+    expect_time(&job, &machine, 1000 * job.bytes);
+}
+
 /* A ring goes as fast as its slowest host: a card that takes four times as long is the one that the others wait for. */
 static void a_straggler_holds_up_a_ring(void **state)
 {
@@ -428,6 +507,9 @@ int main(void)
         cmocka_unit_test(a_port_that_has_rested_takes_a_burst),
         cmocka_unit_test(many_senders_overflow_a_queue),
         cmocka_unit_test(ranks_take_turns_on_a_core),
+        cmocka_unit_test(a_result_that_others_read_is_taken_back),
+        cmocka_unit_test(scratch_memory_is_never_mapped),
+        cmocka_unit_test(a_group_s_place_is_filled_once),
         cmocka_unit_test(a_straggler_holds_up_a_ring),
         cmocka_unit_test(narrow_links_hold_up_and_do_not_halt),
     };

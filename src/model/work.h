@@ -2,6 +2,9 @@
  *
  * A message takes the first way of its table that its plan and its memory allow, as binding has it. Neglected: storing in a receiver's memory
  * (PATH_WRITE, PATH_DIRECT) and forwarding in place, which depend on when receivers come; such a message costs what its next way does.
+ *
+ * Lines change hands: a core that stores where another core has read takes those lines back first, at two latencies for a dozen of them. That is so
+ * for slots of links, and for results that are read where they lie. Ranks on one core have their lines in common.
  */
 #ifndef TUTTI_MODEL_WORK_H
 #define TUTTI_MODEL_WORK_H
@@ -15,6 +18,10 @@ struct model_work {
     struct path_cost cost;
     bool is_computed; /* by its step, straight to its place: the copy that the row counts is not made */
     bool is_reference; /* it costs its sender once, not once a piece, and is over when it is consumed */
+    bool may_place;   /* its receivers may have said where in their memory they want it */
+    bool is_once;     /* its bytes are copied once for all of its receivers */
+    bool may_forward; /* in the place in which it came, on any link */
+    bool is_shared; /* its receiver reads it where its sender stores it: another core then has lines that the next one needs */
     unsigned in_flight; /* references that it is cut into while it is computed; otherwise pieces under way; 0: any number */
 };
 
@@ -25,7 +32,7 @@ struct model_sender {
     /* The last answer, since the next one is often the same. */
     const struct path_table *table;
     struct path_case message;
-    bool has_memory;
+    unsigned memory; /* of enum path_memory; 0: the message lies nowhere */
     struct model_work work;
 };
 
@@ -40,14 +47,26 @@ struct model_work model_work_of(struct model_sender *sender, const struct model_
                                 const struct rank_plan *rank_plan, const struct plan_step *step,
                                 enum model_distance distance, uint64_t bytes);
 
-/* Of a piece of a message, for who sends it. */
+/* Of a piece of a message on a link, for the rank that sends it. */
+struct model_sent {
+    bool is_first;    /* piece of its message */
+    bool is_repeated; /* its bytes are in their place already, for another receiver */
+    bool is_retaken;  /* it is stored in places that another core has read */
+};
 struct model_effort model_effort_of_sender(const struct model_machine *machine,
                                            const struct model_work *work, uint64_t bytes,
-                                           bool is_first);
+                                           struct model_sent sent);
 /* Of a piece of a step, without its messages. */
 struct model_effort model_effort_of_step(const struct model_machine *machine,
                                          const struct rank_plan *rank_plan,
                                          const struct plan_step *step, uint64_t bytes);
+/* Readers of a step's result, where the step stores it. */
+struct model_result_use {
+    bool is_read_elsewhere; /* by another core, now and in the call before: its lines are there, and the step has to take them back */
+    bool is_read_soon; /* by receivers of the step's own message: it is not stored past the caches, so what is in none is read before */
+};
+void model_add_result(struct model_effort *effort, const struct model_machine *machine,
+                      const struct model_result_use *use, uint64_t bytes);
 /* And a message of it for who receives that. Bytes that are added to something else are read where they lie, and not copied before. */
 void model_add_receiver(struct model_effort *effort, const struct model_machine *machine,
                         const struct model_work *work, const struct plan_step *step, uint64_t bytes,

@@ -185,7 +185,7 @@ struct path_sizes {
     size_t stream_bytes_min; /* of a block, whose results are stored past the caches */
     size_t eager_bytes_max;  /* of a message of send that goes without asking first */
     size_t message_bytes_a_pass; /* of messages that were asked for, to or from one peer, so that others get their turn */
-    size_t mapped_bytes_min; /* of an allreduce, before which ranks tell each other whether their memory is mapped: agreed */
+    size_t mapped_bytes_min; /* of a block, for whose call ranks tell each other whether their memory is mapped: agreed */
     size_t copies_bytes_min; /* of a block, whose cost within a host is that of copies even over a network: agreed */
 };
 
