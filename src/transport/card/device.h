@@ -8,7 +8,8 @@
  *
  * Invariants
  *   1. A remote write lands inside a region that is registered for it at that moment, or is refused. After deregister has returned nothing is
- *      stored there and nothing read from there that was begun later.
+ *      stored there, nor read from there, that was begun later; but a device may keep memory registered, and then only a peer that
+ *      keeps to the protocol does not write there. After `stop` nobody does.
  *   2. What is sent or written is read from its memory at any time until it completes.
  *   3. Messages and writes overtake each other, and completions come in any order. A WRITTEN completion says that all of the bytes lie at
  *      the target. A SENT one says only that the device has no more to do with the message.

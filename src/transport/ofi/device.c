@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "os/clock.h"
 #include "transport/ofi/calls.h"
+#include "transport/ofi/regions.h"
 
 enum {
     ALIGNMENT = 64,
@@ -30,7 +31,7 @@ enum {
     WRITES_MAX = 256,
     COMPLETIONS_A_LOOK = 64,
     SHORT_SLEEP_NS = 200000, /* where a provider has nothing to wait for */
-    REGION_INDEX_BITS = 24
+    LOOKS_A_SWEEP = 4096
 };
 
 /* Before each message. */
@@ -80,13 +81,6 @@ struct receive {
     uint64_t key;
 };
 
-struct region {
-    uint64_t key;          /* 0: free */
-    struct fid_mr *memory; /* NULL: none is needed */
-    uint64_t base;
-    uint32_t next_free;
-};
-
 struct peer {
     enum card_peer_state state;
     bool is_prepared, is_connected, is_greeted, owes_greeting;
@@ -104,16 +98,16 @@ struct peer {
 struct ofi_device {
     struct card_device base;
     struct ofi_device_options options;
-    const struct ofi_calls *calls;
+    const struct ofi_calls *verbs;
     struct fi_info *info;  /* what it was opened with */
     struct fi_info *facts; /* what it is taken to be: the same, but for tests */
     struct fid_fabric *fabric;
-    struct fid_domain *domain;
+    struct fid_domain *space; /* the domain */
     struct fid_av *addresses;
     struct fid_cq *queue;
     struct fid_ep *endpoint;
     bool is_stopped;
-    uint64_t nonce, next_key, key_mask;
+    uint64_t nonce;
     uint64_t write_flags;
     size_t part_bytes; /* of a write, at most */
     int queue_fd, bell, both;
@@ -126,7 +120,7 @@ struct ofi_device {
     unsigned operation_count;
     unsigned char *bounces;
     size_t bounce_bytes; /* of each */
-    struct fid_mr *bounce_memory;
+    uint64_t bounce_key; /* 0: they need not be registered */
     struct write *writes;
     unsigned write_count; /* used */
     /* receives */
@@ -135,11 +129,8 @@ struct ofi_device {
     struct receive *unposted, *spare_receives;
     unsigned posted, posted_max;
     /* regions */
-    struct region *regions;
-    uint32_t region_room, region_asked, region_end, region_free, region_count;
-    uint64_t region_serial;
-    struct fid_mr **closing; /* that libfabric has not let go of yet */
-    unsigned closing_count, closing_room;
+    struct ofi_regions *regions;
+    unsigned looks; /* of progress */
     /* completions that are there already */
     struct card_completion *done;
     unsigned done_first, done_count, done_room; /* a ring; the room is a power of two */
@@ -225,124 +216,30 @@ static enum tutti_status make_room_for_completions(struct ofi_device *device)
 
 static enum tutti_status ofi_make_room(struct card_device *base, unsigned regions)
 {
-    struct ofi_device *device = ofi_of(base);
-    const uint32_t needed = device->region_asked + regions;
-    if (needed > device->region_room) {
-        const uint32_t room = needed + needed / 2 + 64;
-        if (room >= UINT32_C(1) << REGION_INDEX_BITS) return out_of_memory();
-        struct region *table = realloc(device->regions, room * sizeof *table);
-        if (table != NULL) device->regions = table;
-        struct fid_mr **closing = realloc(device->closing, room * sizeof(struct fid_mr *));
-        if (closing != NULL) device->closing = closing;
-        if (table == NULL || closing == NULL) return out_of_memory();
-        device->region_room = device->closing_room = room;
-    }
-    device->region_asked = needed;
-    return TUTTI_OK;
-}
-
-/* NULL: none is left. */
-static struct region *take_region(struct ofi_device *device)
-{
-    uint32_t index = device->region_free;
-    if (index != 0)
-        device->region_free = device->regions[index - 1].next_free;
-    else if (device->region_end < device->region_room)
-        index = ++device->region_end;
-    else
-        return NULL;
-    struct region *region = &device->regions[index - 1];
-    *region = (struct region){.key = ++device->region_serial << REGION_INDEX_BITS | index};
-    device->region_count++;
-    return region;
-}
-
-static void give_region_back(struct ofi_device *device, struct region *region)
-{
-    region->key = 0;
-    region->next_free = device->region_free;
-    device->region_free = (uint32_t)(region - device->regions) + 1;
-    device->region_count--;
-}
-
-static struct region *region_of(const struct ofi_device *device, uint64_t key)
-{
-    const uint64_t index = key & ((UINT64_C(1) << REGION_INDEX_BITS) - 1);
-    assert(index > 0 && index <= device->region_end && device->regions[index - 1].key == key);
-    return &device->regions[index - 1];
-}
-
-static int register_memory(struct ofi_device *device, const void *address, size_t bytes,
-                           uint64_t access, struct fid_mr **memory)
-{
-    /* Where keys are the user's, this one is not used again before all others were. */
-    const uint64_t key = needs(device, FI_MR_PROV_KEY) ? 0 : device->next_key++ & device->key_mask;
-    int result = device->calls->register_memory(device->domain, address, bytes, access, key, memory);
-    if (result != 0) *memory = NULL;
-    if (result == 0 && needs(device, FI_MR_ENDPOINT)) {
-        result = device->calls->bind(*memory, device->endpoint);
-        if (result != 0) (void)device->calls->close_memory(*memory);
-        if (result != 0) *memory = NULL;
-    }
-    return result;
+    return ofi_regions_make_room(ofi_of(base)->regions, regions);
 }
 
 static uint64_t ofi_enroll(struct card_device *base, void *address, size_t bytes,
                            enum card_access access)
 {
     struct ofi_device *device = ofi_of(base);
-    if (device->is_stopped) return 0;
-    struct region *region = take_region(device);
-    if (region == NULL) return 0;
-    const bool is_written = access == CARD_ACCESS_WRITTEN;
-    if (!is_written && !needs(device, FI_MR_LOCAL)) return region->key;
-    const uint64_t rights = is_written ? FI_REMOTE_WRITE : FI_SEND | FI_RECV | FI_WRITE;
-    if (register_memory(device, address, bytes, rights, &region->memory) != 0) {
-        give_region_back(device, region);
-        return 0;
-    }
-    if (needs(device, FI_MR_VIRT_ADDR)) region->base = (uint64_t)(uintptr_t)address;
-    return region->key;
-}
-
-static void close_memory(struct ofi_device *device, struct fid_mr *memory)
-{
-    if (memory == NULL || device->calls->close_memory(memory) != -FI_EBUSY) return;
-    assert(device->closing_count < device->closing_room);
-    device->closing[device->closing_count++] = memory;
+    return device->is_stopped ? 0 : ofi_regions_add(device->regions, address, bytes, access);
 }
 
 static void ofi_deregister(struct card_device *base, uint64_t key)
 {
-    struct ofi_device *device = ofi_of(base);
-    struct region *region = region_of(device, key);
-    close_memory(device, region->memory);
-    give_region_back(device, region);
-}
-
-static void close_again(struct ofi_device *device)
-{
-    const unsigned count = device->closing_count;
-    device->closing_count = 0;
-    for (unsigned i = 0; i < count; i++) close_memory(device, device->closing[i]);
+    ofi_regions_remove(ofi_of(base)->regions, key);
 }
 
 static struct card_target ofi_target(const struct card_device *base, uint64_t key)
 {
+    return ofi_regions_target(const_ofi_of(base)->regions, key);
+}
+
+static unsigned ofi_count_regions(const struct card_device *base)
+{
     const struct ofi_device *device = const_ofi_of(base);
-    const struct region *region = region_of(device, key);
-    return (struct card_target){device->calls->key(region->memory), region->base};
-}
-
-static unsigned ofi_regions(const struct card_device *base)
-{
-    return const_ofi_of(base)->region_count;
-}
-
-static void *descriptor_of(const struct ofi_device *device, uint64_t key)
-{
-    const struct fid_mr *memory = key != 0 ? region_of(device, key)->memory : NULL;
-    return memory != NULL ? device->calls->descriptor((struct fid_mr *)(uintptr_t)memory) : NULL;
+    return ofi_regions_count(device->regions) - (device->bounce_key != 0);
 }
 
 /* ---------------------------------------------------------------------------------------------- peers */
@@ -537,10 +434,10 @@ static void post_receives(struct ofi_device *device)
     struct receive *receive;
     while ((receive = device->unposted) != NULL && device->posted < device->posted_max &&
            !device->is_stopped) {
-        const ssize_t result =
-            device->calls->receive(device->endpoint, receive->address - PREFIX_BYTES,
-                                   PREFIX_BYTES + device->base.message_bytes,
-                                   descriptor_of(device, receive->key), &receive->context);
+        const ssize_t result = device->verbs->receive(
+            device->endpoint, receive->address - PREFIX_BYTES,
+            PREFIX_BYTES + device->base.message_bytes,
+            ofi_regions_descriptor(device->regions, receive->key), &receive->context);
         if (result != 0) return; /* later */
         device->unposted = receive->next;
         device->posted++;
@@ -662,15 +559,14 @@ static ssize_t give_message(struct ofi_device *device, struct operation *operati
         memcpy(operation->bounce + head_bytes, memory->address, memory->bytes);
     const struct iovec parts[] = {{operation->bounce, head_bytes + (is_copied ? memory->bytes : 0)},
                                   {(void *)(uintptr_t)memory->address, memory->bytes}};
-    void *descriptors[] = {
-        device->bounce_memory != NULL ? device->calls->descriptor(device->bounce_memory) : NULL,
-        is_copied ? NULL : descriptor_of(device, memory->key)};
+    void *descriptors[] = {ofi_regions_descriptor(device->regions, device->bounce_key),
+                           is_copied ? NULL : ofi_regions_descriptor(device->regions, memory->key)};
     const struct fi_msg message = {.msg_iov = parts,
                                    .desc = descriptors,
                                    .iov_count = is_copied ? 1 : 2,
                                    .addr = peer->address,
                                    .context = &operation->context};
-    return device->calls->send(device->endpoint, &message, FI_COMPLETION);
+    return device->verbs->send(device->endpoint, &message, FI_COMPLETION);
 }
 
 static bool ofi_send(struct card_device *base, int rank, const void *head, size_t head_bytes,
@@ -692,7 +588,7 @@ static bool ofi_send(struct card_device *base, int rank, const void *head, size_
     const bool is_injected = all <= device->facts->tx_attr->inject_size && all <= COPIED_BYTES;
     if (is_injected) {
         if (memory->bytes > 0) memcpy(operation->bounce + at, memory->address, memory->bytes);
-        result = device->calls->inject(device->endpoint, operation->bounce, all, peer->address);
+        result = device->verbs->inject(device->endpoint, operation->bounce, all, peer->address);
     } else {
         result = give_message(device, operation, at, memory);
     }
@@ -738,7 +634,7 @@ static bool give_parts(struct ofi_device *device, unsigned number)
                                            .rma_iov = &to,
                                            .rma_iov_count = 1,
                                            .context = &operation->context};
-        const ssize_t result = device->calls->write(device->endpoint, &message, device->write_flags);
+        const ssize_t result = device->verbs->write(device->endpoint, &message, device->write_flags);
         if (result != 0) give_operation_back(device, operation);
         if (result != 0 && result != -FI_EAGAIN)
             be_in_trouble(device, write->peer, "does not write", why(device, result));
@@ -760,13 +656,14 @@ static bool ofi_write(struct card_device *base, int rank, const struct card_targ
         return false;
     unsigned number = 0;
     while (device->writes[number].is_used) number++;
-    device->writes[number] = (struct write){.is_used = true,
-                                            .peer = rank,
-                                            .id = id,
-                                            .key = target->key,
-                                            .address = target->base + offset,
-                                            .memory = *memory,
-                                            .descriptor = descriptor_of(device, memory->key)};
+    device->writes[number] =
+        (struct write){.is_used = true,
+                       .peer = rank,
+                       .id = id,
+                       .key = target->key,
+                       .address = target->base + offset,
+                       .memory = *memory,
+                       .descriptor = ofi_regions_descriptor(device->regions, memory->key)};
     device->write_count++;
     peer->under_way++;
     (void)give_parts(device, number);
@@ -820,7 +717,7 @@ static void take_entry(struct ofi_device *device, const struct fi_cq_msg_entry *
 static void take_error(struct ofi_device *device)
 {
     struct fi_cq_err_entry error = {0};
-    if (device->calls->read_error(device->queue, &error) != 1 || error.op_context == NULL) return;
+    if (device->verbs->read_error(device->queue, &error) != 1 || error.op_context == NULL) return;
     struct context *const context = error.op_context;
     const char *const reason = device->options.choice->library->strerror(error.err);
     if (context->kind == IS_RECEIVE) { /* too long, from a stranger, say */
@@ -849,7 +746,7 @@ static bool read_queue(struct ofi_device *device)
     for (;;) {
         const unsigned room = device->done_room - device->done_count;
         if (room < COMPLETIONS_A_LOOK) return moved;
-        const ssize_t count = device->calls->read_queue(device->queue, entries, COMPLETIONS_A_LOOK);
+        const ssize_t count = device->verbs->read_queue(device->queue, entries, COMPLETIONS_A_LOOK);
         if (count == -FI_EAVAIL) {
             take_error(device);
             moved = true;
@@ -878,7 +775,7 @@ static bool ofi_progress(struct card_device *base)
     bool moved = read_queue(device);
     if (device->write_count > 0) moved |= give_all_parts(device);
     post_receives(device);
-    if (device->closing_count > 0) close_again(device);
+    if (++device->looks % LOOKS_A_SWEEP == 0) ofi_regions_sweep(device->regions);
     for (int r = 0; device->any_owed && r < device->options.size; r++)
         if (device->peers[r] != NULL && device->peers[r]->owes_greeting) greet(device, r);
     return moved || device->done_count > 0;
@@ -910,7 +807,7 @@ static int ofi_descriptor(struct card_device *base)
     if (device->both < 0) return -1;
     if (device->is_stopped) return device->both;
     if (device->is_restless || device->done_count > 0 || device->unposted != NULL ||
-        device->calls->try_to_wait(device->fabric, device->queue) != 0)
+        device->verbs->try_to_wait(device->fabric, device->queue) != 0)
         ofi_wake(base);
     return device->both;
 }
@@ -948,7 +845,7 @@ static size_t ofi_bytes(const struct card_device *base)
     size_t bytes = sizeof *device + (size_t)device->options.size * sizeof(struct peer *) +
                    device->operation_count * (sizeof *device->operations + device->bounce_bytes) +
                    WRITES_MAX * sizeof *device->writes +
-                   device->region_room * (sizeof *device->regions + sizeof(struct fid_mr *)) +
+                   (device->regions != NULL ? ofi_regions_bytes(device->regions) : 0) +
                    device->done_room * sizeof *device->done +
                    device->receive_block_count * CARD_RECEIVES_MAX * sizeof(struct receive);
     for (int r = 0; r < device->options.size; r++)
@@ -960,14 +857,10 @@ static void ofi_free(struct card_device *base)
 {
     struct ofi_device *device = ofi_of(base);
     ofi_stop(base);
-    close_again(device);
-    for (uint32_t i = 0; i < device->region_end; i++)
-        if (device->regions[i].key != 0 && device->regions[i].memory != NULL)
-            (void)device->calls->close_memory(device->regions[i].memory);
-    if (device->bounce_memory != NULL) (void)device->calls->close_memory(device->bounce_memory);
+    ofi_regions_free(device->regions);
     if (device->queue != NULL) close_it(&device->queue->fid);
     if (device->addresses != NULL) close_it(&device->addresses->fid);
-    if (device->domain != NULL) close_it(&device->domain->fid);
+    if (device->space != NULL) close_it(&device->space->fid);
     if (device->fabric != NULL) close_it(&device->fabric->fid);
     if (device->info != NULL) device->options.choice->library->freeinfo(device->info);
     if (device->facts != NULL) device->options.choice->library->freeinfo(device->facts);
@@ -980,8 +873,6 @@ static void ofi_free(struct card_device *base)
     free(device->operations);
     free(device->bounces);
     free(device->writes);
-    free(device->regions);
-    free(device->closing);
     free(device->done);
     free(device);
 }
@@ -990,7 +881,7 @@ static const struct card_device_ops ops = {.make_room = ofi_make_room,
                                            .enroll = ofi_enroll,
                                            .deregister = ofi_deregister,
                                            .target = ofi_target,
-                                           .regions = ofi_regions,
+                                           .regions = ofi_count_regions,
                                            .prepare = ofi_prepare,
                                            .connect = ofi_connect,
                                            .state = ofi_state,
@@ -1019,12 +910,12 @@ static enum tutti_status open_queue(struct ofi_device *device)
                                     .format = FI_CQ_FORMAT_MSG,
                                     .wait_obj = FI_WAIT_FD};
     device->queue_fd = -1;
-    int result = fi_cq_open(device->domain, &attributes, &device->queue, NULL);
+    int result = fi_cq_open(device->space, &attributes, &device->queue, NULL);
     if (result == 0 && fi_control(&device->queue->fid, FI_GETWAIT, &device->queue_fd) != 0)
         device->queue_fd = -1;
     if (result == 0) return TUTTI_OK;
     attributes.wait_obj = FI_WAIT_NONE;
-    result = fi_cq_open(device->domain, &attributes, &device->queue, NULL);
+    result = fi_cq_open(device->space, &attributes, &device->queue, NULL);
     return result == 0 ? TUTTI_OK : refused(device, "no completion queue", result);
 }
 
@@ -1035,12 +926,12 @@ static enum tutti_status open_endpoint(struct ofi_device *device)
     int result = device->options.choice->library->fabric((struct fi_fabric_attr *)(uintptr_t)name,
                                                          &device->fabric, NULL);
     if (result != 0) return refused(device, "no fabric", result);
-    result = fi_domain(device->fabric, device->info, &device->domain, NULL);
+    result = fi_domain(device->fabric, device->info, &device->space, NULL);
     if (result != 0) return refused(device, "no domain", result);
-    result = fi_av_open(device->domain, &addresses, &device->addresses, NULL);
+    result = fi_av_open(device->space, &addresses, &device->addresses, NULL);
     if (result != 0) return refused(device, "no table of addresses", result);
     TRY(open_queue(device));
-    result = fi_endpoint(device->domain, device->info, &device->endpoint, NULL);
+    result = fi_endpoint(device->space, device->info, &device->endpoint, NULL);
     if (result != 0) return refused(device, "no endpoint", result);
     result = fi_ep_bind(device->endpoint, &device->addresses->fid, 0);
     if (result == 0)
@@ -1085,9 +976,11 @@ static enum tutti_status add_operations(struct ofi_device *device)
         device->free_operations = &device->operations[i];
     }
     if (!needs(device, FI_MR_LOCAL)) return TUTTI_OK;
-    const int result = register_memory(device, device->bounces, device->operation_count * stride,
-                                       FI_SEND | FI_WRITE, &device->bounce_memory);
-    return result == 0 ? TUTTI_OK : refused(device, "does not register memory", result);
+    TRY(ofi_regions_make_room(device->regions, 1));
+    device->bounce_key = ofi_regions_add(device->regions, device->bounces,
+                                         device->operation_count * stride, CARD_ACCESS_OWN);
+    return device->bounce_key != 0 ? TUTTI_OK
+                                   : refused(device, "does not register memory", -FI_ENOMEM);
 }
 
 static void find_limits(struct ofi_device *device)
@@ -1101,9 +994,6 @@ static void find_limits(struct ofi_device *device)
     device->part_bytes = most < SIZE_MAX / 2 ? most : SIZE_MAX / 2;
     const size_t receives = info->rx_attr->size;
     device->posted_max = receives > 0 && receives < 8192 ? (unsigned)receives : 8192;
-    const size_t key_bytes = info->domain_attr->mr_key_size;
-    device->key_mask =
-        key_bytes == 0 || key_bytes >= 8 ? UINT64_MAX : (UINT64_C(1) << 8 * key_bytes) - 1;
 }
 
 static enum tutti_status draw(uint64_t *number)
@@ -1120,15 +1010,18 @@ static enum tutti_status open_device(struct ofi_device *device)
     device->info = choice->library->dupinfo(choice->info);
     device->facts = choice->library->dupinfo(choice->info);
     if (device->info == NULL || device->facts == NULL) return out_of_memory();
-    device->calls->describe(device->facts);
+    device->verbs->describe(device->facts);
+    /* Who ends a registration is any thread. */
+    if (ofi_regions_stay(device->facts)) device->info->domain_attr->threading = FI_THREAD_SAFE;
     device->write_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
     find_limits(device);
     if (device->base.message_bytes < 1024)
         return error_set(TUTTI_UNSUPPORTED, "provider %s of libfabric: messages of %zu bytes",
                          choice->provider, device->facts->ep_attr->max_msg_size);
     TRY(draw(&device->nonce));
-    TRY(draw(&device->next_key));
     TRY(open_endpoint(device));
+    TRY(ofi_regions_create(device->verbs, device->facts, device->space, device->endpoint,
+                           &device->regions));
     TRY(open_bell(device));
     TRY(add_operations(device));
     return make_room_for_completions(device);
@@ -1142,7 +1035,7 @@ enum tutti_status ofi_device_create(const struct ofi_device_options *options,
     if (device == NULL) return out_of_memory();
     device->base.ops = &ops;
     device->options = *options;
-    device->calls = ofi_calls();
+    device->verbs = ofi_calls();
     device->bell = device->both = -1;
     const enum tutti_status status = open_device(device);
     if (status != TUTTI_OK) {

@@ -1,0 +1,48 @@
+/* regions.h - the memory of a device that is registered with libfabric: what it sends from and receives in, if the provider wants that
+ * registered at all (FI_MR_LOCAL), and what peers write to.
+ *
+ *     key of the card ──► region ──► registration in a cache (memory/registrations.h) ──► fid_mr
+ *                                    own memory │ memory that peers write to
+ *
+ * Where registering is dear (a provider that demands FI_MR_LOCAL, or makes keys: hardware) what was registered stays so after its use. A
+ * peer could then still write there; one that keeps to the protocol does not (card/device.h). Elsewhere nothing stays.
+ *
+ * Threads: one at a time, but tutti_mem_unregister comes from any; so where memory stays the domain has to be opened for any threads
+ * (FI_THREAD_SAFE), and the caches have a lock of their own.
+ */
+#ifndef TUTTI_TRANSPORT_OFI_REGIONS_H
+#define TUTTI_TRANSPORT_OFI_REGIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/card/device.h"
+#include "transport/ofi/calls.h"
+
+struct ofi_regions;
+
+/* Whether memory stays registered with a provider of these facts. */
+bool ofi_regions_stay(const struct fi_info *facts);
+/* Both stay the caller's, and outlive the regions. NO_MEMORY, SYSTEM. */
+enum tutti_status ofi_regions_create(const struct ofi_calls *calls, const struct fi_info *facts,
+                                     struct fid_domain *domain, struct fid_ep *endpoint,
+                                     struct ofi_regions **regions);
+/* Unregisters everything. NULL is allowed. */
+void ofi_regions_free(struct ofi_regions *regions);
+
+/* The next five as card/device.h says. */
+enum tutti_status ofi_regions_make_room(struct ofi_regions *regions, unsigned count);
+uint64_t ofi_regions_add(struct ofi_regions *regions, void *address, size_t bytes,
+                         enum card_access access);
+void ofi_regions_remove(struct ofi_regions *regions, uint64_t key);
+struct card_target ofi_regions_target(const struct ofi_regions *regions, uint64_t key);
+unsigned ofi_regions_count(const struct ofi_regions *regions);
+/* For a call that reads or stores there; NULL: none is needed. key 0: of no region. */
+void *ofi_regions_descriptor(const struct ofi_regions *regions, uint64_t key);
+/* What libfabric would not let go of before it may by now, and memory may have gone. Now and then. */
+void ofi_regions_sweep(struct ofi_regions *regions);
+/* Its own memory. */
+size_t ofi_regions_bytes(const struct ofi_regions *regions);
+
+#endif
