@@ -280,13 +280,15 @@ static struct model_work work_of_message(struct run *run, const struct wiring_re
                          (enum model_distance)port->distance, whole_bytes(run, bytes));
 }
 
-/* Whether the places that a message is stored in have to be taken back from the core that read the one before. Not those of a sum that is
- * added to a message where that came, and goes on. */
+/* Whether a sum is stored in places that have to be taken back from the core that read the message before. Not that of a sum that is added to a
+ * message where that came, and goes on; and rows of tables have it for copies, which they are of. */
 static bool is_retaken(struct run *run, const struct port *port, const struct plan_step *step,
                        uint64_t bytes)
 {
     const struct rank_state *state = &run->ranks[port->from];
-    if (port->work.is_reference || !port->work.is_shared || !crosses(run, port)) return false;
+    if (step->source_count < 2 || port->work.is_reference || !port->work.is_shared ||
+        !crosses(run, port))
+        return false;
     const uint32_t number = state->first_step + (uint32_t)(step - state->plan->steps);
     const size_t first = run->wiring->first_receives[number],
                  end = run->wiring->first_receives[number + 1];

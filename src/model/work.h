@@ -4,7 +4,7 @@
  * (PATH_WRITE, PATH_DIRECT) and forwarding in place, which depend on when receivers come; such a message costs what its next way does.
  *
  * Lines change hands: a core that stores where another core has read takes those lines back first, at two latencies for a dozen of them. That is so
- * for slots of links, and for results that are read where they lie. Ranks on one core have their lines in common.
+ * for sums in slots of links, and for results that are read where they lie. Ranks on one core have their lines in common.
  */
 #ifndef TUTTI_MODEL_WORK_H
 #define TUTTI_MODEL_WORK_H
