@@ -162,7 +162,7 @@ uint64_t ofi_regions_add(struct ofi_regions *regions, void *address, size_t byte
     struct region *region = take_region(regions);
     if (region == NULL) return 0;
     region->is_written = is_written;
-    if (!is_written && !needs(regions, FI_MR_LOCAL)) return region->key;
+    if (bytes == 0 || (!is_written && !needs(regions, FI_MR_LOCAL))) return region->key;
     struct registrations *const cache = (is_written ? &regions->written : &regions->own)->cache;
     pthread_mutex_lock(&regions->lock);
     region->registration = registrations_acquire(cache, address, bytes);
