@@ -62,7 +62,7 @@ bug 'what was offered is deregistered while some of it is missing' "$link" \
     'rx->position - rx->offer.from < rx->offer.length) return 0;' \
     'rx->position == rx->offer.from) return 0;'
 bug 'what was offered stays registered when links are given up' "$pair" \
-    'card_device_deregister(pair->shared->device, pair->rx[i]->offer.key);' \
+    'device_of(pair)->ops->deregister(device_of(pair), pair->rx[i]->offer.key);' \
     ''
 bug 'what was posted stays registered when links are given up' "$pair" \
     'if (pair->tx[i] != NULL) stop_tx(pair, pair->tx[i]);' \

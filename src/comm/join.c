@@ -132,7 +132,6 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
         const int host = comm->team.members.hosts->host_of[comm->team.rank];
         rendezvous_key_derive(key, &host, sizeof host, &options.key);
     }
-    TRY(options_transport(&comm->team.transports.over_tcp));
     /* A rank that makes a communicator from another one is where it was. */
     if (creation->place != NULL) options.self.host_id = host_id_option();
     options.self.integrity = (uint8_t)comm->team.settings.integrity;
@@ -410,6 +409,14 @@ static enum tutti_status reject_odd_one(struct tutti_comm *comm, int rank, const
     return !team_spans_hosts(&comm->team) ? health_check(&comm->health) : TUTTI_OK;
 }
 
+/* Whether some of the ranks may share no memory; where all do, nobody needs to look for a card. */
+static bool may_be_apart(const struct tutti_comm *comm, const struct creation *creation)
+{
+    return comm->team.transports.over_tcp || team_spans_hosts(&comm->team) ||
+           creation->meeting != NULL || launcher_may_span_hosts(creation->place) ||
+           (creation->place != NULL && host_id_option() != 0);
+}
+
 /* What the ranks of this host have in common. */
 static void use_host(struct tutti_comm *comm)
 {
@@ -441,7 +448,8 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
 {
     struct rendezvous_result result;
     struct rendezvous_key key;
-    TRY(comm_find_card(comm));
+    TRY(options_transport(&comm->team.transports.over_tcp));
+    if (may_be_apart(comm, creation)) TRY(comm_find_card(comm));
     TRY(find_hosts(comm, creation, &key));
     TRY(meet(comm, creation, &key, &result));
     if (are_apart(comm, result.members)) {

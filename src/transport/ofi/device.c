@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <rdma/fi_errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -310,6 +311,16 @@ static void note_file(const struct ofi_device *device, struct peer *peer,
     snprintf(peer->left_behind, sizeof peer->left_behind, "/%s", address + head);
 }
 
+/* If its process has ended. Fails for whoever may not, and when that has done it. */
+static void remove_file(struct peer *peer)
+{
+    if (peer->left_behind[0] == '\0') return;
+    const long pid = strtol(peer->left_behind + 1, NULL, 10);
+    if (pid <= 0 || pid > INT32_MAX || kill((pid_t)pid, 0) == 0 || errno != ESRCH) return;
+    (void)shm_unlink(peer->left_behind);
+    peer->left_behind[0] = '\0';
+}
+
 bool ofi_device_greeted(struct card_device *base, int rank, const struct ofi_greeting *greeting)
 {
     struct ofi_device *device = ofi_of(base);
@@ -378,9 +389,7 @@ void ofi_device_lost(struct card_device *base, int rank)
 {
     struct peer *peer = ofi_of(base)->peers[rank];
     end_peer(ofi_of(base), rank, CARD_PEER_LOST);
-    if (peer == NULL || peer->left_behind[0] == '\0') return;
-    (void)shm_unlink(peer->left_behind); /* fails for whoever may not, and when the peer did it */
-    peer->left_behind[0] = '\0';
+    if (peer != NULL) remove_file(peer);
 }
 
 static void be_in_trouble(struct ofi_device *device, int rank, const char *what, const char *reason)
@@ -866,7 +875,10 @@ static void ofi_free(struct card_device *base)
     if (device->facts != NULL) device->options.choice->library->freeinfo(device->facts);
     if (device->both >= 0) close(device->both);
     if (device->bell >= 0) close(device->bell);
-    for (int r = 0; device->peers != NULL && r < device->options.size; r++) free(device->peers[r]);
+    for (int r = 0; device->peers != NULL && r < device->options.size; r++) {
+        if (device->peers[r] != NULL) remove_file(device->peers[r]);
+        free(device->peers[r]);
+    }
     for (unsigned b = 0; b < device->receive_block_count; b++) free(device->receive_blocks[b]);
     free(device->receive_blocks);
     free(device->peers);

@@ -18,6 +18,7 @@ static const uint64_t DOUBT_NS = 3000000000u;
 
 enum {
     SHORT_SLEEP_NS = 200000, /* where the provider has nothing to wait for */
+    PASSES_A_LOOK = 8, /* at connections, which takes system calls, while data is waited for */
     HELD_MAX = PEERS_MESSAGES_MAX
 };
 
@@ -54,6 +55,8 @@ struct ofi {
     struct remote_options user; /* who made this */
     struct queue **queues;      /* of each rank; NULL: none was held */
     bool is_stopped, any_held;
+    bool is_drowsy;  /* about to sleep: a look sees everything */
+    unsigned passes; /* of progress */
 };
 
 static struct ofi *ofi_of(struct transport *transport)
@@ -205,8 +208,10 @@ static enum tutti_status ofi_open_rx(struct transport *transport, int slot, int 
 static bool ofi_progress(struct transport *transport)
 {
     struct ofi *ofi = ofi_of(transport);
-    bool moved = ofi->data->ops->progress(ofi->data);
-    moved |= ofi->control->ops->progress(ofi->control);
+    bool moved = !ofi->is_stopped && ofi->data->ops->progress(ofi->data);
+    if (ofi->is_stopped || ofi->is_drowsy || ++ofi->passes % PASSES_A_LOOK == 0 ||
+        ofi->control->peers->is_connecting(ofi->control))
+        moved |= ofi->control->ops->progress(ofi->control);
     hear_all_held(ofi);
     return moved;
 }
@@ -214,6 +219,7 @@ static bool ofi_progress(struct transport *transport)
 static void ofi_sleep_begin(struct transport *transport)
 {
     struct ofi *ofi = ofi_of(transport);
+    ofi->is_drowsy = true;
     ofi->data->ops->sleep_begin(ofi->data);
     ofi->control->ops->sleep_begin(ofi->control);
 }
@@ -221,6 +227,7 @@ static void ofi_sleep_begin(struct transport *transport)
 static void ofi_sleep_cancel(struct transport *transport)
 {
     struct ofi *ofi = ofi_of(transport);
+    ofi->is_drowsy = false;
     ofi->data->ops->sleep_cancel(ofi->data);
     ofi->control->ops->sleep_cancel(ofi->control);
 }
