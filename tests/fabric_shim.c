@@ -121,7 +121,7 @@ static uint64_t key(struct fid_mr *memory)
     return region_of(memory)->key;
 }
 
-/* What it reads or stores lies in a region with that right, where it demands one. */
+/* Memory that it reads or stores to lies in a region with that right, where it demands one. */
 static void check_local(const void *descriptor_given, const void *address, size_t bytes,
                         uint64_t right)
 {

@@ -23,7 +23,7 @@ struct fabric_shim {
 
 /* From now on, for devices that are created then; NULL: none. One thread. */
 void fabric_shim_use(const struct fabric_shim *shim, uint64_t seed);
-/* What it has seen since then: how often it was late, and refused; regions that are registered now. */
+/* Its counts since then: how often it was late, and refused; regions that are registered now. */
 struct fabric_shim_counts {
     unsigned late, again, failed, registered, refused;
 };

@@ -222,7 +222,7 @@ void remote_ask(struct health *health, int rank, int slot, uint64_t begun)
         network->transport->peers->unheard(network->transport, rank); /* it may be stopped */
     if (unheard >= ASKED_MAX || now - remote->asked_ns < ASK_NS * (1 + unheard)) return;
     remote->asked_ns = now;
-    /* Who has heard all that it was asked is running, though an answer may be lost. */
+    /* A rank that has heard all questions is running, though an answer may be lost. */
     if (unheard == 0 || remote->waited_ns == 0) remote->waited_ns = now;
     (void)remote_tell(network, rank,
                       &(struct control_message){.kind = CONTROL_ASK, .slot = slot, .begun = begun});

@@ -26,7 +26,7 @@ struct given_range {
     uint64_t generation; /* above 0 */
 };
 
-/* What the public functions do. */
+/* The public functions are these. */
 enum tutti_status given_add(const void *memory, size_t bytes);
 enum tutti_status given_remove(const void *memory);
 

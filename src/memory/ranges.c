@@ -18,7 +18,7 @@ static void update(struct range *node)
     if (node->right != NULL && node->right->reach > node->reach) node->reach = node->right->reach;
 }
 
-/* What comes before `at` goes to the left. */
+/* Ranges before `at` go to the left. */
 static void split(struct range *node, const struct range *at, struct range **left,
                   struct range **right)
 {

@@ -10,7 +10,7 @@
 #include <rdma/fi_rma.h>
 
 struct ofi_calls {
-    /* What the opened provider promises and demands, as the device is to take it. */
+    /* Changes the promises and demands of the opened provider to those that the device is to believe. */
     void (*describe)(struct fi_info *info);
     /* As fi_mr_reg; a region of an endpoint (FI_MR_ENDPOINT) is bound to it afterwards. */
     int (*register_memory)(struct fid_domain *domain, const void *address, size_t bytes,

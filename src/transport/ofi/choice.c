@@ -73,7 +73,7 @@ static bool is_excluded(const struct wish *wish, const char *provider)
 
 /* -------------------------------------------------------------------------------------------- the choice */
 
-/* What to take without being told, the best first. A card of Omni-Path has verbs, too, but they are slow. */
+/* Providers that are taken without being named, the best first. A card of Omni-Path has verbs, too, but they are slow. */
 static const struct {
     const char *provider, *card; /* how its name begins, or with ! does not begin */
 } hardware[] = {{"verbs;ofi_rxm", "!hfi1"}, {"efa", ""}, {"cxi", ""}, {"psm3", ""}, {"psm2", ""},
@@ -141,7 +141,7 @@ static void say(struct text *text, const char *separator, const char *words)
     text->used = more < 0 || (size_t)more >= room ? OFI_REASON_MAX - 1 : text->used + (size_t)more;
 }
 
-/* What keeps the offers from being taken that come nearest to the wish. */
+/* The reason why the offers that come nearest to the wish are not taken. */
 static void explain_none(const struct wish *wish, const struct ofi_offer *offers, int count,
                          char reason[OFI_REASON_MAX])
 {

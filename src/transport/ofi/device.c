@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "os/clock.h"
-#include "transport/ofi/calls.h"
+#include "transport/ofi/provider.h"
 #include "transport/ofi/regions.h"
 
 enum {
@@ -48,10 +48,10 @@ enum { PREFIX_BYTES = sizeof(struct prefix), HEAD_ROOM = 64 };
 
 static_assert(PREFIX_BYTES <= HEAD_ROOM, "a prefix goes before a receive");
 
-/* What libfabric has a pointer to while something is under way. */
+/* libfabric has a pointer to it while something is under way. */
 struct context {
     struct fi_context2 own; /* libfabric's */
-    enum { IS_SEND, IS_PART, IS_RECEIVE } kind;
+    enum kind { IS_SEND, IS_PART, IS_RECEIVE } kind;
 };
 
 /* A message or a part of a write. */
@@ -88,7 +88,6 @@ struct peer {
     uint64_t nonce;
     fi_addr_t address;
     uint64_t heard_ns;
-    unsigned under_way;              /* operations and writes */
     uint64_t ids[CARD_RECEIVES_MAX]; /* of receives that were posted for it */
     unsigned id_count;
     char left_behind[OFI_ADDRESS_MAX]; /* a file in /dev/shm that its process would leave; or "" */
@@ -99,19 +98,11 @@ struct peer {
 struct ofi_device {
     struct card_device base;
     struct ofi_device_options options;
-    const struct ofi_calls *verbs;
-    struct fi_info *info;  /* what it was opened with */
-    struct fi_info *facts; /* what it is taken to be: the same, but for tests */
-    struct fid_fabric *fabric;
-    struct fid_domain *space; /* the domain */
-    struct fid_av *addresses;
-    struct fid_cq *queue;
-    struct fid_ep *endpoint;
+    struct ofi_provider provider;
     bool is_stopped;
     uint64_t nonce;
-    uint64_t write_flags;
     size_t part_bytes; /* of a write, at most */
-    int queue_fd, bell, both;
+    int bell, both;
     _Atomic bool is_rung;
     bool is_restless, any_owed; /* greetings */
     struct peer **peers;
@@ -152,25 +143,9 @@ static enum tutti_status out_of_memory(void)
     return error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
 }
 
-static const char *why(const struct ofi_device *device, ssize_t result)
-{
-    return device->options.choice->library->strerror((int)-result);
-}
-
-static enum tutti_status refused(const struct ofi_device *device, const char *what, ssize_t result)
-{
-    return error_set(TUTTI_UNSUPPORTED, "provider %s of libfabric: %s: %s",
-                     device->options.choice->provider, what, why(device, result));
-}
-
 static bool is_over(const struct peer *peer)
 {
     return peer->state == CARD_PEER_LOST || peer->state == CARD_PEER_BROKEN;
-}
-
-static bool needs(const struct ofi_device *device, int mode)
-{
-    return (device->facts->domain_attr->mr_mode & mode) != 0;
 }
 
 /* ------------------------------------------------------------------------------------- completions */
@@ -272,12 +247,20 @@ static void greet(struct ofi_device *device, int rank)
 {
     struct peer *peer = device->peers[rank];
     struct ofi_greeting greeting = {.nonce = device->nonce,
-                                    .address_format = device->info->addr_format};
+                                    .address_format = device->provider.info->addr_format};
     size_t bytes = sizeof greeting.address;
-    if (fi_getname(&device->endpoint->fid, greeting.address, &bytes) != 0) return;
+    const bool has_name = fi_getname(&device->provider.endpoint->fid, greeting.address, &bytes) == 0;
     greeting.address_bytes = (uint32_t)bytes;
-    peer->owes_greeting = !device->options.greets(device->options.context, rank, &greeting);
+    peer->owes_greeting =
+        !has_name || !device->options.greets(device->options.context, rank, &greeting);
     device->any_owed |= peer->owes_greeting;
+}
+
+static void greet_again(struct ofi_device *device)
+{
+    device->any_owed = false;
+    for (int r = 0; r < device->options.size; r++)
+        if (device->peers[r] != NULL && device->peers[r]->owes_greeting) greet(device, r);
 }
 
 static void become_up(struct peer *peer)
@@ -327,10 +310,10 @@ bool ofi_device_greeted(struct card_device *base, int rank, const struct ofi_gre
     if (device->is_stopped) return true;
     struct peer *peer = find_peer(device, rank);
     if (peer == NULL || peer->is_greeted || is_over(peer)) return peer != NULL;
-    if (greeting->address_format != device->info->addr_format || greeting->address_bytes == 0 ||
-        greeting->address_bytes > OFI_ADDRESS_MAX)
+    if (greeting->address_format != device->provider.info->addr_format ||
+        greeting->address_bytes == 0 || greeting->address_bytes > OFI_ADDRESS_MAX)
         return false;
-    if (fi_av_insert(device->addresses, greeting->address, 1, &peer->address, 0, NULL) != 1)
+    if (fi_av_insert(device->provider.addresses, greeting->address, 1, &peer->address, 0, NULL) != 1)
         return false;
     peer->nonce = greeting->nonce;
     peer->is_greeted = true;
@@ -362,7 +345,7 @@ static int ofi_caller(const struct card_device *base)
     return -1;
 }
 
-/* What libfabric has of it completes some time, and says nothing then. */
+/* Its operations that libfabric has still complete, and are then dropped. */
 static void end_peer(struct ofi_device *device, int rank, enum card_peer_state state)
 {
     struct peer *peer = device->peers[rank];
@@ -443,8 +426,8 @@ static void post_receives(struct ofi_device *device)
     struct receive *receive;
     while ((receive = device->unposted) != NULL && device->posted < device->posted_max &&
            !device->is_stopped) {
-        const ssize_t result = device->verbs->receive(
-            device->endpoint, receive->address - PREFIX_BYTES,
+        const ssize_t result = device->provider.verbs->receive(
+            device->provider.endpoint, receive->address - PREFIX_BYTES,
             PREFIX_BYTES + device->base.message_bytes,
             ofi_regions_descriptor(device->regions, receive->key), &receive->context);
         if (result != 0) return; /* later */
@@ -521,30 +504,26 @@ static void take_message(struct ofi_device *device, struct receive *receive, siz
 
 /* --------------------------------------------------------------------------------------------- sending */
 
-static struct operation *take_operation(struct ofi_device *device, int kind, int rank)
+static struct operation *take_operation(struct ofi_device *device, enum kind kind, int rank)
 {
     struct operation *operation = device->free_operations;
     if (operation == NULL) return NULL;
     device->free_operations = operation->next;
-    operation->context.kind = kind == IS_PART ? IS_PART : IS_SEND;
+    operation->context.kind = kind;
     operation->peer = rank;
-    device->peers[rank]->under_way++;
     return operation;
 }
 
 static void give_operation_back(struct ofi_device *device, struct operation *operation)
 {
-    device->peers[operation->peer]->under_way--;
     operation->next = device->free_operations;
     device->free_operations = operation;
 }
 
-static void complete_send(struct ofi_device *device, int rank, uint64_t id, size_t bytes,
-                          enum card_result result)
+static void complete_send(struct ofi_device *device, int rank, uint64_t id, size_t bytes)
 {
     complete(device,
-             &(struct card_completion){
-                 .work = CARD_SENT, .result = result, .peer = rank, .id = id, .bytes = bytes});
+             &(struct card_completion){.work = CARD_SENT, .peer = rank, .id = id, .bytes = bytes});
 }
 
 static size_t write_prefix(const struct peer *peer, const struct ofi_device *device,
@@ -562,8 +541,8 @@ static ssize_t give_message(struct ofi_device *device, struct operation *operati
                             size_t head_bytes, const struct card_memory *memory)
 {
     const struct peer *peer = device->peers[operation->peer];
-    const bool is_copied =
-        memory->bytes <= COPIED_BYTES || memory->key == 0 || device->facts->tx_attr->iov_limit < 2;
+    const bool is_copied = memory->bytes <= COPIED_BYTES || memory->key == 0 ||
+                           device->provider.facts->tx_attr->iov_limit < 2;
     if (is_copied && memory->bytes > 0)
         memcpy(operation->bounce + head_bytes, memory->address, memory->bytes);
     const struct iovec parts[] = {{operation->bounce, head_bytes + (is_copied ? memory->bytes : 0)},
@@ -575,7 +554,7 @@ static ssize_t give_message(struct ofi_device *device, struct operation *operati
                                    .iov_count = is_copied ? 1 : 2,
                                    .addr = peer->address,
                                    .context = &operation->context};
-    return device->verbs->send(device->endpoint, &message, FI_COMPLETION);
+    return device->provider.verbs->send(device->provider.endpoint, &message, FI_COMPLETION);
 }
 
 static bool ofi_send(struct card_device *base, int rank, const void *head, size_t head_bytes,
@@ -594,17 +573,19 @@ static bool ofi_send(struct card_device *base, int rank, const void *head, size_
     operation->id = id;
     operation->bytes = memory->bytes;
     ssize_t result;
-    const bool is_injected = all <= device->facts->tx_attr->inject_size && all <= COPIED_BYTES;
+    const bool is_injected =
+        all <= device->provider.facts->tx_attr->inject_size && all <= COPIED_BYTES;
     if (is_injected) {
         if (memory->bytes > 0) memcpy(operation->bounce + at, memory->address, memory->bytes);
-        result = device->verbs->inject(device->endpoint, operation->bounce, all, peer->address);
+        result = device->provider.verbs->inject(device->provider.endpoint, operation->bounce, all,
+                                                peer->address);
     } else {
         result = give_message(device, operation, at, memory);
     }
     if (result != 0 || is_injected) give_operation_back(device, operation);
-    if (result == 0 && is_injected) complete_send(device, rank, id, memory->bytes, CARD_DONE);
+    if (result == 0 && is_injected) complete_send(device, rank, id, memory->bytes);
     if (result != 0 && result != -FI_EAGAIN)
-        be_in_trouble(device, rank, "does not send", why(device, result));
+        be_in_trouble(device, rank, "does not send", ofi_provider_why(&device->provider, result));
     return result == 0;
 }
 
@@ -617,7 +598,6 @@ static void complete_write(struct ofi_device *device, struct write *write, enum 
                                                .bytes = write->memory.bytes};
     write->is_used = false;
     device->write_count--;
-    device->peers[write->peer]->under_way--;
     complete(device, &completion);
 }
 
@@ -643,10 +623,12 @@ static bool give_parts(struct ofi_device *device, unsigned number)
                                            .rma_iov = &to,
                                            .rma_iov_count = 1,
                                            .context = &operation->context};
-        const ssize_t result = device->verbs->write(device->endpoint, &message, device->write_flags);
+        const ssize_t result = device->provider.verbs->write(device->provider.endpoint, &message,
+                                                             FI_COMPLETION | FI_DELIVERY_COMPLETE);
         if (result != 0) give_operation_back(device, operation);
         if (result != 0 && result != -FI_EAGAIN)
-            be_in_trouble(device, write->peer, "does not write", why(device, result));
+            be_in_trouble(device, write->peer, "does not write",
+                          ofi_provider_why(&device->provider, result));
         if (result != 0) break;
         write->given += bytes;
         moved = true;
@@ -674,7 +656,6 @@ static bool ofi_write(struct card_device *base, int rank, const struct card_targ
                        .memory = *memory,
                        .descriptor = ofi_regions_descriptor(device->regions, memory->key)};
     device->write_count++;
-    peer->under_way++;
     (void)give_parts(device, number);
     return true;
 }
@@ -720,13 +701,15 @@ static void take_entry(struct ofi_device *device, const struct fi_cq_msg_entry *
     }
     const int rank = operation->peer;
     give_operation_back(device, operation);
-    complete_send(device, rank, operation->id, operation->bytes, CARD_DONE);
+    complete_send(device, rank, operation->id, operation->bytes);
 }
 
 static void take_error(struct ofi_device *device)
 {
     struct fi_cq_err_entry error = {0};
-    if (device->verbs->read_error(device->queue, &error) != 1 || error.op_context == NULL) return;
+    if (device->provider.verbs->read_error(device->provider.queue, &error) != 1 ||
+        error.op_context == NULL)
+        return;
     struct context *const context = error.op_context;
     const char *const reason = device->options.choice->library->strerror(error.err);
     if (context->kind == IS_RECEIVE) { /* too long, from a stranger, say */
@@ -744,8 +727,7 @@ static void take_error(struct ofi_device *device)
         return;
     }
     give_operation_back(device, operation);
-    complete_send(device, rank, operation->id, operation->bytes,
-                  CARD_DONE); /* the peer is in trouble anyway */
+    complete_send(device, rank, operation->id, operation->bytes); /* the peer is in trouble anyway */
 }
 
 static bool read_queue(struct ofi_device *device)
@@ -755,7 +737,8 @@ static bool read_queue(struct ofi_device *device)
     for (;;) {
         const unsigned room = device->done_room - device->done_count;
         if (room < COMPLETIONS_A_LOOK) return moved;
-        const ssize_t count = device->verbs->read_queue(device->queue, entries, COMPLETIONS_A_LOOK);
+        const ssize_t count =
+            device->provider.verbs->read_queue(device->provider.queue, entries, COMPLETIONS_A_LOOK);
         if (count == -FI_EAVAIL) {
             take_error(device);
             moved = true;
@@ -785,8 +768,7 @@ static bool ofi_progress(struct card_device *base)
     if (device->write_count > 0) moved |= give_all_parts(device);
     post_receives(device);
     if (++device->looks % LOOKS_A_SWEEP == 0) ofi_regions_sweep(device->regions);
-    for (int r = 0; device->any_owed && r < device->options.size; r++)
-        if (device->peers[r] != NULL && device->peers[r]->owes_greeting) greet(device, r);
+    if (device->any_owed) greet_again(device);
     return moved || device->done_count > 0;
 }
 
@@ -816,7 +798,7 @@ static int ofi_descriptor(struct card_device *base)
     if (device->both < 0) return -1;
     if (device->is_stopped) return device->both;
     if (device->is_restless || device->done_count > 0 || device->unposted != NULL ||
-        device->verbs->try_to_wait(device->fabric, device->queue) != 0)
+        device->provider.verbs->try_to_wait(device->provider.fabric, device->provider.queue) != 0)
         ofi_wake(base);
     return device->both;
 }
@@ -834,18 +816,12 @@ static void ofi_sleep(struct card_device *base, uint64_t timeout_ns)
 
 /* -------------------------------------------------------------------------------------- life cycle */
 
-static void close_it(struct fid *object)
-{
-    if (object != NULL) (void)fi_close(object);
-}
-
 static void ofi_stop(struct card_device *base)
 {
     struct ofi_device *device = ofi_of(base);
     if (device->is_stopped) return;
     device->is_stopped = true;
-    if (device->endpoint != NULL) close_it(&device->endpoint->fid);
-    device->endpoint = NULL;
+    ofi_provider_stop(&device->provider);
 }
 
 static size_t ofi_bytes(const struct card_device *base)
@@ -867,12 +843,7 @@ static void ofi_free(struct card_device *base)
     struct ofi_device *device = ofi_of(base);
     ofi_stop(base);
     ofi_regions_free(device->regions);
-    if (device->queue != NULL) close_it(&device->queue->fid);
-    if (device->addresses != NULL) close_it(&device->addresses->fid);
-    if (device->space != NULL) close_it(&device->space->fid);
-    if (device->fabric != NULL) close_it(&device->fabric->fid);
-    if (device->info != NULL) device->options.choice->library->freeinfo(device->info);
-    if (device->facts != NULL) device->options.choice->library->freeinfo(device->facts);
+    ofi_provider_close(&device->provider);
     if (device->both >= 0) close(device->both);
     if (device->bell >= 0) close(device->bell);
     for (int r = 0; device->peers != NULL && r < device->options.size; r++) {
@@ -915,52 +886,15 @@ static const struct card_device_ops ops = {.make_room = ofi_make_room,
                                            .bytes = ofi_bytes,
                                            .free = ofi_free};
 
-/* With something to wait for, if the provider has that. */
-static enum tutti_status open_queue(struct ofi_device *device)
-{
-    struct fi_cq_attr attributes = {.size = OPERATIONS_MAX + (size_t)device->posted_max,
-                                    .format = FI_CQ_FORMAT_MSG,
-                                    .wait_obj = FI_WAIT_FD};
-    device->queue_fd = -1;
-    int result = fi_cq_open(device->space, &attributes, &device->queue, NULL);
-    if (result == 0 && fi_control(&device->queue->fid, FI_GETWAIT, &device->queue_fd) != 0)
-        device->queue_fd = -1;
-    if (result == 0) return TUTTI_OK;
-    attributes.wait_obj = FI_WAIT_NONE;
-    result = fi_cq_open(device->space, &attributes, &device->queue, NULL);
-    return result == 0 ? TUTTI_OK : refused(device, "no completion queue", result);
-}
-
-static enum tutti_status open_endpoint(struct ofi_device *device)
-{
-    struct fi_av_attr addresses = {.type = FI_AV_UNSPEC, .count = (size_t)device->options.size};
-    const struct fi_fabric_attr *const name = device->info->fabric_attr;
-    int result = device->options.choice->library->fabric((struct fi_fabric_attr *)(uintptr_t)name,
-                                                         &device->fabric, NULL);
-    if (result != 0) return refused(device, "no fabric", result);
-    result = fi_domain(device->fabric, device->info, &device->space, NULL);
-    if (result != 0) return refused(device, "no domain", result);
-    result = fi_av_open(device->space, &addresses, &device->addresses, NULL);
-    if (result != 0) return refused(device, "no table of addresses", result);
-    TRY(open_queue(device));
-    result = fi_endpoint(device->space, device->info, &device->endpoint, NULL);
-    if (result != 0) return refused(device, "no endpoint", result);
-    result = fi_ep_bind(device->endpoint, &device->addresses->fid, 0);
-    if (result == 0)
-        result = fi_ep_bind(device->endpoint, &device->queue->fid, FI_TRANSMIT | FI_RECV);
-    if (result == 0) result = fi_enable(device->endpoint);
-    return result == 0 ? TUTTI_OK : refused(device, "the endpoint does not work", result);
-}
-
 static enum tutti_status open_bell(struct ofi_device *device)
 {
     struct epoll_event event = {.events = EPOLLIN};
     device->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (device->bell < 0) return error_system("a network card: eventfd");
-    if (device->queue_fd < 0) return TUTTI_OK;
+    if (device->provider.queue_fd < 0) return TUTTI_OK;
     device->both = epoll_create1(EPOLL_CLOEXEC);
     if (device->both < 0 || epoll_ctl(device->both, EPOLL_CTL_ADD, device->bell, &event) != 0 ||
-        epoll_ctl(device->both, EPOLL_CTL_ADD, device->queue_fd, &event) != 0)
+        epoll_ctl(device->both, EPOLL_CTL_ADD, device->provider.queue_fd, &event) != 0)
         return error_system("a network card: epoll");
     return TUTTI_OK;
 }
@@ -968,12 +902,13 @@ static enum tutti_status open_bell(struct ofi_device *device)
 static enum tutti_status add_operations(struct ofi_device *device)
 {
     /* Whole messages are copied where they cannot be gathered, or memory may not be registered. */
-    const bool copies_all = device->facts->tx_attr->iov_limit < 2 || needs(device, FI_MR_LOCAL);
+    const bool copies_all = device->provider.facts->tx_attr->iov_limit < 2 ||
+                            ofi_provider_needs(&device->provider, FI_MR_LOCAL);
     const size_t copied =
                      copies_all ? device->base.message_bytes : CARD_INLINE_BYTES_MAX + COPIED_BYTES,
                  stride = (PREFIX_BYTES + copied + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     device->bounce_bytes = stride;
-    const size_t count = device->facts->tx_attr->size;
+    const size_t count = device->provider.facts->tx_attr->size;
     device->operation_count = count > 0 && count < OPERATIONS_MAX ? (unsigned)count : OPERATIONS_MAX;
     device->operations = calloc(device->operation_count, sizeof *device->operations);
     device->bounces = aligned_alloc(ALIGNMENT, device->operation_count * stride);
@@ -987,25 +922,25 @@ static enum tutti_status add_operations(struct ofi_device *device)
         device->operations[i].next = device->free_operations;
         device->free_operations = &device->operations[i];
     }
-    if (!needs(device, FI_MR_LOCAL)) return TUTTI_OK;
+    if (!ofi_provider_needs(&device->provider, FI_MR_LOCAL)) return TUTTI_OK;
     TRY(ofi_regions_make_room(device->regions, 1));
     device->bounce_key = ofi_regions_add(device->regions, device->bounces,
                                          device->operation_count * stride, CARD_ACCESS_OWN);
-    return device->bounce_key != 0 ? TUTTI_OK
-                                   : refused(device, "does not register memory", -FI_ENOMEM);
+    return device->bounce_key != 0
+               ? TUTTI_OK
+               : ofi_provider_refused(&device->provider, "does not register memory", -FI_ENOMEM);
 }
 
 static void find_limits(struct ofi_device *device)
 {
-    const struct fi_info *info = device->facts;
+    const struct fi_info *info = device->provider.facts;
     const size_t most = info->ep_attr->max_msg_size;
     size_t bytes = MESSAGE_BYTES;
     if (bytes + PREFIX_BYTES > most) bytes = most > PREFIX_BYTES ? most - PREFIX_BYTES : 0;
     device->base.message_bytes = bytes / ALIGNMENT * ALIGNMENT;
     device->base.head_room = HEAD_ROOM;
     device->part_bytes = most < SIZE_MAX / 2 ? most : SIZE_MAX / 2;
-    const size_t receives = info->rx_attr->size;
-    device->posted_max = receives > 0 && receives < 8192 ? (unsigned)receives : 8192;
+    device->posted_max = ofi_provider_receives_max(&device->provider);
 }
 
 static enum tutti_status draw(uint64_t *number)
@@ -1019,21 +954,14 @@ static enum tutti_status draw(uint64_t *number)
 static enum tutti_status open_device(struct ofi_device *device)
 {
     const struct ofi_choice *choice = device->options.choice;
-    device->info = choice->library->dupinfo(choice->info);
-    device->facts = choice->library->dupinfo(choice->info);
-    if (device->info == NULL || device->facts == NULL) return out_of_memory();
-    device->verbs->describe(device->facts);
-    /* Who ends a registration is any thread. */
-    if (ofi_regions_stay(device->facts)) device->info->domain_attr->threading = FI_THREAD_SAFE;
-    device->write_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
+    TRY(ofi_provider_open(&device->provider, choice, device->options.size, OPERATIONS_MAX));
     find_limits(device);
     if (device->base.message_bytes < 1024)
         return error_set(TUTTI_UNSUPPORTED, "provider %s of libfabric: messages of %zu bytes",
-                         choice->provider, device->facts->ep_attr->max_msg_size);
+                         choice->provider, device->provider.facts->ep_attr->max_msg_size);
     TRY(draw(&device->nonce));
-    TRY(open_endpoint(device));
-    TRY(ofi_regions_create(device->verbs, device->facts, device->space, device->endpoint,
-                           &device->regions));
+    TRY(ofi_regions_create(device->provider.verbs, device->provider.facts, device->provider.space,
+                           device->provider.endpoint, &device->regions));
     TRY(open_bell(device));
     TRY(add_operations(device));
     return make_room_for_completions(device);
@@ -1047,7 +975,6 @@ enum tutti_status ofi_device_create(const struct ofi_device_options *options,
     if (device == NULL) return out_of_memory();
     device->base.ops = &ops;
     device->options = *options;
-    device->verbs = ofi_calls();
     device->bell = device->both = -1;
     const enum tutti_status status = open_device(device);
     if (status != TUTTI_OK) {

@@ -35,7 +35,7 @@
 
 enum { OFI_ADDRESS_MAX = 128, OFI_TROUBLE_MAX = 96 };
 
-/* What a device tells each peer before anything else. */
+/* Each device tells this to each peer before anything else. */
 struct ofi_greeting {
     uint64_t nonce; /* of this device */
     uint32_t address_bytes, address_format;
@@ -53,7 +53,7 @@ struct ofi_device_options {
 /* UNSUPPORTED: the provider refuses something, and the error says what; NO_MEMORY, SYSTEM. */
 enum tutti_status ofi_device_create(const struct ofi_device_options *options,
                                     struct card_device **device);
-/* A greeting has come from that peer: foreign. What makes no sense is dropped; false. */
+/* A greeting has come from that peer: foreign. False: it makes no sense, and is dropped. */
 bool ofi_device_greeted(struct card_device *device, int peer, const struct ofi_greeting *greeting);
 /* That peer is gone, as the control plane has found; what it may have left in /dev/shm is removed, now or when this device is freed. */
 void ofi_device_lost(struct card_device *device, int peer);

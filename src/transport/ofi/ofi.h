@@ -12,7 +12,7 @@
  * A control message may not overtake credit (transport/peers.h). So each says how many messages over the card its sender had sent before
  * it, and is heard when those have come. Where the card fails, or has been stopped, it is heard at once; also where more than a few wait.
  *
- * Neither encryption nor checksums: who asks for them is not given this transport (comm/site.h).
+ * Neither encryption nor checksums: a communicator that asks for them does not get this transport (comm/site.h).
  * Threads: as transport.h says.
  */
 #ifndef TUTTI_TRANSPORT_OFI_OFI_H

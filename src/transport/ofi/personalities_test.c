@@ -7,11 +7,13 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "card_game.h"
 #include "fabric_shim.h"
+#include "transport/ofi/device.h"
 
 static const struct fabric_shim personalities[] = {
     {.name = "as it is"},
@@ -82,11 +84,46 @@ static void every_byte_comes_over_shm_whatever_its_character(void **state)
     fabric_shim_use(NULL, 0);
 }
 
+/* Whose messages fail is in trouble, and nothing is sent to it any more. */
+static void a_failed_message_is_trouble_for_good(void **state)
+{
+    (void)state;
+    enum { STEPS_MAX = 30000000, BYTES = 4000 };
+    static const struct fabric_shim failing = {.name = "fails", .failed_permille = 100};
+    skip_without("tcp;ofi_rxm");
+    fabric_shim_use(&failing, 1);
+    struct card_world *world = card_world_create(2, (struct card_mood){.fabric = "tcp;ofi_rxm"}, 1);
+    struct transport *const *ranks = card_world_transports(world);
+    const struct card_device *const device = card_device_of(ranks[0]);
+    char text[OFI_TROUBLE_MAX];
+    struct link_tx *tx;
+    struct link_rx *rx;
+    assert_int_equal(ranks[0]->ops->open_tx(ranks[0], 0, 0, 1, BYTES, &tx), TUTTI_OK);
+    assert_int_equal(ranks[1]->ops->open_rx(ranks[1], 0, 0, 0, &rx), TUTTI_OK);
+    for (int step = 0; ofi_device_trouble(device, 1, text) == 0; step++) {
+        struct link_view view;
+        char *const place = tx->ops->reserve(tx, BYTES);
+        assert_true(step < STEPS_MAX);
+        if (place != NULL) memset(place, 1, BYTES);
+        if (place != NULL) tx->ops->commit(tx, BYTES);
+        card_world_step(world);
+        if (rx->ops->peek(rx, &view) == LINK_READY) rx->ops->consume(rx, view.bytes);
+    }
+    assert_non_null(strstr(text, "could not send"));
+    const uint64_t sent = card_sent(ranks[0], 1);
+    for (int step = 0; step < 1000; step++) card_world_step(world);
+    assert_int_equal(card_sent(ranks[0], 1), sent);
+    assert_true(fabric_shim_count().failed > 0);
+    card_world_free(world);
+    fabric_shim_use(NULL, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_comes_over_tcp_whatever_its_character),
         cmocka_unit_test(every_byte_comes_over_shm_whatever_its_character),
+        cmocka_unit_test(a_failed_message_is_trouble_for_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

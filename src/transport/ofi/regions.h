@@ -40,7 +40,7 @@ struct card_target ofi_regions_target(const struct ofi_regions *regions, uint64_
 unsigned ofi_regions_count(const struct ofi_regions *regions);
 /* For a call that reads or stores there; NULL: none is needed. key 0: of no region. */
 void *ofi_regions_descriptor(const struct ofi_regions *regions, uint64_t key);
-/* What libfabric would not let go of before it may by now, and memory may have gone. Now and then. */
+/* To be called now and then: closes regions that libfabric would not close before, and forgets memory that has gone. */
 void ofi_regions_sweep(struct ofi_regions *regions);
 /* Its own memory. */
 size_t ofi_regions_bytes(const struct ofi_regions *regions);

@@ -1,0 +1,44 @@
+/* provider.h - what a device has of libfabric: the objects of one endpoint, from its fabric down to its completion queue, and what the provider
+ * promises and demands. */
+#ifndef TUTTI_TRANSPORT_OFI_PROVIDER_H
+#define TUTTI_TRANSPORT_OFI_PROVIDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "transport/ofi/calls.h"
+#include "transport/ofi/choice.h"
+
+/* Zeroed before it is opened. */
+struct ofi_provider {
+    const struct ofi_choice *choice;
+    const struct ofi_calls *verbs;
+    struct fi_info *info;  /* what it was opened with */
+    struct fi_info *facts; /* what it is taken to be: the same, but for tests */
+    struct fid_fabric *fabric;
+    struct fid_domain *space; /* the domain */
+    struct fid_av *addresses;
+    struct fid_cq *queue;
+    struct fid_ep *endpoint;
+    int queue_fd; /* to wait at for completions; -1: there is none */
+};
+
+/* For `size` ranks; queue_size: completions that may wait, besides a receive for each place that the provider has. UNSUPPORTED: the provider
+ * refuses something, and the error says what; NO_MEMORY. After a failure ofi_provider_close is still to be called. */
+enum tutti_status ofi_provider_open(struct ofi_provider *provider, const struct ofi_choice *choice,
+                                    int size, size_t queue_size);
+/* Receives that can be posted at a time. */
+unsigned ofi_provider_receives_max(const struct ofi_provider *provider);
+/* Whether it demands that (FI_MR_...). */
+bool ofi_provider_needs(const struct ofi_provider *provider, int mode);
+/* The text of an error that a call returned, negative. */
+const char *ofi_provider_why(const struct ofi_provider *provider, ssize_t result);
+/* Sets the error: UNSUPPORTED. */
+enum tutti_status ofi_provider_refused(const struct ofi_provider *provider, const char *what,
+                                       ssize_t result);
+/* Closes the endpoint: libfabric touches no memory any more. */
+void ofi_provider_stop(struct ofi_provider *provider);
+/* Everything; memory that is registered with it is gone by then. */
+void ofi_provider_close(struct ofi_provider *provider);
+
+#endif
