@@ -516,6 +516,14 @@ static bool receive_answers(struct p2p *p2p, int rank)
     return moved;
 }
 
+/* The next bytes of a link are what is left of a payload. */
+static void expect(struct link_rx *link, struct p2p_request *request, size_t left)
+{
+    if (request->is_expected) return;
+    request->is_expected = true;
+    link->ops->place_directly(link, (char *)request->buffer + request->moved_bytes, left);
+}
+
 /* Payloads of announced messages, straight to where they belong. */
 static bool receive_payloads(struct p2p *p2p, int source)
 {
@@ -527,18 +535,19 @@ static bool receive_payloads(struct p2p *p2p, int source)
         struct p2p_request *const request = peer->coming.first;
         struct link_view view;
         const enum link_state state = link->ops->peek(link, &view);
-        if (state == LINK_EMPTY) break;
         const size_t left = request->sent_bytes - request->moved_bytes;
+        if (state == LINK_EMPTY) {
+            expect(link, request, left);
+            break;
+        }
         if (state == LINK_FAULT || view.bytes == 0 || view.bytes > left) {
             blame(p2p, source, "its payload is not as long as announced");
             break;
         }
         char *const destination = (char *)request->buffer + request->moved_bytes;
         const size_t bytes = view.bytes < budget ? view.bytes : budget;
-        if (view.data != NULL)
-            memcpy(destination, view.data, bytes);
-        else if (!link->ops->take(link, destination, bytes))
-            break;
+        if (view.data == NULL && !link->ops->take(link, destination, bytes)) break;
+        if (view.data != NULL && view.data != destination) memcpy(destination, view.data, bytes);
         link->ops->consume(link, bytes);
         budget -= bytes;
         request->moved_bytes += bytes;
@@ -730,6 +739,7 @@ enum tutti_status p2p_start(struct p2p *p2p, struct p2p_request *request)
     TRY(p2p_listen(p2p));
     request->done = false;
     request->moved_bytes = 0;
+    request->is_expected = false;
     if (!request->is_send) {
         p2p->active_count++;
         start_receive(p2p, request);

@@ -74,6 +74,7 @@ struct p2p_request {
     uint64_t id;
     struct link_reference reference; /* to a payload: what was announced of it */
     size_t moved_bytes;
+    bool is_expected; /* its link knows where the payload belongs */
     int state;
 };
 

@@ -8,7 +8,12 @@
 #include "transport/card/card_state.h"
 #include "transport/card/paths.h"
 
-enum { RECEIVE_COUNT_DEFAULT = 32, COMPLETIONS_A_LOOK = 256 };
+enum {
+    RECEIVE_COUNT_DEFAULT = 32,
+    COMPLETIONS_A_LOOK = 256,
+    ASKED_BYTES = 65536, /* a question and its answer cost less than copying so much */
+    LANDING_BYTES = 262144
+};
 
 /* ------------------------------------------------------------------------------------------- sending */
 
@@ -69,9 +74,12 @@ static struct card_rx *rx_of(struct link_rx *link)
 
 static enum link_state card_peek(struct link_rx *link, struct link_view *view)
 {
-    const struct card_rx *rx = rx_of(link);
+    struct card_rx *rx = rx_of(link);
     if (rx->pair->is_at_fault) return LINK_FAULT;
-    return rx->pair->shared->is_stopped ? LINK_EMPTY : card_rx_peek(rx, view);
+    if (rx->pair->shared->is_stopped) return LINK_EMPTY;
+    const enum link_state state = card_rx_peek(rx, view);
+    if (state == LINK_EMPTY) card_pair_look_for(rx->pair, rx);
+    return state;
 }
 
 static void card_consume(struct link_rx *link, size_t bytes)
@@ -255,7 +263,9 @@ static void card_add_footprint(const struct transport *transport,
             footprint->link_count += (pair->tx[i] != NULL) + (pair->rx[i] != NULL);
             if (pair->tx[i] != NULL)
                 footprint->private_bytes += sizeof *pair->tx[i] + shape->window * shape->piece_bytes;
-            if (pair->rx[i] != NULL) footprint->private_bytes += sizeof *pair->rx[i];
+            if (pair->rx[i] == NULL) continue;
+            footprint->private_bytes +=
+                sizeof *pair->rx[i] + (pair->rx[i]->landing != NULL ? shape->landing_bytes : 0);
         }
     }
 }
@@ -297,6 +307,9 @@ static enum tutti_status check_options(const struct card_options *options, size_
         (options->receive_count < CARD_RECEIVES_MIN || options->receive_count > CARD_RECEIVES_MAX))
         return error_set(TUTTI_INVALID_OPTIONS, "%u receives for a peer, not %d to %d",
                          options->receive_count, CARD_RECEIVES_MIN, CARD_RECEIVES_MAX);
+    if (options->landing_bytes % ((size_t)CARD_LANDING_PARTS * 64) != 0 ||
+        options->landing_bytes > UINT32_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "landings of %zu bytes", options->landing_bytes);
     return TUTTI_OK;
 }
 
@@ -329,7 +342,9 @@ static enum tutti_status create(const struct card_options *options, struct card_
         .rank = options->rank,
         .device = device,
         .shape = {.piece_bytes = options->piece_bytes != 0 ? options->piece_bytes : piece_bytes_max,
-                  .window = given_or(options->piece_count, CARD_PIECE_COUNT_DEFAULT)},
+                  .window = given_or(options->piece_count, CARD_PIECE_COUNT_DEFAULT),
+                  .asked_bytes = options->asked_bytes != 0 ? options->asked_bytes : ASKED_BYTES,
+                  .landing_bytes = options->landing_bytes != 0 ? options->landing_bytes : LANDING_BYTES},
         .receive_count = given_or(options->receive_count, RECEIVE_COUNT_DEFAULT),
         .signatures = &card->base.signatures,
         .hears = options->hears,

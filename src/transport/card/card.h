@@ -8,8 +8,8 @@
  *
  * What a link commits goes in messages, read from slots that are registered. What it posts is registered while it is under
  * way, and goes by remote writes straight to where the receiver wants it if that has offered its memory (`advertise`,
- * `place_directly`);
- * else in messages, too.
+ * `place_directly`). Else it goes in messages, too, which cards and providers copy; long memory by remote writes into a landing of the
+ * receiver, from where that reduces it, say (link.h).
  *
  * Invariants
  *   1. No message is sent for which the peer has posted no receive: each message says how many were posted so far, and some
@@ -18,9 +18,10 @@
  *   2. Messages overtake each other and completions come in any order: links and control messages count what they send, and what comes
  *      early waits in its window. That what was written is there is said after its completion, in a message of the link.
  *   3. A region that is offered belongs to a range of the link's bytes; the sender decides for each posted message alone, and no
- *      offer is used twice. The receiver deregisters it when it has consumed the range.
+ *      offer of the user's memory is used twice. The receiver deregisters it when it has consumed the range.
  *   4. What comes is foreign: checked before use. What makes no sense breaks the peer for good, and its links are at fault.
- *   5. Only create, open, and what is told to or comes from a peer for the first time allocate. Only sleep waits.
+ *   5. Only create, open, and what is told to or comes from a peer for the first time allocate, and a link when it first needs a landing.
+ *      Only sleep waits.
  *
  * What it does not do: groups; integrity.
  *
@@ -47,6 +48,8 @@ struct card_options {
     unsigned receive_count; /* posted for each peer, 8 to 64; 0: 32 */
     size_t reach_bytes; /* from this size on memory is posted; 0: as the table of paths says; SIZE_MAX: never */
     size_t offer_bytes; /* the same of memory that is offered */
+    size_t asked_bytes; /* from this size on posted memory goes by remote writes alone; 0: 64 KiB; SIZE_MAX: never */
+    size_t landing_bytes; /* into a ring of so many, where the receiver offers nothing better: a multiple of 256; 0: 256 KiB */
     /* A control message has come, valid during the call; may tell and forget (peers.h), and do nothing else with this transport.
      * NULL: they are dropped. */
     void (*hears)(void *context, int peer, const void *message, size_t bytes);

@@ -87,40 +87,65 @@ bool card_tx_is_consumed(const struct card_tx *tx)
     return tx->entry_first == tx->entry_end;
 }
 
-/* Whether the receiver has offered a region for all that is left of it. */
-static bool is_offered(const struct card_tx *tx, const struct card_entry *entry)
+/* How many of an entry's next bytes can be written at once to where the receiver offered; of a landing a part. */
+static size_t offered_bytes(const struct card_tx *tx, const struct card_entry *entry)
 {
     const struct card_offer *offer = &tx->offer;
-    const uint64_t from = entry->offset + entry->done, left = entry->bytes - entry->done;
-    return offer->length != 0 && entry->is_posted && entry->key != 0 && left > 0 &&
-           entry->signature == offer->signature && from >= offer->from && left <= offer->length &&
-           from - offer->from <= offer->length - left;
+    const uint64_t at = entry->offset + entry->done;
+    const size_t left = entry->bytes - entry->done;
+    if (offer->target.key == 0 || !entry->is_posted || entry->key == 0 || left == 0 ||
+        entry->signature != offer->signature || at < offer->from || at >= offer->until)
+        return 0;
+    const uint64_t open = offer->until - at;
+    if (offer->room == 0) return open < left ? (size_t)open : left;
+    const uint64_t to_end = offer->room - (at - offer->from) % offer->room,
+                   part = (offer->room + CARD_LANDING_PARTS - 1) / CARD_LANDING_PARTS;
+    uint64_t bytes = left < part ? left : part;
+    if (bytes > to_end) bytes = to_end;
+    return open >= bytes ? (size_t)bytes : 0;
 }
 
-static void describe(const struct card_tx *tx, const struct card_entry *entry, uint64_t sequence,
-                     bool is_last, struct card_piece *piece)
+/* Whether an entry waits for a place. */
+static bool is_asked(const struct card_tx *tx, const struct card_entry *entry)
+{
+    const uint64_t at = entry->offset + entry->done;
+    const bool is_declined = tx->offer.target.key == 0 && entry->signature == tx->offer.signature &&
+                             at >= tx->offer.from && at < tx->offer.until;
+    return entry->is_posted && entry->key != 0 && entry->bytes >= tx->shape.asked_bytes &&
+           !is_declined;
+}
+
+static struct card_message describe(const struct card_tx *tx, const struct card_entry *entry,
+                                    enum card_message_kind kind, uint64_t number, bool is_last)
 {
     const bool is_awaited = tx->has_posted && entry->signature == tx->posted_signature;
-    piece->message = (struct card_message){.kind = CARD_MESSAGE_DATA,
-                                           .flags = is_last && is_awaited ? CARD_MESSAGE_ANSWER : 0,
-                                           .index = (uint16_t)tx->index,
-                                           .sequence = sequence,
-                                           .offset = entry->offset + entry->done,
-                                           .signature = entry->signature};
+    return (struct card_message){.kind = (uint8_t)kind,
+                                 .flags = is_last && is_awaited ? CARD_MESSAGE_ANSWER : 0,
+                                 .index = (uint16_t)tx->index,
+                                 .sequence = number,
+                                 .offset = entry->offset + entry->done,
+                                 .signature = entry->signature};
+}
+
+static struct card_written *written_as(struct card_tx *tx, uint64_t number)
+{
+    return &tx->written[number % tx->shape.window];
 }
 
 /* Of what was written, and has landed: that it is there. */
 static bool next_placed(const struct card_tx *tx, struct card_piece *piece)
 {
-    for (uint64_t e = tx->entry_first; e < tx->entry_sending; e++) {
-        const struct card_entry *entry = &tx->entries[e % tx->shape.window];
-        if (entry->way != CARD_HAS_LANDED) continue;
-        *piece = (struct card_piece){.entry = e};
-        describe(tx, entry, entry->end - 1, true, piece);
-        piece->message.kind = CARD_MESSAGE_PLACED;
-        piece->message.offset = entry->offset + entry->written_from;
-        piece->message.key = entry->offer_key;
-        piece->message.length = entry->bytes - entry->written_from;
+    if (tx->landed == 0) return false;
+    for (unsigned w = 0; w < tx->shape.window; w++) {
+        const struct card_written *written = &tx->written[w];
+        if (written->state != CARD_HAS_LANDED) continue;
+        const struct card_entry *entry = &tx->entries[written->entry % tx->shape.window];
+        *piece = (struct card_piece){.number = written->number};
+        piece->message = describe(tx, entry, CARD_MESSAGE_PLACED, written->number,
+                                  written->number + 1 == entry->end);
+        piece->message.offset = written->offset;
+        piece->message.key = written->key;
+        piece->message.length = written->bytes;
         return true;
     }
     return false;
@@ -130,58 +155,83 @@ bool card_tx_next(const struct card_tx *tx, struct card_piece *piece)
 {
     if (next_placed(tx, piece)) return true;
     if (!tx->is_granted || tx->entry_sending == tx->entry_end ||
-        tx->sent - tx->consumed == tx->shape.window)
+        tx->sent - tx->consumed == tx->shape.window ||
+        tx->written[tx->sent % tx->shape.window].state != CARD_NOT_WRITTEN)
         return false;
     const struct card_entry *entry = &tx->entries[tx->entry_sending % tx->shape.window];
-    const size_t left = entry->bytes - entry->done;
-    const bool is_write = is_offered(tx, entry), is_last = is_write || left <= tx->shape.piece_bytes;
-    *piece = (struct card_piece){.is_write = is_write, .entry = tx->entry_sending};
-    piece->memory = (struct card_memory){.key = entry->key,
-                                         .address = entry->data + entry->done,
-                                         .bytes = is_last ? left : tx->shape.piece_bytes};
-    if (is_write) {
+    const size_t left = entry->bytes - entry->done, offered = offered_bytes(tx, entry);
+    *piece = (struct card_piece){.is_write = offered > 0, .number = tx->sent};
+    piece->memory = (struct card_memory){.key = entry->key, .address = entry->data + entry->done};
+    if (offered > 0) {
+        const uint64_t behind = entry->offset + entry->done - tx->offer.from;
+        piece->memory.bytes = offered;
         piece->target = tx->offer.target;
-        piece->at = entry->offset + entry->done - tx->offer.from;
+        piece->at = tx->offer.room == 0 ? behind : behind % tx->offer.room;
+    } else if (is_asked(tx, entry)) {
+        if (entry->has_asked) return false;
+        piece->memory = (struct card_memory){0};
+        piece->message = describe(tx, entry, CARD_MESSAGE_ASK, tx->sent, false);
+        piece->message.length = left;
     } else {
-        describe(tx, entry, tx->sent, is_last, piece);
+        const bool is_last = left <= tx->shape.piece_bytes;
+        piece->memory.bytes = is_last ? left : tx->shape.piece_bytes;
+        piece->message = describe(tx, entry, CARD_MESSAGE_DATA, tx->sent, is_last);
     }
     return true;
 }
 
 void card_tx_given(struct card_tx *tx, const struct card_piece *piece)
 {
-    struct card_entry *entry = entry_of(tx, piece->entry);
-    if (entry->way == CARD_HAS_LANDED) {
-        entry->way = CARD_IS_TOLD;
+    struct card_written *written = written_as(tx, piece->number);
+    if (written->state == CARD_HAS_LANDED) {
+        entry_of(tx, written->entry)->writing--;
+        written->state = CARD_NOT_WRITTEN;
+        tx->landed--;
         return;
     }
+    struct card_entry *entry = entry_of(tx, tx->entry_sending);
     if (piece->is_write) {
-        entry->way = CARD_IS_WRITING;
-        entry->written_from = entry->done;
-        entry->offer_key = piece->target.key;
+        *written = (struct card_written){.state = CARD_IS_WRITING,
+                                         .number = piece->number,
+                                         .entry = tx->entry_sending,
+                                         .offset = entry->offset + entry->done,
+                                         .key = piece->target.key,
+                                         .bytes = piece->memory.bytes};
+        entry->writing++;
     }
+    entry->has_asked |= piece->message.kind == CARD_MESSAGE_ASK;
     entry->done += piece->memory.bytes;
     entry->end = ++tx->sent;
-    if (entry->done == entry->bytes) tx->entry_sending++;
+    if (entry->done == entry->bytes && piece->message.kind != CARD_MESSAGE_ASK) tx->entry_sending++;
 }
 
 bool card_tx_is_all_given(const struct card_tx *tx)
 {
     if (tx->entry_sending < tx->entry_end) return false;
-    for (uint64_t e = tx->entry_first; e < tx->entry_end; e++) {
-        const struct card_entry *entry = &tx->entries[e % tx->shape.window];
-        if (entry->way == CARD_IS_WRITING || entry->way == CARD_HAS_LANDED) return false;
-    }
+    for (uint64_t e = tx->entry_first; e < tx->entry_end; e++)
+        if (tx->entries[e % tx->shape.window].writing > 0) return false;
     return true;
 }
 
-bool card_tx_landed(struct card_tx *tx, uint64_t number)
+bool card_tx_landed(struct card_tx *tx, uint32_t number)
 {
-    struct card_entry *entry = entry_of(tx, number);
-    if (number < tx->entry_first || number >= tx->entry_sending || entry->way != CARD_IS_WRITING)
-        return false;
-    entry->way = CARD_HAS_LANDED;
-    return true;
+    for (unsigned w = 0; w < tx->shape.window; w++) {
+        struct card_written *written = &tx->written[w];
+        if (written->state != CARD_IS_WRITING || (uint32_t)written->number != number) continue;
+        written->state = CARD_HAS_LANDED;
+        tx->landed++;
+        return true;
+    }
+    return false;
+}
+
+/* Grants overtake each other. An offer that begins later was made later, and one that reaches further; of an earlier one nothing is
+ * left. */
+static bool is_newer(const struct card_offer *offer, const struct card_message *grant)
+{
+    if (grant->length == 0 || grant->offset + grant->length < grant->offset) return false;
+    return offer->until == offer->from || grant->offset > offer->from ||
+           (grant->offset == offer->from && grant->offset + grant->length > offer->until);
 }
 
 bool card_tx_granted(struct card_tx *tx, const struct card_message *grant)
@@ -189,11 +239,11 @@ bool card_tx_granted(struct card_tx *tx, const struct card_message *grant)
     if (grant->consumed > tx->sent) return false;
     tx->is_granted = true;
     if (tx->consumed < grant->consumed) tx->consumed = grant->consumed;
-    /* Grants overtake each other. An offer that begins later was made later; of an earlier one nothing is left. */
-    if (grant->length != 0 && (tx->offer.length == 0 || grant->offset > tx->offer.from))
+    if (is_newer(&tx->offer, grant))
         tx->offer = (struct card_offer){.target = {.key = grant->key, .base = grant->base},
                                         .from = grant->offset,
-                                        .length = grant->length,
+                                        .until = grant->offset + grant->length,
+                                        .room = grant->room,
                                         .signature = grant->signature};
     return true;
 }
@@ -210,8 +260,8 @@ bool card_tx_give_up(struct card_tx *tx, uint64_t *posted_key)
 bool card_tx_drop(struct card_tx *tx, uint64_t *posted_key)
 {
     const struct card_entry *entry = entry_of(tx, tx->entry_first);
-    if (tx->entry_first == tx->entry_sending || entry->end > tx->consumed) return false;
-    if (entry->way == CARD_IS_WRITING || entry->way == CARD_HAS_LANDED) return false;
+    if (tx->entry_first == tx->entry_sending || entry->end > tx->consumed || entry->writing > 0)
+        return false;
     return card_tx_give_up(tx, posted_key);
 }
 
@@ -230,6 +280,8 @@ enum tutti_status card_rx_create(const struct card_shape *shape, const uint64_t 
 
 void card_rx_free(struct card_rx *rx)
 {
+    if (rx == NULL) return;
+    free(rx->landing);
     free(rx);
 }
 
@@ -237,12 +289,29 @@ void card_rx_free(struct card_rx *rx)
 static const char *placed_at(const struct card_rx *rx, const struct card_message *message)
 {
     const struct card_offer *offer = &rx->offer;
-    if (offer->length == 0 || message->key != offer->target.key ||
+    if (offer->destination == NULL || message->key != offer->target.key ||
         message->signature != offer->signature || message->length == 0 ||
-        message->offset < offer->from || message->length > offer->length ||
-        message->offset - offer->from > offer->length - message->length)
+        message->offset < offer->from || message->offset >= offer->until ||
+        message->length > offer->until - message->offset)
         return NULL;
-    return offer->destination + (message->offset - offer->from);
+    const uint64_t behind = message->offset - offer->from;
+    if (offer->room == 0) return offer->destination + behind;
+    const uint64_t at = behind % offer->room;
+    return message->length <= offer->room - at ? offer->destination + at : NULL;
+}
+
+/* Questions at the front. */
+static void hear_questions(struct card_rx *rx)
+{
+    struct card_arrival *arrival;
+    while ((arrival = &rx->arrivals[rx->consumed % rx->shape.window])->has_come &&
+           arrival->is_question && arrival->offset == rx->position) {
+        rx->asked_until = rx->position + arrival->bytes;
+        rx->asked_signature = arrival->signature;
+        rx->was_looked_for = false;
+        arrival->has_come = false;
+        rx->consumed++;
+    }
 }
 
 const char *card_rx_arrive(struct card_rx *rx, const struct card_message *message,
@@ -255,27 +324,40 @@ const char *card_rx_arrive(struct card_rx *rx, const struct card_message *messag
     if (arrival->has_come) return "a message came twice";
     if (bytes > rx->shape.piece_bytes) return "a message is too long";
     struct card_arrival made = {.has_come = true,
-                                .bytes = bytes,
+                                .is_question = message->kind == CARD_MESSAGE_ASK,
+                                .bytes = buffer != NULL ? bytes : message->length,
                                 .offset = message->offset,
                                 .signature = message->signature,
                                 .wants_answer = (message->flags & CARD_MESSAGE_ANSWER) != 0};
-    if (buffer != NULL) {
+    if (made.is_question) {
+        if (message->offset + message->length <= message->offset)
+            return "a place is asked for nothing";
+    } else if (buffer != NULL) {
         made.buffer = buffer;
         made.data = buffer->data + CARD_MESSAGE_HEAD_BYTES;
     } else {
         made.data = placed_at(rx, message);
-        made.bytes = message->length;
         if (made.data == NULL) return "a message was placed where none is expected";
     }
     *arrival = made;
+    hear_questions(rx);
     return NULL;
+}
+
+static bool is_asked_for_place(const struct card_rx *rx)
+{
+    return rx->asked_until > rx->position;
 }
 
 enum link_state card_rx_peek(const struct card_rx *rx, struct link_view *view)
 {
     const struct card_arrival *arrival = &rx->arrivals[rx->consumed % rx->shape.window];
-    if (!arrival->has_come) return LINK_EMPTY;
-    if (arrival->signature != *rx->signature || arrival->offset != rx->position) return LINK_FAULT;
+    if (!arrival->has_come)
+        return is_asked_for_place(rx) && rx->asked_signature != *rx->signature ? LINK_FAULT
+                                                                               : LINK_EMPTY;
+    if (arrival->signature != *rx->signature || arrival->offset != rx->position ||
+        arrival->is_question)
+        return LINK_FAULT;
     *view = (struct link_view){.data = arrival->data + rx->done, .bytes = arrival->bytes - rx->done};
     return LINK_READY;
 }
@@ -284,6 +366,7 @@ struct card_buffer *card_rx_consume(struct card_rx *rx, size_t bytes)
 {
     struct card_arrival *arrival = &rx->arrivals[rx->consumed % rx->shape.window];
     assert(arrival->has_come && bytes <= arrival->bytes - rx->done);
+    struct card_buffer *const buffer = arrival->buffer;
     rx->done += bytes;
     if (rx->done < arrival->bytes) return NULL;
     rx->done = 0;
@@ -291,12 +374,18 @@ struct card_buffer *card_rx_consume(struct card_rx *rx, size_t bytes)
     rx->position += arrival->bytes;
     rx->owes_answer |= arrival->wants_answer;
     arrival->has_come = false;
-    return arrival->buffer;
+    hear_questions(rx);
+    return buffer;
+}
+
+static bool is_offering(const struct card_rx *rx)
+{
+    return rx->offer.until != rx->offer.from;
 }
 
 bool card_rx_may_offer(const struct card_rx *rx)
 {
-    return rx->offer.length == 0 && rx->done == 0;
+    return !is_offering(rx) && rx->done == 0;
 }
 
 void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t key,
@@ -306,24 +395,64 @@ void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t
     rx->offer = (struct card_offer){.target = *target,
                                     .key = key,
                                     .from = rx->position,
-                                    .length = bytes,
+                                    .until = rx->position + bytes,
                                     .signature = *rx->signature,
                                     .destination = destination};
     rx->owes_offer = true;
 }
 
+bool card_rx_needs_landing(struct card_rx *rx)
+{
+    if (!is_asked_for_place(rx) || !card_rx_may_offer(rx)) return false;
+    const bool is_second = rx->was_looked_for;
+    rx->was_looked_for = true;
+    return is_second;
+}
+
+void card_rx_land(struct card_rx *rx)
+{
+    assert(card_rx_may_offer(rx));
+    const bool has_landing = rx->landing_target.key != 0;
+    rx->offer = (struct card_offer){.target = rx->landing_target,
+                                    .from = rx->position,
+                                    .until = rx->asked_until,
+                                    .room = has_landing ? rx->shape.landing_bytes : 0,
+                                    .signature = rx->asked_signature,
+                                    .destination = rx->landing};
+    rx->owes_offer = true;
+    rx->told_until = rx->position;
+}
+
 uint64_t card_rx_drop_offer(struct card_rx *rx)
 {
     const uint64_t key = rx->offer.key;
-    if (key == 0 || rx->position - rx->offer.from < rx->offer.length) return 0;
+    if (!is_offering(rx) || rx->position < rx->offer.until) return 0;
     rx->offer = (struct card_offer){0};
     rx->owes_offer = false;
     return key;
 }
 
+/* Up to where bytes of the range may be written, as far as the sender may know. */
+static uint64_t open_until(const struct card_rx *rx)
+{
+    const struct card_offer *offer = &rx->offer;
+    if (offer->room == 0 || offer->until - rx->position <= offer->room) return offer->until;
+    return rx->position + offer->room;
+}
+
+/* A part of the landing is free again. */
+static bool has_landing_to_tell(const struct card_rx *rx)
+{
+    const struct card_offer *offer = &rx->offer;
+    if (offer->room == 0 || rx->told_until == offer->until) return false;
+    const uint64_t open = open_until(rx);
+    return open == offer->until || open - rx->told_until >= offer->room / CARD_LANDING_PARTS;
+}
+
 bool card_rx_should_tell(const struct card_rx *rx)
 {
-    return rx->owes_answer || rx->owes_offer || rx->consumed - rx->told > rx->shape.window / 2;
+    return rx->owes_answer || rx->owes_offer || rx->consumed - rx->told > rx->shape.window / 2 ||
+           has_landing_to_tell(rx);
 }
 
 bool card_rx_is_told(const struct card_rx *rx)
@@ -339,12 +468,14 @@ void card_rx_tell(const struct card_rx *rx, struct card_message *grant)
                                    .key = rx->offer.target.key,
                                    .base = rx->offer.target.base,
                                    .offset = rx->offer.from,
-                                   .length = rx->offer.length,
+                                   .length = open_until(rx) - rx->offer.from,
+                                   .room = (uint32_t)rx->offer.room,
                                    .signature = rx->offer.signature};
 }
 
 void card_rx_told(struct card_rx *rx)
 {
     rx->told = rx->consumed;
+    rx->told_until = open_until(rx);
     rx->owes_answer = rx->owes_offer = false;
 }

@@ -1,15 +1,20 @@
 /* link.h - the two ends of a link over a network card: what is to be sent, and what has come. Knows nothing of devices.
  *
  *   sender     entries  [slot][posted memory    ][slot]          one a commit or post
- *              messages  0     1    2    3    4    5             numbered for the life of the link; or, where the receiver
- *              messages  0     1    2              3             has offered a region, one for all that is left of an entry
+ *              messages  0     1    2    3    4    5             numbered for the life of the link; a write counts as one
  *   receiver   messages from `consumed` on, up to a window of them: each has come or not, in any order
  *
- * A message gets its number when it goes: only then is it known whether the receiver has offered a region for the rest of its
+ * A message gets its number when it goes: only then is it known whether the receiver has offered a region for what is left of its
  * entry. The sender keeps an entry until its last message is consumed.
  *
- * A region offered belongs to a range of the link's bytes, so no part of it is used twice; it is over when the receiver has
- * consumed to its end. Until then no other one is offered.
+ * Long posted memory goes by writes alone. Where nothing is offered yet, its sender ASKs for a place, and the receiver, once somebody
+ * looks for these bytes, offers what its user says, or a landing of its own:
+ *
+ *   sender    ASK ──►                write ──► PLACED ──►  write ──► PLACED ──► ...
+ *   receiver       ◄── GRANT: where              (consumed) ◄── GRANT: so much further, in a landing
+ *
+ * A region offered belongs to a range of the link's bytes; it is over when the receiver has consumed to its end. Until then no other
+ * one is offered. No part of the user's is used twice. A landing is a ring: what was consumed makes room for what comes.
  */
 #ifndef TUTTI_TRANSPORT_CARD_LINK_H
 #define TUTTI_TRANSPORT_CARD_LINK_H
@@ -21,21 +26,24 @@
 #include "transport/card/message.h"
 #include "transport/transport.h"
 
-enum { CARD_WINDOW_MAX = 32 };
+enum { CARD_WINDOW_MAX = 32, CARD_LANDING_PARTS = 4 };
 
 struct card_pair;
 
 /* The same at both ends. */
 struct card_shape {
     size_t piece_bytes;
-    unsigned window; /* messages under way */
+    unsigned window;      /* messages under way */
+    size_t asked_bytes;   /* posted memory of so many bytes goes by writes alone */
+    size_t landing_bytes; /* of a landing: a multiple of CARD_LANDING_PARTS * 64 */
 };
 
 struct card_offer {
-    struct card_target target;        /* as the sender's card names it */
-    uint64_t from, length, signature; /* length 0: there is none */
+    struct card_target target;       /* as the sender's card names it; key 0: by messages */
+    uint64_t from, until, signature; /* until == from: there is none */
+    uint64_t room;                   /* of a landing; 0: it is as long as its range */
     /* At the receiver alone. */
-    uint64_t key;
+    uint64_t key; /* to be deregistered when it is over */
     char *destination;
 };
 
@@ -45,12 +53,17 @@ struct card_entry {
     const char *data;
     size_t bytes, done; /* given to the device */
     uint64_t key;       /* of the memory; 0: it could not be registered */
-    bool is_posted;
+    bool is_posted, has_asked;
     uint64_t offset, signature;
-    enum { CARD_BY_MESSAGES, CARD_IS_WRITING, CARD_HAS_LANDED, CARD_IS_TOLD } way;
-    uint64_t end;        /* the number behind that of its last message */
-    size_t written_from; /* from there on it was written */
-    uint64_t offer_key;  /* into that target */
+    uint64_t end;     /* the number behind that of its last message */
+    unsigned writing; /* writes that the receiver was not told of */
+};
+
+/* What was written, and has the number of a message. */
+struct card_written {
+    enum { CARD_NOT_WRITTEN, CARD_IS_WRITING, CARD_HAS_LANDED } state;
+    uint64_t number, entry, offset, key; /* key: of the target */
+    size_t bytes;
 };
 
 struct card_tx {
@@ -64,6 +77,8 @@ struct card_tx {
     char *slots;
     uint64_t slots_key;
     struct card_entry entries[CARD_WINDOW_MAX];
+    struct card_written written[CARD_WINDOW_MAX]; /* by number */
+    unsigned landed;                              /* of these */
     uint64_t entry_first, entry_sending, entry_end; /* kept, next to be sent, next to be made */
     uint64_t sent, consumed;                        /* messages that have a number */
     uint64_t offset;                                /* bytes in all entries so far */
@@ -77,7 +92,8 @@ struct card_piece {
     bool is_write; /* into `target` from `at` on; else a message */
     struct card_memory memory;
     struct card_target target;
-    uint64_t at, entry;
+    uint64_t at;
+    uint64_t number; /* of the message, or that one that says what was written */
     struct card_message message;
 };
 
@@ -97,8 +113,8 @@ bool card_tx_next(const struct card_tx *tx, struct card_piece *piece);
 void card_tx_given(struct card_tx *tx, const struct card_piece *piece);
 /* Whether nothing of it is left to be given, now or later. */
 bool card_tx_is_all_given(const struct card_tx *tx);
-/* All of what was written for that entry lies at the receiver. False: nothing was written for it. */
-bool card_tx_landed(struct card_tx *tx, uint64_t entry);
+/* What was written with that number, modulo 2^32, lies at the receiver. False: nothing was. */
+bool card_tx_landed(struct card_tx *tx, uint32_t number);
 /* What the receiver says. False: it cannot have consumed that many. */
 bool card_tx_granted(struct card_tx *tx, const struct card_message *grant);
 /* The first entry is done with: forgets it, and says which memory was posted, if any. False: it is not. */
@@ -115,7 +131,7 @@ struct card_buffer {
 };
 
 struct card_arrival {
-    bool has_come;
+    bool has_come, is_question;
     const char *data;
     struct card_buffer *buffer; /* in which that is; or NULL */
     size_t bytes;
@@ -136,6 +152,11 @@ struct card_rx {
     size_t offer_bytes;      /* from this size on memory is offered */
     bool owes_answer, owes_offer;
     struct card_offer offer;
+    uint64_t told_until;                   /* of a landing */
+    uint64_t asked_until, asked_signature; /* the sender asks for a place for bytes up to there */
+    bool was_looked_for;                   /* these were, in vain */
+    char *landing;                         /* or NULL */
+    struct card_target landing_target;     /* key 0: it could not be made */
 };
 
 enum tutti_status card_rx_create(const struct card_shape *shape, const uint64_t *signature,
@@ -145,7 +166,7 @@ void card_rx_free(struct card_rx *rx);
  * NULL. */
 const char *card_rx_arrive(struct card_rx *rx, const struct card_message *message,
                            struct card_buffer *buffer, size_t bytes);
-/* As the contract says. consume returns the buffer that the link does not need any more, or NULL. */
+/* As the contract says. consume returns a buffer that the link does not need any more, or NULL. */
 enum link_state card_rx_peek(const struct card_rx *rx, struct link_view *view);
 struct card_buffer *card_rx_consume(struct card_rx *rx, size_t bytes);
 /* Whether a region can be offered for the next bytes: none is, and no part of a message is consumed. */
@@ -153,7 +174,11 @@ bool card_rx_may_offer(const struct card_rx *rx);
 /* key: of the region that was registered for it; target: as the sender names that. */
 void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t key,
                    const struct card_target *target);
-/* The region offered is over: forgets it, and says which. 0: it is not, or there is none. */
+/* Whether the sender waits for a place that the user had the chance to offer: said at the second look for it. */
+bool card_rx_needs_landing(struct card_rx *rx);
+/* Offers the landing for what the sender asked for; or, where there is none, that it comes by messages. */
+void card_rx_land(struct card_rx *rx);
+/* The region offered is over: forgets it, and says which is to be deregistered. 0: none. */
 uint64_t card_rx_drop_offer(struct card_rx *rx);
 /* Whether the sender should be told now. */
 bool card_rx_should_tell(const struct card_rx *rx);

@@ -3,10 +3,12 @@
  *   DATA    bytes of a link. sequence: the message's number on the link; offset: bytes that the link carried before it;
  *           signature: of its operation. Flag ANSWER: the sender waits to know that it is consumed
  *   PLACED  the same, of `length` bytes that the sender has written where the receiver offered: into its region `key`
+ *   ASK     the same, of `length` bytes that the sender will write where the receiver says
  *   GRANT   the receiver of a link says that it is open, and how many messages of it are consumed. It offers its region
  *           `key`, which begins at `base`, for those `length` bytes of the link that begin at `offset` and belong to the operation
- *           `signature`; length 0: none
- *   CREDIT  nothing but what each message says: how many receives its sender has `posted` for the other one so far
+ *           `signature`; length 0: none. With a `room` the region has so many bytes, and is used again and again: byte i of the link goes
+ *           to (i - offset) modulo room. key 0: there is none for these bytes, which come by messages
+ *   CREDIT  nothing but what each message says: how many receives its sender has `posted` for the other one so far, modulo 2^32
  *   WORD    a control message (transport/peers.h). sequence: its number
  *   HEARD   consumed: control messages that were heard
  *
@@ -26,6 +28,7 @@
 enum card_message_kind {
     CARD_MESSAGE_DATA = 1,
     CARD_MESSAGE_PLACED,
+    CARD_MESSAGE_ASK,
     CARD_MESSAGE_GRANT,
     CARD_MESSAGE_CREDIT,
     CARD_MESSAGE_WORD,
@@ -45,7 +48,8 @@ struct card_message {
     union {
         uint64_t sequence, base;
     };
-    uint64_t offset, signature, consumed, posted, key, length;
+    uint64_t offset, signature, consumed, key, length;
+    uint32_t posted, room;
 };
 
 static_assert(sizeof(struct card_message) == CARD_MESSAGE_HEAD_BYTES, "a head");

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "os/clock.h"
 
-enum { ALIGNMENT = 64, ENTRY_BITS = 32 };
+enum { ALIGNMENT = 64, NUMBER_BITS = 32 };
 
 static enum tutti_status out_of_memory(void)
 {
@@ -127,14 +127,15 @@ static bool send_message(struct card_pair *pair, struct card_message *message,
     const bool gives_credit = message->kind == CARD_MESSAGE_CREDIT && owes_credit(pair);
     const unsigned kept = gives_credit ? 0 : CARD_CREDITS_KEPT;
     if (pair->sent + kept >= pair->allowed) return false;
-    message->posted = posted_for(pair);
+    const uint64_t posted = posted_for(pair);
+    message->posted = (uint32_t)posted;
     message->number = (uint32_t)pair->sent;
     if (!device_of(pair)->ops->send(device_of(pair), pair->rank, message, sizeof *message, memory,
                                     pair->sent))
         return false;
     pair->sent++;
     pair->under_way++;
-    pair->posted_told = message->posted;
+    pair->posted_told = posted;
     if (message->kind != CARD_MESSAGE_CREDIT) pair->said = pair->sent;
     pair->owes_taken_now = false;
     if (pair->taken_beyond == 0) pair->owes_taken = false;
@@ -186,7 +187,7 @@ static bool send_grants(struct card_pair *pair)
 static bool give_piece(struct card_pair *pair, struct card_tx *tx, struct card_piece *piece)
 {
     if (!piece->is_write) return send_message(pair, &piece->message, &piece->memory);
-    const uint64_t id = (uint64_t)tx->index << ENTRY_BITS | (uint32_t)piece->entry;
+    const uint64_t id = (uint64_t)tx->index << NUMBER_BITS | (uint32_t)piece->number;
     if (!device_of(pair)->ops->write(device_of(pair), pair->rank, &piece->target, piece->at,
                                      &piece->memory, id))
         return false;
@@ -283,6 +284,28 @@ void card_pair_offer(struct card_pair *pair, struct card_rx *rx, void *destinati
     tell_sender(pair, rx);
 }
 
+/* Memory of a landing, for the life of the link. Without it, or without a region for it, messages do. */
+static void make_landing(struct card_pair *pair, struct card_rx *rx)
+{
+    struct card_device *const device = device_of(pair);
+    const size_t bytes = rx->shape.landing_bytes;
+    if (rx->landing != NULL || device->ops->make_room(device, 1) != TUTTI_OK) return;
+    rx->landing = aligned_alloc(ALIGNMENT, bytes);
+    if (rx->landing == NULL) return;
+    const uint64_t key = device->ops->enroll(device, rx->landing, bytes, CARD_ACCESS_WRITTEN);
+    if (key == 0) return;
+    pair->shared->own_regions++;
+    rx->landing_target = device->ops->target(device, key);
+}
+
+void card_pair_look_for(struct card_pair *pair, struct card_rx *rx)
+{
+    if (pair->shared->is_stopped || !card_rx_needs_landing(rx)) return;
+    make_landing(pair, rx);
+    card_rx_land(rx);
+    tell_sender(pair, rx);
+}
+
 static const char *take_data(struct card_pair *pair, const struct card_message *message,
                              struct card_buffer *buffer, size_t bytes)
 {
@@ -330,7 +353,7 @@ static const char *take(struct card_pair *pair, const struct card_message *messa
     if (message->kind == CARD_MESSAGE_DATA) return take_data(pair, message, buffer, bytes);
     if (bytes > 0 && message->kind != CARD_MESSAGE_WORD)
         wrong = "a message of that kind has nothing behind its head";
-    else if (message->kind == CARD_MESSAGE_PLACED)
+    else if (message->kind == CARD_MESSAGE_PLACED || message->kind == CARD_MESSAGE_ASK)
         wrong = take_data(pair, message, NULL, 0);
     else if (message->kind == CARD_MESSAGE_GRANT)
         wrong = take_grant(pair, message);
@@ -365,9 +388,11 @@ static void close_gaps(struct card_pair *pair)
 
 static const char *take_credit(struct card_pair *pair, const struct card_message *message)
 {
-    if (message->posted > pair->sent + pair->shared->receive_count)
+    const int32_t more = (int32_t)(message->posted - (uint32_t)pair->allowed);
+    if (more <= 0) return NULL; /* said before a message that overtook it */
+    if (pair->allowed + (uint32_t)more > pair->sent + pair->shared->receive_count)
         return "it posted more receives than it may";
-    if (pair->allowed < message->posted) pair->allowed = message->posted;
+    pair->allowed += (uint32_t)more;
     return NULL;
 }
 
@@ -410,18 +435,17 @@ static void receive(struct card_pair *pair, struct card_buffer *buffer, size_t b
 
 static void land(struct card_pair *pair, const struct card_completion *completion)
 {
-    struct card_tx *tx = pair->tx[completion->id >> ENTRY_BITS];
-    const uint32_t behind = (uint32_t)completion->id - (uint32_t)tx->entry_first;
+    struct card_tx *tx = pair->tx[completion->id >> NUMBER_BITS];
     if (completion->result == CARD_REFUSED) pair->is_refused = true;
     if (completion->result != CARD_DONE || pair->shared->is_stopped) return;
-    if (card_tx_landed(tx, tx->entry_first + behind)) link_set_add(&pair->unsent, tx->index);
+    if (card_tx_landed(tx, (uint32_t)completion->id)) link_set_add(&pair->unsent, tx->index);
 }
 
 /* A message did not leave, as its memory was given back with the links. The peer waits for its number. */
 static void fill_gap(struct card_pair *pair, uint64_t number)
 {
     const struct card_message message = {
-        .kind = CARD_MESSAGE_CREDIT, .number = (uint32_t)number, .posted = posted_for(pair)};
+        .kind = CARD_MESSAGE_CREDIT, .number = (uint32_t)number, .posted = (uint32_t)posted_for(pair)};
     const struct card_memory nothing = {0};
     if (device_of(pair)->ops->send(device_of(pair), pair->rank, &message, sizeof message, &nothing,
                                    number))

@@ -88,6 +88,8 @@ enum tutti_status card_pair_tell(struct card_pair *pair, const void *message, si
 
 bool card_pair_post(struct card_pair *pair, struct card_tx *tx, const void *address, size_t bytes);
 void card_pair_offer(struct card_pair *pair, struct card_rx *rx, void *destination, size_t bytes);
+/* Somebody looks for the next bytes of a link, in vain. */
+void card_pair_look_for(struct card_pair *pair, struct card_rx *rx);
 void card_pair_consume(struct card_pair *pair, struct card_rx *rx, size_t bytes);
 /* A link has got something to send. */
 void card_pair_send(struct card_pair *pair, struct card_tx *tx);
