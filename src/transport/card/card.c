@@ -11,6 +11,7 @@
 enum {
     RECEIVE_COUNT_DEFAULT = 32,
     COMPLETIONS_A_LOOK = 256,
+    IDLE_PASSES_MAX = 64,
     ASKED_BYTES = 65536, /* a question and its answer cost less than copying so much */
     LANDING_BYTES = 262144
 };
@@ -150,14 +151,15 @@ static bool has_untold(const struct card *card)
     return false;
 }
 
-/* What peers may be told later they are told when nothing else moves. */
+/* What peers may be told later they are told when nothing else has moved for a while: mostly an answer goes before, which says it, too. */
 static bool card_progress(struct transport *transport)
 {
     struct card *card = card_of(transport);
     bool moved = card->shared.device->ops->progress(card->shared.device);
     answer_callers(card);
     moved |= take_completions(card);
-    if (!moved)
+    card->idle_passes = moved ? 0 : card->idle_passes + 1;
+    if (card->idle_passes > IDLE_PASSES_MAX)
         tell_all(card);
     else if (has_untold(card))
         card->shared.device->ops->look_again(card->shared.device);
