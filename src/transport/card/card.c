@@ -13,7 +13,7 @@ enum {
     COMPLETIONS_A_LOOK = 256,
     IDLE_PASSES_MAX = 64,
     ASKED_BYTES = 65536, /* a question and its answer cost less than copying so much */
-    LANDING_BYTES = 262144
+    LANDING_BYTES = 1048576
 };
 
 /* ------------------------------------------------------------------------------------------- sending */

@@ -300,7 +300,12 @@ static const char *placed_at(const struct card_rx *rx, const struct card_message
     return message->length <= offer->room - at ? offer->destination + at : NULL;
 }
 
-/* Questions at the front. */
+static bool is_offering(const struct card_rx *rx)
+{
+    return rx->offer.until != rx->offer.from;
+}
+
+/* Questions at the front. An offer that stands is said again: it may have come before the sender had opened its end. */
 static void hear_questions(struct card_rx *rx)
 {
     struct card_arrival *arrival;
@@ -309,6 +314,7 @@ static void hear_questions(struct card_rx *rx)
         rx->asked_until = rx->position + arrival->bytes;
         rx->asked_signature = arrival->signature;
         rx->was_looked_for = false;
+        rx->owes_offer |= is_offering(rx);
         arrival->has_come = false;
         rx->consumed++;
     }
@@ -376,11 +382,6 @@ struct card_buffer *card_rx_consume(struct card_rx *rx, size_t bytes)
     arrival->has_come = false;
     hear_questions(rx);
     return buffer;
-}
-
-static bool is_offering(const struct card_rx *rx)
-{
-    return rx->offer.until != rx->offer.from;
 }
 
 bool card_rx_may_offer(const struct card_rx *rx)

@@ -316,7 +316,10 @@ static const char *take_data(struct card_pair *pair, const struct card_message *
     struct card_rx *rx = message->index < TRANSPORT_LINK_COUNT ? pair->rx[message->index] : NULL;
     const char *const wrong = rx == NULL ? "a message came on a link that is not open"
                                          : card_rx_arrive(rx, message, buffer, bytes);
-    if (wrong != NULL) give_back(pair, buffer);
+    if (wrong != NULL)
+        give_back(pair, buffer);
+    else if (message->kind == CARD_MESSAGE_ASK)
+        tell_sender(pair, rx);
     return wrong;
 }
 
