@@ -135,10 +135,10 @@ static struct card_written *written_as(struct card_tx *tx, uint64_t number)
 /* Of what was written, and has landed: that it is there. */
 static bool next_placed(const struct card_tx *tx, struct card_piece *piece)
 {
-    if (tx->landed == 0) return false;
+    if (tx->untold == 0) return false;
     for (unsigned w = 0; w < tx->shape.window; w++) {
         const struct card_written *written = &tx->written[w];
-        if (written->state != CARD_HAS_LANDED) continue;
+        if (!written->has_landed || written->is_told) continue;
         const struct card_entry *entry = &tx->entries[written->entry % tx->shape.window];
         *piece = (struct card_piece){.number = written->number};
         piece->message = describe(tx, entry, CARD_MESSAGE_PLACED, written->number,
@@ -156,7 +156,7 @@ bool card_tx_next(const struct card_tx *tx, struct card_piece *piece)
     if (next_placed(tx, piece)) return true;
     if (!tx->is_granted || tx->entry_sending == tx->entry_end ||
         tx->sent - tx->consumed == tx->shape.window ||
-        tx->written[tx->sent % tx->shape.window].state != CARD_NOT_WRITTEN)
+        tx->written[tx->sent % tx->shape.window].is_used)
         return false;
     const struct card_entry *entry = &tx->entries[tx->entry_sending % tx->shape.window];
     const size_t left = entry->bytes - entry->done, offered = offered_bytes(tx, entry);
@@ -180,18 +180,25 @@ bool card_tx_next(const struct card_tx *tx, struct card_piece *piece)
     return true;
 }
 
+static void end_write(struct card_tx *tx, struct card_written *written)
+{
+    if (!written->is_told || !written->is_done) return;
+    entry_of(tx, written->entry)->writing--;
+    written->is_used = written->has_landed = false;
+}
+
 void card_tx_given(struct card_tx *tx, const struct card_piece *piece)
 {
     struct card_written *written = written_as(tx, piece->number);
-    if (written->state == CARD_HAS_LANDED) {
-        entry_of(tx, written->entry)->writing--;
-        written->state = CARD_NOT_WRITTEN;
-        tx->landed--;
+    if (written->is_used) {
+        written->is_told = true;
+        tx->untold--;
+        end_write(tx, written);
         return;
     }
     struct card_entry *entry = entry_of(tx, tx->entry_sending);
     if (piece->is_write) {
-        *written = (struct card_written){.state = CARD_IS_WRITING,
+        *written = (struct card_written){.is_used = true,
                                          .number = piece->number,
                                          .entry = tx->entry_sending,
                                          .offset = entry->offset + entry->done,
@@ -213,13 +220,15 @@ bool card_tx_is_all_given(const struct card_tx *tx)
     return true;
 }
 
-bool card_tx_landed(struct card_tx *tx, uint32_t number)
+bool card_tx_landed(struct card_tx *tx, uint32_t number, bool is_done)
 {
     for (unsigned w = 0; w < tx->shape.window; w++) {
         struct card_written *written = &tx->written[w];
-        if (written->state != CARD_IS_WRITING || (uint32_t)written->number != number) continue;
-        written->state = CARD_HAS_LANDED;
-        tx->landed++;
+        if (!written->is_used || written->is_done || (uint32_t)written->number != number) continue;
+        tx->untold += !written->has_landed;
+        written->has_landed = true;
+        written->is_done = is_done;
+        end_write(tx, written);
         return true;
     }
     return false;
@@ -378,6 +387,8 @@ struct card_buffer *card_rx_consume(struct card_rx *rx, size_t bytes)
     rx->done = 0;
     rx->consumed++;
     rx->position += arrival->bytes;
+    rx->ran_dry |= rx->offer.room != 0 && rx->position == rx->told_until &&
+                   rx->position < rx->offer.until;
     rx->owes_answer |= arrival->wants_answer;
     arrival->has_come = false;
     hear_questions(rx);
@@ -402,6 +413,12 @@ void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t
     rx->owes_offer = true;
 }
 
+bool card_rx_wants_landing(const struct card_rx *rx)
+{
+    return rx->landing == NULL ||
+           (rx->ran_dry && 2 * rx->landing_bytes <= rx->shape.landing_bytes_max);
+}
+
 bool card_rx_needs_landing(struct card_rx *rx)
 {
     if (!is_asked_for_place(rx) || !card_rx_may_offer(rx)) return false;
@@ -417,11 +434,12 @@ void card_rx_land(struct card_rx *rx)
     rx->offer = (struct card_offer){.target = rx->landing_target,
                                     .from = rx->position,
                                     .until = rx->asked_until,
-                                    .room = has_landing ? rx->shape.landing_bytes : 0,
+                                    .room = has_landing ? rx->landing_bytes : 0,
                                     .signature = rx->asked_signature,
                                     .destination = rx->landing};
     rx->owes_offer = true;
     rx->told_until = rx->position;
+    rx->ran_dry = false;
 }
 
 uint64_t card_rx_drop_offer(struct card_rx *rx)

@@ -26,7 +26,7 @@
 #include "transport/card/message.h"
 #include "transport/transport.h"
 
-enum { CARD_WINDOW_MAX = 32, CARD_LANDING_PARTS = 4 };
+enum { CARD_WINDOW_MAX = 32, CARD_LANDING_PARTS = 8 };
 
 struct card_pair;
 
@@ -36,6 +36,7 @@ struct card_shape {
     unsigned window;      /* messages under way */
     size_t asked_bytes;   /* posted memory of so many bytes goes by writes alone */
     size_t landing_bytes; /* of a landing: a multiple of CARD_LANDING_PARTS * 64 */
+    size_t landing_bytes_max; /* that it may grow to, where its sender had to wait for room */
 };
 
 struct card_offer {
@@ -56,12 +57,12 @@ struct card_entry {
     bool is_posted, has_asked;
     uint64_t offset, signature;
     uint64_t end;     /* the number behind that of its last message */
-    unsigned writing; /* writes that the receiver was not told of */
+    unsigned writing; /* writes that read from it, or of which the receiver was not told */
 };
 
 /* What was written, and has the number of a message. */
 struct card_written {
-    enum { CARD_NOT_WRITTEN, CARD_IS_WRITING, CARD_HAS_LANDED } state;
+    bool is_used, has_landed, is_told, is_done; /* is_done: the card does not read there any more */
     uint64_t number, entry, offset, key; /* key: of the target */
     size_t bytes;
 };
@@ -78,7 +79,7 @@ struct card_tx {
     uint64_t slots_key;
     struct card_entry entries[CARD_WINDOW_MAX];
     struct card_written written[CARD_WINDOW_MAX]; /* by number */
-    unsigned landed;                              /* of these */
+    unsigned untold;                              /* of these: have landed, and the receiver does not know it */
     uint64_t entry_first, entry_sending, entry_end; /* kept, next to be sent, next to be made */
     uint64_t sent, consumed;                        /* messages that have a number */
     uint64_t offset;                                /* bytes in all entries so far */
@@ -113,8 +114,9 @@ bool card_tx_next(const struct card_tx *tx, struct card_piece *piece);
 void card_tx_given(struct card_tx *tx, const struct card_piece *piece);
 /* Whether nothing of it is left to be given, now or later. */
 bool card_tx_is_all_given(const struct card_tx *tx);
-/* What was written with that number, modulo 2^32, lies at the receiver. False: nothing was. */
-bool card_tx_landed(struct card_tx *tx, uint32_t number);
+/* What was written with that number, modulo 2^32, lies at the receiver, or will before whatever is sent from now on; and with is_done its
+ * memory is not read any more. False: nothing was. */
+bool card_tx_landed(struct card_tx *tx, uint32_t number, bool is_done);
 /* What the receiver says. False: it cannot have consumed that many. */
 bool card_tx_granted(struct card_tx *tx, const struct card_message *grant);
 /* The first entry is done with: forgets it, and says which memory was posted, if any. False: it is not. */
@@ -156,7 +158,10 @@ struct card_rx {
     uint64_t asked_until, asked_signature; /* the sender asks for a place for bytes up to there */
     bool was_looked_for;                   /* these were, in vain */
     char *landing;                         /* or NULL */
-    struct card_target landing_target;     /* key 0: it could not be made */
+    uint64_t landing_key;
+    struct card_target landing_target; /* key 0: it could not be made */
+    size_t landing_bytes;
+    bool ran_dry; /* its sender had filled all of it, and waited */
 };
 
 enum tutti_status card_rx_create(const struct card_shape *shape, const uint64_t *signature,
@@ -176,6 +181,8 @@ void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t
                    const struct card_target *target);
 /* Whether the sender waits for a place that the user had the chance to offer: said at the second look for it. */
 bool card_rx_needs_landing(struct card_rx *rx);
+/* Whether the landing should be made, or made again larger. */
+bool card_rx_wants_landing(const struct card_rx *rx);
 /* Offers the landing for what the sender asked for; or, where there is none, that it comes by messages. */
 void card_rx_land(struct card_rx *rx);
 /* The region offered is over: forgets it, and says which is to be deregistered. 0: none. */

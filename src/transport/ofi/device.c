@@ -102,6 +102,7 @@ struct ofi_device {
     bool is_stopped;
     uint64_t nonce;
     size_t part_bytes; /* of a write, at most */
+    bool keeps_order; /* of a write and of messages sent after it */
     int bell, both;
     _Atomic bool is_rung;
     bool is_restless, any_owed; /* greetings */
@@ -174,7 +175,7 @@ static bool ofi_poll(struct card_device *base, struct card_completion *completio
 static enum tutti_status make_room_for_completions(struct ofi_device *device)
 {
     unsigned room = device->done_room;
-    unsigned needed = OPERATIONS_MAX + WRITES_MAX;
+    unsigned needed = OPERATIONS_MAX + 2 * WRITES_MAX;
     for (int r = 0; r < device->options.size; r++)
         if (device->peers[r] != NULL && device->peers[r]->is_prepared)
             needed += CARD_OPERATIONS_MAX + CARD_RECEIVES_MAX;
@@ -567,7 +568,7 @@ static bool ofi_send(struct card_device *base, int rank, const void *head, size_
     struct peer *peer = device->peers[rank];
     assert(head_bytes + memory->bytes <= base->message_bytes);
     if (device->is_stopped || peer->state != CARD_PEER_UP || peer->trouble_ns != 0 ||
-        device->done_count + device->operation_count + WRITES_MAX >= device->done_room)
+        device->done_count + device->operation_count + 2 * WRITES_MAX >= device->done_room)
         return false;
     struct operation *operation = take_operation(device, IS_SEND, rank);
     if (operation == NULL) return false;
@@ -626,8 +627,9 @@ static bool give_parts(struct ofi_device *device, unsigned number)
                                            .rma_iov = &to,
                                            .rma_iov_count = 1,
                                            .context = &operation->context};
-        const ssize_t result = device->provider.verbs->write(device->provider.endpoint, &message,
-                                                             FI_COMPLETION | FI_DELIVERY_COMPLETE);
+        const uint64_t flags = FI_COMPLETION | (device->keeps_order ? 0 : FI_DELIVERY_COMPLETE);
+        const ssize_t result =
+            device->provider.verbs->write(device->provider.endpoint, &message, flags);
         if (result != 0) give_operation_back(device, operation);
         if (result != 0 && result != -FI_EAGAIN)
             be_in_trouble(device, write->peer, "does not write",
@@ -636,6 +638,9 @@ static bool give_parts(struct ofi_device *device, unsigned number)
         write->given += bytes;
         moved = true;
     }
+    if (moved && device->keeps_order && write->given == write->memory.bytes)
+        complete(device, &(struct card_completion){
+                             .work = CARD_FOLLOWED, .peer = write->peer, .id = write->id});
     return moved;
 }
 
@@ -943,6 +948,8 @@ static void find_limits(struct ofi_device *device)
     device->base.message_bytes = bytes / ALIGNMENT * ALIGNMENT;
     device->base.head_room = HEAD_ROOM;
     device->part_bytes = most < SIZE_MAX / 2 ? most : SIZE_MAX / 2;
+    device->keeps_order =
+        (info->tx_attr->msg_order & info->rx_attr->msg_order & FI_ORDER_SAW) != 0;
     device->posted_max = ofi_provider_receives_max(&device->provider);
 }
 

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -54,6 +56,7 @@ struct ofi {
     struct card_device *device; /* the data's */
     struct remote_options user; /* who made this */
     struct queue **queues;      /* of each rank; NULL: none was held */
+    int both; /* an epoll instance of the two descriptors; -1: none yet */
     bool is_stopped, any_held;
     bool is_drowsy;  /* about to sleep: a look sees everything */
     unsigned passes; /* of progress */
@@ -232,24 +235,39 @@ static void ofi_sleep_cancel(struct transport *transport)
     ofi->control->ops->sleep_cancel(ofi->control);
 }
 
+static int open_both(const int descriptors[2])
+{
+    const int both = epoll_create1(EPOLL_CLOEXEC);
+    for (int i = 0; both >= 0 && i < 2; i++) {
+        struct epoll_event event = {.events = EPOLLIN};
+        if (epoll_ctl(both, EPOLL_CTL_ADD, descriptors[i], &event) == 0) continue;
+        close(both);
+        return -1;
+    }
+    return both;
+}
+
+/* -1 where the provider has nothing to wait for: then sleeps are short. */
+static int ofi_descriptor(struct transport *transport)
+{
+    struct ofi *ofi = ofi_of(transport);
+    const int descriptors[2] = {ofi->data->ops->descriptor(ofi->data),
+                                ofi->control->ops->descriptor(ofi->control)};
+    if (descriptors[0] < 0 || descriptors[1] < 0) return -1;
+    if (ofi->both < 0) ofi->both = open_both(descriptors);
+    return ofi->both;
+}
+
 static void ofi_sleep(struct transport *transport, uint64_t timeout_ns)
 {
     struct ofi *ofi = ofi_of(transport);
-    struct pollfd entries[] = {{.fd = ofi->data->ops->descriptor(ofi->data), .events = POLLIN},
+    struct pollfd entries[] = {{.fd = ofi_descriptor(transport), .events = POLLIN},
                                {.fd = ofi->control->ops->descriptor(ofi->control), .events = POLLIN}};
-    if ((entries[0].fd < 0 || entries[1].fd < 0) && timeout_ns > SHORT_SLEEP_NS)
-        timeout_ns = SHORT_SLEEP_NS;
+    if (entries[0].fd < 0 && timeout_ns > SHORT_SLEEP_NS) timeout_ns = SHORT_SLEEP_NS;
     const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
                                      (long)(timeout_ns % 1000000000u)};
-    (void)ppoll(entries, 2, &timeout, NULL); /* passes over what is negative */
+    (void)ppoll(entries, entries[0].fd < 0 ? 2 : 1, &timeout, NULL); /* passes over what is negative */
     ofi_sleep_cancel(transport);
-}
-
-/* There are two. */
-static int ofi_descriptor(struct transport *transport)
-{
-    (void)transport;
-    return -1;
 }
 
 /* It is one sleeper, so one of them is enough. */
@@ -271,6 +289,7 @@ static void ofi_add_footprint(const struct transport *transport, struct transpor
     sum->private_bytes += sizeof *ofi + (size_t)transport->size * sizeof(struct queue *);
     for (int r = 0; r < transport->size; r++)
         if (ofi->queues[r] != NULL) sum->private_bytes += sizeof(struct queue);
+    sum->descriptor_count += ofi->both >= 0;
     ofi->data->ops->add_footprint(ofi->data, sum);
     ofi->control->ops->add_footprint(ofi->control, sum);
 }
@@ -480,6 +499,7 @@ enum tutti_status ofi_open(const struct remote_options *options, struct transpor
     *transport = NULL;
     if (ofi == NULL) return error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
     ofi->user = *options;
+    ofi->both = -1;
     ofi->queues = calloc((size_t)options->size, sizeof(struct queue *));
     ofi->base = (struct transport){
         .ops = &ops, .peers = &peers, .rank = options->rank, .size = options->size};
@@ -501,6 +521,7 @@ void ofi_close(struct transport *transport)
 {
     struct ofi *ofi = ofi_of(transport);
     if (ofi == NULL) return;
+    if (ofi->both >= 0) close(ofi->both);
     card_close(ofi->data);
     endpoint_close(ofi->control);
     for (int r = 0; ofi->queues != NULL && r < transport->size; r++) free(ofi->queues[r]);
