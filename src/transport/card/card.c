@@ -13,8 +13,7 @@ enum {
     COMPLETIONS_A_LOOK = 256,
     IDLE_PASSES_MAX = 64,
     ASKED_BYTES = 65536, /* a question and its answer cost less than copying so much */
-    LANDING_BYTES = 1048576,
-    LANDING_BYTES_MAX = 8388608
+    LANDING_BYTES = 1048576
 };
 
 /* ------------------------------------------------------------------------------------------- sending */
@@ -268,7 +267,7 @@ static void card_add_footprint(const struct transport *transport,
                 footprint->private_bytes += sizeof *pair->tx[i] + shape->window * shape->piece_bytes;
             if (pair->rx[i] == NULL) continue;
             footprint->private_bytes +=
-                sizeof *pair->rx[i] + pair->rx[i]->landing_bytes;
+                sizeof *pair->rx[i] + (pair->rx[i]->landing != NULL ? shape->landing_bytes : 0);
         }
     }
 }
@@ -347,8 +346,7 @@ static enum tutti_status create(const struct card_options *options, struct card_
         .shape = {.piece_bytes = options->piece_bytes != 0 ? options->piece_bytes : piece_bytes_max,
                   .window = given_or(options->piece_count, CARD_PIECE_COUNT_DEFAULT),
                   .asked_bytes = options->asked_bytes != 0 ? options->asked_bytes : ASKED_BYTES,
-                  .landing_bytes = options->landing_bytes != 0 ? options->landing_bytes : LANDING_BYTES,
-                  .landing_bytes_max = LANDING_BYTES_MAX},
+                  .landing_bytes = options->landing_bytes != 0 ? options->landing_bytes : LANDING_BYTES},
         .receive_count = given_or(options->receive_count, RECEIVE_COUNT_DEFAULT),
         .signatures = &card->base.signatures,
         .hears = options->hears,

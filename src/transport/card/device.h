@@ -12,8 +12,8 @@
  *      keeps to the protocol does not write there. After `stop` nobody does.
  *   2. What is sent or written is read from its memory at any time until it completes.
  *   3. Messages and writes overtake each other, and completions come in any order. A WRITTEN completion says that all of the bytes lie at
- *      the target, or, where a FOLLOWED one came before it, that they are not read any more. A SENT one says only that the device has no
- *      more to do with the message.
+ *      the target. A SENT one says only that the device has no more to do with the message. A device that `keeps_order` promises that a
+ *      message comes after all that was written to its peer before it; there WRITTEN only says that the bytes are not read any more.
  *   4. A message that finds no posted receive may break the pair of ranks.
  *   5. All queues are bounded: CARD_OPERATIONS_MAX operations and CARD_RECEIVES_MAX receives of each peer; a device may take fewer.
  *
@@ -58,9 +58,7 @@ struct card_target {
     uint64_t key, base;
 };
 
-/* FOLLOWED: only of devices that keep the order of a write and of messages sent after it: what is sent from now on comes after all of that
- * write lies at the target. Its WRITTEN comes later. */
-enum card_work { CARD_SENT, CARD_WRITTEN, CARD_RECEIVED, CARD_FOLLOWED };
+enum card_work { CARD_SENT, CARD_WRITTEN, CARD_RECEIVED };
 /* REFUSED: by the peer's device, see invariant 1. FLUSHED: its memory was deregistered, or its peer is gone or broken. */
 enum card_result { CARD_DONE, CARD_REFUSED, CARD_FLUSHED };
 
@@ -78,6 +76,7 @@ struct card_completion {
 struct card_device {
     const struct card_device_ops *ops;
     size_t message_bytes; /* of a message: a multiple of 64, up to CARD_MESSAGE_BYTES_MAX */
+    bool keeps_order;     /* see invariant 3 */
     size_t head_room; /* before each posted receive so many bytes of its region are the device's: a multiple of 64 */
 };
 

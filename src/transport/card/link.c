@@ -387,8 +387,6 @@ struct card_buffer *card_rx_consume(struct card_rx *rx, size_t bytes)
     rx->done = 0;
     rx->consumed++;
     rx->position += arrival->bytes;
-    rx->ran_dry |= rx->offer.room != 0 && rx->position == rx->told_until &&
-                   rx->position < rx->offer.until;
     rx->owes_answer |= arrival->wants_answer;
     arrival->has_come = false;
     hear_questions(rx);
@@ -413,12 +411,6 @@ void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t
     rx->owes_offer = true;
 }
 
-bool card_rx_wants_landing(const struct card_rx *rx)
-{
-    return rx->landing == NULL ||
-           (rx->ran_dry && 2 * rx->landing_bytes <= rx->shape.landing_bytes_max);
-}
-
 bool card_rx_needs_landing(struct card_rx *rx)
 {
     if (!is_asked_for_place(rx) || !card_rx_may_offer(rx)) return false;
@@ -434,12 +426,11 @@ void card_rx_land(struct card_rx *rx)
     rx->offer = (struct card_offer){.target = rx->landing_target,
                                     .from = rx->position,
                                     .until = rx->asked_until,
-                                    .room = has_landing ? rx->landing_bytes : 0,
+                                    .room = has_landing ? rx->shape.landing_bytes : 0,
                                     .signature = rx->asked_signature,
                                     .destination = rx->landing};
     rx->owes_offer = true;
     rx->told_until = rx->position;
-    rx->ran_dry = false;
 }
 
 uint64_t card_rx_drop_offer(struct card_rx *rx)

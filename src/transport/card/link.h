@@ -36,7 +36,6 @@ struct card_shape {
     unsigned window;      /* messages under way */
     size_t asked_bytes;   /* posted memory of so many bytes goes by writes alone */
     size_t landing_bytes; /* of a landing: a multiple of CARD_LANDING_PARTS * 64 */
-    size_t landing_bytes_max; /* that it may grow to, where its sender had to wait for room */
 };
 
 struct card_offer {
@@ -158,10 +157,7 @@ struct card_rx {
     uint64_t asked_until, asked_signature; /* the sender asks for a place for bytes up to there */
     bool was_looked_for;                   /* these were, in vain */
     char *landing;                         /* or NULL */
-    uint64_t landing_key;
     struct card_target landing_target; /* key 0: it could not be made */
-    size_t landing_bytes;
-    bool ran_dry; /* its sender had filled all of it, and waited */
 };
 
 enum tutti_status card_rx_create(const struct card_shape *shape, const uint64_t *signature,
@@ -181,8 +177,6 @@ void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t
                    const struct card_target *target);
 /* Whether the sender waits for a place that the user had the chance to offer: said at the second look for it. */
 bool card_rx_needs_landing(struct card_rx *rx);
-/* Whether the landing should be made, or made again larger. */
-bool card_rx_wants_landing(const struct card_rx *rx);
 /* Offers the landing for what the sender asked for; or, where there is none, that it comes by messages. */
 void card_rx_land(struct card_rx *rx);
 /* The region offered is over: forgets it, and says which is to be deregistered. 0: none. */

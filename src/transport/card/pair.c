@@ -201,6 +201,8 @@ static bool send_piece(struct card_pair *pair, struct card_tx *tx)
     struct card_piece piece;
     if (!card_tx_next(tx, &piece) || !give_piece(pair, tx, &piece)) return false;
     card_tx_given(tx, &piece);
+    if (piece.is_write && device_of(pair)->keeps_order)
+        (void)card_tx_landed(tx, (uint32_t)piece.number, false);
     if (card_tx_is_all_given(tx)) link_set_remove(&pair->unsent, tx->index);
     return true;
 }
@@ -284,32 +286,24 @@ void card_pair_offer(struct card_pair *pair, struct card_rx *rx, void *destinati
     tell_sender(pair, rx);
 }
 
-/* Memory of a landing; without it, or without a region for it, messages do. Twice as much as before, if there was one. */
+/* Memory of a landing, for the life of the link. Without it, or without a region for it, messages do. */
 static void make_landing(struct card_pair *pair, struct card_rx *rx)
 {
     struct card_device *const device = device_of(pair);
-    const size_t bytes = rx->landing == NULL ? rx->shape.landing_bytes : 2 * rx->landing_bytes;
-    if (device->ops->make_room(device, 1) != TUTTI_OK) return;
-    char *const landing = aligned_alloc(ALIGNMENT, bytes);
-    if (landing == NULL) return;
-    const uint64_t key = device->ops->enroll(device, landing, bytes, CARD_ACCESS_WRITTEN);
-    if (key == 0 && rx->landing != NULL) { /* the smaller one stays */
-        free(landing);
-        return;
-    }
-    if (rx->landing_key != 0) device->ops->deregister(device, rx->landing_key);
-    pair->shared->own_regions += (key != 0) - (rx->landing_key != 0);
-    free(rx->landing);
-    rx->landing = landing;
-    rx->landing_bytes = bytes;
-    rx->landing_key = key;
-    if (key != 0) rx->landing_target = device->ops->target(device, key);
+    const size_t bytes = rx->shape.landing_bytes;
+    if (rx->landing != NULL || device->ops->make_room(device, 1) != TUTTI_OK) return;
+    rx->landing = aligned_alloc(ALIGNMENT, bytes);
+    if (rx->landing == NULL) return;
+    const uint64_t key = device->ops->enroll(device, rx->landing, bytes, CARD_ACCESS_WRITTEN);
+    if (key == 0) return;
+    pair->shared->own_regions++;
+    rx->landing_target = device->ops->target(device, key);
 }
 
 void card_pair_look_for(struct card_pair *pair, struct card_rx *rx)
 {
     if (pair->shared->is_stopped || !card_rx_needs_landing(rx)) return;
-    if (card_rx_wants_landing(rx)) make_landing(pair, rx);
+    make_landing(pair, rx);
     card_rx_land(rx);
     tell_sender(pair, rx);
 }
@@ -449,8 +443,7 @@ static void land(struct card_pair *pair, const struct card_completion *completio
     struct card_tx *tx = pair->tx[completion->id >> NUMBER_BITS];
     if (completion->result == CARD_REFUSED) pair->is_refused = true;
     if (completion->result != CARD_DONE || pair->shared->is_stopped) return;
-    if (card_tx_landed(tx, (uint32_t)completion->id, completion->work == CARD_WRITTEN))
-        link_set_add(&pair->unsent, tx->index);
+    if (card_tx_landed(tx, (uint32_t)completion->id, true)) link_set_add(&pair->unsent, tx->index);
     drop_consumed(pair, tx);
 }
 
@@ -475,8 +468,8 @@ void card_pair_complete(struct card_pair *pair, const struct card_completion *co
         return;
     }
     assert(pair->under_way > 0);
-    pair->under_way -= completion->work != CARD_FOLLOWED;
-    if (completion->work == CARD_WRITTEN || completion->work == CARD_FOLLOWED)
+    pair->under_way--;
+    if (completion->work == CARD_WRITTEN)
         land(pair, completion);
     else if (completion->result == CARD_FLUSHED)
         fill_gap(pair, completion->id);

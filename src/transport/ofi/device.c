@@ -90,6 +90,7 @@ struct peer {
     uint64_t heard_ns;
     uint64_t ids[CARD_RECEIVES_MAX]; /* of receives that were posted for it */
     unsigned id_count;
+    unsigned ungiven;                  /* writes of which libfabric has not all parts yet */
     char left_behind[OFI_ADDRESS_MAX]; /* a file in /dev/shm that its process would leave; or "" */
     uint64_t trouble_ns;
     char trouble[OFI_TROUBLE_MAX];
@@ -102,7 +103,6 @@ struct ofi_device {
     bool is_stopped;
     uint64_t nonce;
     size_t part_bytes; /* of a write, at most */
-    bool keeps_order; /* of a write and of messages sent after it */
     int bell, both;
     _Atomic bool is_rung;
     bool is_restless, any_owed; /* greetings */
@@ -175,7 +175,7 @@ static bool ofi_poll(struct card_device *base, struct card_completion *completio
 static enum tutti_status make_room_for_completions(struct ofi_device *device)
 {
     unsigned room = device->done_room;
-    unsigned needed = OPERATIONS_MAX + 2 * WRITES_MAX;
+    unsigned needed = OPERATIONS_MAX + WRITES_MAX;
     for (int r = 0; r < device->options.size; r++)
         if (device->peers[r] != NULL && device->peers[r]->is_prepared)
             needed += CARD_OPERATIONS_MAX + CARD_RECEIVES_MAX;
@@ -568,7 +568,8 @@ static bool ofi_send(struct card_device *base, int rank, const void *head, size_
     struct peer *peer = device->peers[rank];
     assert(head_bytes + memory->bytes <= base->message_bytes);
     if (device->is_stopped || peer->state != CARD_PEER_UP || peer->trouble_ns != 0 ||
-        device->done_count + device->operation_count + 2 * WRITES_MAX >= device->done_room)
+        (base->keeps_order && peer->ungiven > 0) ||
+        device->done_count + device->operation_count + WRITES_MAX >= device->done_room)
         return false;
     struct operation *operation = take_operation(device, IS_SEND, rank);
     if (operation == NULL) return false;
@@ -600,6 +601,7 @@ static void complete_write(struct ofi_device *device, struct write *write, enum 
                                                .peer = write->peer,
                                                .id = write->id,
                                                .bytes = write->memory.bytes};
+    if (write->given < write->memory.bytes) device->peers[write->peer]->ungiven--;
     write->is_used = false;
     device->write_count--;
     complete(device, &completion);
@@ -609,7 +611,7 @@ static void complete_write(struct ofi_device *device, struct write *write, enum 
 static bool give_parts(struct ofi_device *device, unsigned number)
 {
     struct write *write = &device->writes[number];
-    const struct peer *peer = device->peers[write->peer];
+    struct peer *peer = device->peers[write->peer];
     bool moved = false;
     while (write->given < write->memory.bytes && !write->has_failed && peer->trouble_ns == 0) {
         const size_t left = write->memory.bytes - write->given,
@@ -627,7 +629,7 @@ static bool give_parts(struct ofi_device *device, unsigned number)
                                            .rma_iov = &to,
                                            .rma_iov_count = 1,
                                            .context = &operation->context};
-        const uint64_t flags = FI_COMPLETION | (device->keeps_order ? 0 : FI_DELIVERY_COMPLETE);
+        const uint64_t flags = FI_COMPLETION | (device->base.keeps_order ? 0 : FI_DELIVERY_COMPLETE);
         const ssize_t result =
             device->provider.verbs->write(device->provider.endpoint, &message, flags);
         if (result != 0) give_operation_back(device, operation);
@@ -636,11 +638,9 @@ static bool give_parts(struct ofi_device *device, unsigned number)
                           ofi_provider_why(&device->provider, result));
         if (result != 0) break;
         write->given += bytes;
+        peer->ungiven -= write->given == write->memory.bytes;
         moved = true;
     }
-    if (moved && device->keeps_order && write->given == write->memory.bytes)
-        complete(device, &(struct card_completion){
-                             .work = CARD_FOLLOWED, .peer = write->peer, .id = write->id});
     return moved;
 }
 
@@ -664,6 +664,7 @@ static bool ofi_write(struct card_device *base, int rank, const struct card_targ
                        .memory = *memory,
                        .descriptor = ofi_regions_descriptor(device->regions, memory->key)};
     device->write_count++;
+    peer->ungiven++;
     (void)give_parts(device, number);
     return true;
 }
@@ -948,7 +949,7 @@ static void find_limits(struct ofi_device *device)
     device->base.message_bytes = bytes / ALIGNMENT * ALIGNMENT;
     device->base.head_room = HEAD_ROOM;
     device->part_bytes = most < SIZE_MAX / 2 ? most : SIZE_MAX / 2;
-    device->keeps_order =
+    device->base.keeps_order =
         (info->tx_attr->msg_order & info->rx_attr->msg_order & FI_ORDER_SAW) != 0;
     device->posted_max = ofi_provider_receives_max(&device->provider);
 }
