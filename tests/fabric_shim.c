@@ -63,6 +63,7 @@ static void describe(struct fi_info *info)
     if (shim->binds_to_endpoint) *mode |= FI_MR_ENDPOINT;
     if (shim->has_no_inject) info->tx_attr->inject_size = 0;
     if (shim->has_one_part) info->tx_attr->iov_limit = 1;
+    if (shim->keeps_no_order) info->tx_attr->msg_order &= ~(uint64_t)FI_ORDER_SAW;
     if (shim->message_bytes != 0) info->ep_attr->max_msg_size = shim->message_bytes;
 }
 

@@ -14,6 +14,7 @@ struct fabric_shim {
     bool makes_keys;        /* FI_MR_PROV_KEY */
     bool binds_to_endpoint; /* FI_MR_ENDPOINT */
     bool has_no_inject, has_one_part; /* an inject_size of 0; an iov_limit of 1 */
+    bool keeps_no_order;              /* no FI_ORDER_SAW: messages may overtake writes */
     size_t message_bytes;             /* that it takes at most; 0: as the provider */
     unsigned late_permille;           /* of completions: shown at a later look, and in any order */
     unsigned again_permille;          /* of calls: FI_EAGAIN */

@@ -18,15 +18,21 @@
 static const struct fabric_shim personalities[] = {
     {.name = "as it is"},
     {.name = "local memory is registered", .demands_local = true},
-    {.name = "addresses are virtual", .demands_address = true},
+    {.name = "addresses are virtual", .demands_address = true, .keeps_no_order = true},
+    {.name = "messages overtake writes", .keeps_no_order = true},
     {.name = "keys are the provider's", .makes_keys = true},
     {.name = "memory is bound to an endpoint", .binds_to_endpoint = true},
     {.name = "like verbs", .demands_local = true, .demands_address = true, .makes_keys = true},
-    {.name = "like cxi", .makes_keys = true, .binds_to_endpoint = true, .has_no_inject = true},
+    {.name = "like cxi",
+     .makes_keys = true,
+     .binds_to_endpoint = true,
+     .has_no_inject = true,
+     .keeps_no_order = true},
     {.name = "nothing is injected", .has_no_inject = true},
     {.name = "one part", .has_one_part = true},
     {.name = "messages of 4 KiB", .message_bytes = 4096, .demands_local = true},
-    {.name = "late and in any order", .late_permille = 300},
+    {.name = "late and in any order", .late_permille = 300, .keeps_no_order = true},
+    {.name = "late, and it keeps order", .late_permille = 300},
     {.name = "often not now", .again_permille = 300},
     {.name = "little can be registered", .demands_local = true, .registered_max = 60},
     {.name = "all of it",
@@ -43,6 +49,15 @@ static const struct fabric_shim personalities[] = {
 
 enum { PERSONALITIES = sizeof personalities / sizeof *personalities };
 
+/* Memory that is posted comes by messages, or by writes where the user says or into a landing. */
+static const struct card_options cards[] = {
+    {.offer_bytes = 1},
+    {.offer_bytes = 1, .asked_bytes = 2000, .landing_bytes = 4096},
+    {.offer_bytes = SIZE_MAX, .asked_bytes = 1, .landing_bytes = 512},
+};
+
+enum { CARDS = sizeof cards / sizeof *cards };
+
 static void skip_without(const char *provider)
 {
     if (card_world_has_fabric(provider)) return;
@@ -56,7 +71,7 @@ static void play_all(const char *provider, unsigned messages)
     for (unsigned p = 0; p < PERSONALITIES; p++) {
         const struct fabric_shim *shim = &personalities[p];
         fabric_shim_use(shim, p + 1);
-        card_game_play((struct card_mood){.fabric = provider, .card = {.offer_bytes = 1}}, messages,
+        card_game_play((struct card_mood){.fabric = provider, .card = cards[p % CARDS]}, messages,
                        p + 1);
         const struct fabric_shim_counts counts = fabric_shim_count();
         assert_int_equal(counts.registered, 0);
@@ -79,7 +94,7 @@ static void every_byte_comes_over_shm_whatever_its_character(void **state)
     skip_without("shm");
     for (unsigned p = 0; p < PERSONALITIES; p += 3) {
         fabric_shim_use(personalities[p].demands_address ? NULL : &personalities[p], p + 1);
-        card_game_play((struct card_mood){.fabric = "shm", .card = {.offer_bytes = 1}}, 30, p + 1);
+        card_game_play((struct card_mood){.fabric = "shm", .card = cards[p % CARDS]}, 30, p + 1);
     }
     fabric_shim_use(NULL, 0);
 }

@@ -78,7 +78,7 @@ static enum card_wire_result wire_send(struct card_wire *wire, int to, const voi
     if (packet.kind != CARD_PACKET_SEND || packet.bytes < sizeof message) return CARD_WIRE_TOOK;
     script->taken++;
     memcpy(&message, (const char *)bytes + sizeof packet, sizeof message);
-    if (message.kind <= CARD_MESSAGE_PLACED)
+    if (message.kind <= CARD_MESSAGE_ASK)
         script->data_taken[message.index / TRANSPORT_CHANNEL_COUNT]++;
     if (message.kind != CARD_MESSAGE_GRANT || message.key == 0) return CARD_WIRE_TOOK;
     script->key = message.key;
@@ -218,7 +218,8 @@ static void put_message(struct script *script)
                                    .sequence = draw_number(script, script->sequence[link]),
                                    .offset = draw_number(script, script->offset[link]),
                                    .consumed = draw_number(script, 0),
-                                   .posted = RECEIVES + draw_number(script, script->taken)};
+                                   .posted =
+                                       (uint32_t)(RECEIVES + draw_number(script, script->taken))};
     size_t bytes = message.kind == CARD_MESSAGE_DATA || message.kind == CARD_MESSAGE_WORD
                        ? next(script) * 4
                        : 0;
@@ -229,8 +230,10 @@ static void put_message(struct script *script)
         message.length = draw_number(script, next(script));
         script->offset[link] += message.length;
         break;
+    case CARD_MESSAGE_ASK: message.length = draw_number(script, next(script) * 20); break;
     case CARD_MESSAGE_GRANT:
         message.key = next(script) % 4;
+        message.room = next(script) * 8;
         message.consumed = next(script) % 8;
         if (message.consumed > script->data_taken[link]) message.consumed = 0;
         message.offset = draw_number(script, 0);
@@ -239,7 +242,7 @@ static void put_message(struct script *script)
     case CARD_MESSAGE_WORD: message.sequence = draw_number(script, script->words++); break;
     default: break;
     }
-    if (message.kind <= CARD_MESSAGE_PLACED) script->sequence[link]++;
+    if (message.kind <= CARD_MESSAGE_ASK) script->sequence[link]++;
     memcpy(data, &message, sizeof message);
     if (shape >> 7 && bytes == 0) bytes = next(script);
     script->sent++;
@@ -395,6 +398,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                          .receive_count = RECEIVES,
                                          .reach_bytes = 1,
                                          .offer_bytes = 1,
+                                         .asked_bytes = 2000,
+                                         .landing_bytes = 1024,
                                          .hears = hear,
                                          .hears_context = script};
     const struct virtual_card_options device = {.size = 3, .nonce = NONCE, .seed = size};

@@ -26,7 +26,9 @@ enum { STEPS_MAX = 1000000, BYTES = 50000, POISON = 0x5a };
 
 static const struct card_mood moods[] = {
     {.is_virtual = false, .card = {.reach_bytes = 1, .offer_bytes = 1}},
-    {.is_virtual = true, .packets = 3, .card = {.reach_bytes = 1, .offer_bytes = 1}},
+    {.is_virtual = true,
+     .packets = 3,
+     .card = {.reach_bytes = 1, .offer_bytes = 1, .asked_bytes = 1, .landing_bytes = 2048}},
     {.is_virtual = true,
      .packets = 2,
      .card = {.reach_bytes = 1, .offer_bytes = 1, .receive_count = 8, .piece_count = 3}}};
@@ -270,6 +272,70 @@ static void posted_memory_comes_where_it_is_expected(void **state)
     }
 }
 
+/* Long memory for which the receiver offers no place comes through a landing that is much smaller, whatever it takes at a time. */
+static void long_memory_comes_through_a_landing(void **state)
+{
+    (void)state;
+    for (int m = 0; m < MOODS; m++) {
+        struct card_mood mood = moods[m];
+        mood.card.asked_bytes = 5000;
+        mood.card.landing_bytes = 1024;
+        struct card_world *world = card_world_create(2, mood, 1);
+        struct transport *const *ranks = card_world_transports(world);
+        struct link_tx *tx = open_tx(ranks[0], 1);
+        struct link_rx *rx = open_rx(ranks[1], 0);
+        char *source = malloc(BYTES);
+        assert_non_null(source);
+        for (int i = 0; i < BYTES; i++) source[i] = (char)(i * 3 + i / 256);
+        assert_true(tx->ops->post(tx, source, BYTES - 4999));
+        assert_true(tx->ops->post(tx, source + BYTES - 4999, 4999)); /* too short for it */
+        size_t at = 0;
+        struct link_view view;
+        while (at < BYTES) {
+            assert_int_equal(await(world, rx, &view), LINK_READY);
+            if (m == 0 && at < BYTES - 4999) assert_true(view.bytes <= 1024 / CARD_LANDING_PARTS);
+            const size_t bytes = at % 7 == 0 && view.bytes > 100 ? 100 : view.bytes;
+            assert_memory_equal(view.data, source + at, bytes);
+            at += bytes;
+            rx->ops->consume(rx, bytes);
+        }
+        card_world_settle(world);
+        assert_true(tx->ops->consumed(tx));
+        assert_int_equal(card_offered_regions(ranks[0]), 0);
+        assert_int_equal(card_offered_regions(ranks[1]), 0);
+        card_world_free(world);
+        free(source);
+    }
+}
+
+/* The first offer comes before the sender has opened its end, and is lost there. */
+static void an_offer_is_said_again_to_who_asks(void **state)
+{
+    (void)state;
+    for (int m = 0; m < MOODS; m++) {
+        struct card_mood mood = moods[m];
+        mood.card.asked_bytes = 1;
+        struct card_world *world = card_world_create(2, mood, 1);
+        struct transport *const *ranks = card_world_transports(world);
+        struct link_rx *rx = open_rx(ranks[1], 0);
+        char *source = calloc(1, BYTES), *destination = malloc(BYTES);
+        assert_true(source != NULL && destination != NULL);
+        rx->ops->advertise(rx, destination, BYTES);
+        steps(world, 300);
+        struct link_tx *tx = open_tx(ranks[0], 1);
+        assert_true(tx->ops->post(tx, source, BYTES));
+        struct link_view view;
+        assert_int_equal(await(world, rx, &view), LINK_READY);
+        assert_ptr_equal(view.data, destination);
+        assert_int_equal(view.bytes, BYTES);
+        rx->ops->consume(rx, BYTES);
+        card_world_settle(world);
+        card_world_free(world);
+        free(source);
+        free(destination);
+    }
+}
+
 static void a_message_of_another_signature_is_a_fault(void **state)
 {
     (void)state;
@@ -323,6 +389,9 @@ static const struct card_message nonsense[] = {
     {.kind = CARD_MESSAGE_DATA, .sequence = UINT64_MAX},
     {.kind = CARD_MESSAGE_PLACED, .length = 10},
     {.kind = CARD_MESSAGE_PLACED, .key = 1, .length = 10},
+    {.kind = CARD_MESSAGE_ASK},
+    {.kind = CARD_MESSAGE_ASK, .offset = UINT64_MAX, .length = 10},
+    {.kind = CARD_MESSAGE_ASK, .sequence = 99, .length = 10},
     {.kind = CARD_MESSAGE_GRANT, .index = TRANSPORT_LINK_COUNT},
     {.kind = CARD_MESSAGE_GRANT, .consumed = 1},
     {.kind = CARD_MESSAGE_CREDIT, .posted = 1000},
@@ -601,6 +670,8 @@ int main(void)
         cmocka_unit_test(a_few_places_are_kept_for_final_messages),
         cmocka_unit_test(memory_is_not_touched_after_stopping),
         cmocka_unit_test(posted_memory_comes_where_it_is_expected),
+        cmocka_unit_test(long_memory_comes_through_a_landing),
+        cmocka_unit_test(an_offer_is_said_again_to_who_asks),
         cmocka_unit_test(a_message_of_another_signature_is_a_fault),
         cmocka_unit_test(no_function_is_missing),
         cmocka_unit_test(there_are_no_groups),
