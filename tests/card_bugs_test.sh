@@ -37,30 +37,47 @@ bug 'messages are put in the order in which they come' "$link" \
     while (rx->arrivals[at % rx->shape.window].has_come && at < message->sequence) at++;
     struct card_arrival *arrival = &rx->arrivals[at % rx->shape.window];'
 bug 'what was written is announced before it is there' "$link" \
-    'entry->way = CARD_IS_WRITING;' \
-    'entry->way = CARD_HAS_LANDED;'
+    'entry->writing++;' \
+    'entry->writing++;
+        written->has_landed = true;
+        tx->untold++;'
 bug 'a message is given back before it is consumed' "$link" \
     '.consumed = rx->consumed,' \
     '.consumed = rx->consumed + rx->arrivals[rx->consumed % rx->shape.window].has_come,'
 bug 'memory of the sender is free when it was given to the device' "$link" \
-    'if (tx->entry_first == tx->entry_sending || entry->end > tx->consumed) return false;' \
-    'if (tx->entry_first == tx->entry_sending) return false;'
+    'if (tx->entry_first == tx->entry_sending || entry->end > tx->consumed || entry->writing > 0)' \
+    'if (tx->entry_first == tx->entry_sending)'
 bug 'an offer is used for more bytes than it has' "$link" \
-    'from >= offer->from && left <= offer->length &&
-           from - offer->from <= offer->length - left;' \
-    'from >= offer->from && left <= offer->length;'
+    'if (offer->room == 0) return open < left ? (size_t)open : left;' \
+    'if (offer->room == 0) return left;'
 bug 'each message goes to the beginning of what was offered' "$link" \
-    'piece->at = entry->offset + entry->done - tx->offer.from;' \
-    'piece->at = 0;'
+    'piece->at = tx->offer.room == 0 ? behind : behind % tx->offer.room;' \
+    'piece->at = 0 * behind;'
+bug 'the bytes behind the end of a landing are written there' "$link" \
+    'piece->at = tx->offer.room == 0 ? behind : behind % tx->offer.room;' \
+    'piece->at = behind;'
+bug 'a landing is filled again before it was consumed' "$link" \
+    'return rx->position + offer->room;' \
+    'return rx->position + 2 * offer->room <= offer->until ? rx->position + 2 * offer->room : offer->until;'
+bug 'what was consumed of a landing is not told' "$link" \
+    'rx->consumed - rx->told > rx->shape.window / 2 ||
+           has_landing_to_tell(rx);' \
+    'rx->consumed - rx->told > rx->shape.window / 2 || (has_landing_to_tell(rx) && false);'
+bug 'who asks for a place is not answered where one was offered' "$link" \
+    'rx->owes_offer |= is_offering(rx);' \
+    ''
+bug 'nobody makes a landing for who asks' "$link" \
+    'return is_second;' \
+    'return is_second && false;'
 bug 'what was offered stays registered when it was consumed' "$link" \
-    'if (key == 0 || rx->position - rx->offer.from < rx->offer.length) return 0;
+    'if (!is_offering(rx) || rx->position < rx->offer.until) return 0;
     rx->offer = (struct card_offer){0};' \
-    'if (key == 0 || rx->position - rx->offer.from < rx->offer.length) return 0;
+    'if (!is_offering(rx) || rx->position < rx->offer.until) return 0;
     rx->offer = (struct card_offer){0};
     if (true) return 0;'
 bug 'what was offered is deregistered while some of it is missing' "$link" \
-    'rx->position - rx->offer.from < rx->offer.length) return 0;' \
-    'rx->position == rx->offer.from) return 0;'
+    'if (!is_offering(rx) || rx->position < rx->offer.until) return 0;' \
+    'if (!is_offering(rx) || rx->position == rx->offer.from) return 0;'
 bug 'what was offered stays registered when links are given up' "$pair" \
     'device_of(pair)->ops->deregister(device_of(pair), pair->rx[i]->offer.key);' \
     ''

@@ -30,8 +30,8 @@ static void create_cards(struct sim_links *links, struct sim *sim, int size, con
     card->receive_count = 8 + sim_below(sim, sim_chance(sim, 500) ? 4 : 57);
     card->reach_bytes = sim_chance(sim, 700) ? 1 : SIZE_MAX;
     card->offer_bytes = sim_chance(sim, 700) ? 1 : SIZE_MAX;
-    card->asked_bytes = sim_chance(sim, 500) ? 64 : 0;
-    card->landing_bytes = sim_chance(sim, 700) ? 512 : 0;
+    card->asked_bytes = sim_chance(sim, 500) ? 3000 : 0;
+    card->landing_bytes = sim_chance(sim, 700) ? 16384 : 0;
     links->cards = virtual_net_create(sim, &options);
 }
 

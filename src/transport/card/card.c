@@ -11,7 +11,6 @@
 enum {
     RECEIVE_COUNT_DEFAULT = 32,
     COMPLETIONS_A_LOOK = 256,
-    IDLE_PASSES_MAX = 64,
     ASKED_BYTES = 65536, /* a question and its answer cost less than copying so much */
     LANDING_BYTES = 1048576
 };
@@ -159,7 +158,7 @@ static bool card_progress(struct transport *transport)
     answer_callers(card);
     moved |= take_completions(card);
     card->idle_passes = moved ? 0 : card->idle_passes + 1;
-    if (card->idle_passes > IDLE_PASSES_MAX)
+    if (card->idle_passes > card->patience)
         tell_all(card);
     else if (has_untold(card))
         card->shared.device->ops->look_again(card->shared.device);
@@ -339,6 +338,7 @@ static enum tutti_status create(const struct card_options *options, struct card_
     card->base.signatures = card->base.own_signatures;
     const size_t least = path_least_bytes(card_paths(), PATH_READ); /* worth registering */
     card->reach_bytes = options->reach_bytes != 0 ? options->reach_bytes : least;
+    card->patience = options->patience;
     card->offer_bytes = options->offer_bytes != 0 ? options->offer_bytes : least;
     card->shared = (struct card_shared){
         .rank = options->rank,

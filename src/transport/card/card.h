@@ -49,6 +49,7 @@ struct card_options {
     size_t reach_bytes; /* from this size on memory is posted; 0: as the table of paths says; SIZE_MAX: never */
     size_t offer_bytes; /* the same of memory that is offered */
     size_t asked_bytes; /* from this size on posted memory goes by remote writes alone; 0: 64 KiB; SIZE_MAX: never */
+    unsigned patience; /* passes without anything moving until peers are told what an answer would have told them, too */
     size_t landing_bytes; /* into a ring of so many, where the receiver offers nothing better: a multiple of 512; 0: 1 MiB */
     /* A control message has come, valid during the call; may tell and forget (peers.h), and do nothing else with this transport.
      * NULL: they are dropped. */

@@ -21,7 +21,8 @@ static const uint64_t DOUBT_NS = 3000000000u;
 enum {
     SHORT_SLEEP_NS = 200000, /* where the provider has nothing to wait for */
     PASSES_A_LOOK = 8, /* at connections, which takes system calls, while data is waited for */
-    HELD_MAX = PEERS_MESSAGES_MAX
+    HELD_MAX = PEERS_MESSAGES_MAX,
+    PATIENCE = 8 /* passes: about as long as an answer takes */
 };
 
 /* Behind each control message. */
@@ -466,7 +467,8 @@ static enum tutti_status open_data(struct ofi *ofi, const struct remote_options 
                                               .choice = choice,
                                               .greets = greet,
                                               .context = ofi};
-    const struct card_options card = {.rank = options->rank, .size = options->size};
+    const struct card_options card = {
+        .rank = options->rank, .size = options->size, .patience = PATIENCE};
     TRY(ofi_device_create(&device, &ofi->device));
     return card_create(&card, ofi->device, &ofi->data);
 }

@@ -52,8 +52,8 @@ enum { PERSONALITIES = sizeof personalities / sizeof *personalities };
 /* Memory that is posted comes by messages, or by writes where the user says or into a landing. */
 static const struct card_options cards[] = {
     {.offer_bytes = 1},
-    {.offer_bytes = 1, .asked_bytes = 2000, .landing_bytes = 4096},
-    {.offer_bytes = SIZE_MAX, .asked_bytes = 1, .landing_bytes = 512},
+    {.offer_bytes = 1, .asked_bytes = 2000, .landing_bytes = 4096, .patience = 8},
+    {.offer_bytes = 3000, .asked_bytes = 1, .landing_bytes = 512},
 };
 
 enum { CARDS = sizeof cards / sizeof *cards };
