@@ -179,7 +179,8 @@ static struct fi_info *hints_create(const struct ofi_library *library)
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = POSSIBLE_MR_MODE;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
-    hints->domain_attr->data_progress = FI_PROGRESS_MANUAL; /* no threads of the provider are needed */
+    hints->domain_attr->data_progress =
+        FI_PROGRESS_MANUAL; /* no threads of the provider are needed */
     hints->tx_attr->iov_limit = 1;
     hints->rx_attr->iov_limit = 1;
     return hints;
