@@ -385,6 +385,15 @@ static void be_in_trouble(struct ofi_device *device, int rank, const char *what,
     log_write(LOG_WARN, "peer %d: over the network card: %s", rank, peer->trouble);
 }
 
+void ofi_device_fail(struct card_device *base, int rank, const char *what, uint64_t since_ns)
+{
+    struct ofi_device *device = ofi_of(base);
+    struct peer *peer = device->peers[rank];
+    if (peer == NULL || is_over(peer) || peer->trouble_ns != 0) return;
+    be_in_trouble(device, rank, "failed", what);
+    peer->trouble_ns = since_ns;
+}
+
 uint64_t ofi_device_trouble(const struct card_device *base, int rank, char text[OFI_TROUBLE_MAX])
 {
     const struct peer *peer = const_ofi_of(base)->peers[rank];

@@ -59,6 +59,8 @@ bool ofi_device_greeted(struct card_device *device, int peer, const struct ofi_g
 void ofi_device_lost(struct card_device *device, int peer);
 /* Since when something that was for that peer has failed, and what; 0: nothing has. */
 uint64_t ofi_device_trouble(const struct card_device *device, int peer, char text[OFI_TROUBLE_MAX]);
+/* Something was found to have failed for that peer: it is in trouble, and has been since then. */
+void ofi_device_fail(struct card_device *device, int peer, const char *what, uint64_t since_ns);
 /* Messages that were dropped, see invariant 1. */
 unsigned ofi_device_strays(const struct card_device *device);
 
