@@ -37,7 +37,7 @@ enum {
 
 /* Before each message. */
 struct prefix {
-    uint64_t nonce; /* of the receiving device */
+    uint64_t nonce; /* that the receiving device has told the sender alone */
     uint32_t rank;  /* of the sender */
     uint32_t magic;
 };
@@ -85,7 +85,7 @@ struct receive {
 struct peer {
     enum card_peer_state state;
     bool is_prepared, is_connected, is_greeted, owes_greeting;
-    uint64_t nonce;
+    uint64_t nonce, own_nonce; /* in messages to it, and from it */
     fi_addr_t address;
     uint64_t heard_ns;
     uint64_t ids[CARD_RECEIVES_MAX]; /* of receives that were posted for it */
@@ -100,7 +100,6 @@ struct ofi_device {
     struct ofi_device_options options;
     struct ofi_provider provider;
     bool is_stopped;
-    uint64_t nonce;
     size_t part_bytes; /* of a write, at most */
     int bell, both;
     _Atomic bool is_rung;
@@ -220,12 +219,24 @@ static unsigned ofi_count_regions(const struct card_device *base)
 
 /* ---------------------------------------------------------------------------------------------- peers */
 
+static enum tutti_status draw(uint64_t *number)
+{
+    while (*number == 0)
+        if (getrandom(number, sizeof *number, 0) != (ssize_t)sizeof *number)
+            return error_system("a network card: getrandom");
+    return TUTTI_OK;
+}
+
 static struct peer *find_peer(struct ofi_device *device, int rank)
 {
     if (device->peers[rank] != NULL) return device->peers[rank];
-    struct peer *peer = device->peers[rank] = calloc(1, sizeof *peer);
-    if (peer != NULL) peer->state = CARD_PEER_WANTED;
-    return peer;
+    struct peer *peer = calloc(1, sizeof *peer);
+    if (peer == NULL || draw(&peer->own_nonce) != TUTTI_OK) {
+        free(peer);
+        return NULL;
+    }
+    peer->state = CARD_PEER_WANTED;
+    return device->peers[rank] = peer;
 }
 
 static enum tutti_status add_receives(struct ofi_device *device, unsigned count);
@@ -246,7 +257,7 @@ static enum tutti_status ofi_prepare(struct card_device *base, int rank)
 static void greet(struct ofi_device *device, int rank)
 {
     struct peer *peer = device->peers[rank];
-    struct ofi_greeting greeting = {.nonce = device->nonce,
+    struct ofi_greeting greeting = {.nonce = peer->own_nonce,
                                     .address_format = device->provider.info->addr_format};
     size_t bytes = sizeof greeting.address;
     const bool has_name = fi_getname(&device->provider.endpoint->fid, greeting.address, &bytes) == 0;
@@ -304,6 +315,13 @@ static void remove_file(struct peer *peer)
     peer->left_behind[0] = '\0';
 }
 
+/* libfabric reads an address that is text up to its end. */
+static bool address_ends(const struct ofi_greeting *greeting)
+{
+    return greeting->address_format != FI_ADDR_STR ||
+           memchr(greeting->address, '\0', greeting->address_bytes) != NULL;
+}
+
 bool ofi_device_greeted(struct card_device *base, int rank, const struct ofi_greeting *greeting)
 {
     struct ofi_device *device = ofi_of(base);
@@ -311,7 +329,8 @@ bool ofi_device_greeted(struct card_device *base, int rank, const struct ofi_gre
     struct peer *peer = find_peer(device, rank);
     if (peer == NULL || peer->is_greeted || is_over(peer)) return peer != NULL;
     if (greeting->address_format != device->provider.info->addr_format ||
-        greeting->address_bytes == 0 || greeting->address_bytes > OFI_ADDRESS_MAX)
+        greeting->address_bytes == 0 || greeting->address_bytes > OFI_ADDRESS_MAX ||
+        !address_ends(greeting))
         return false;
     if (fi_av_insert(device->provider.addresses, greeting->address, 1, &peer->address, 0, NULL) != 1)
         return false;
@@ -470,12 +489,12 @@ static struct peer *sender_of(struct ofi_device *device, const struct receive *r
     struct prefix prefix;
     if (bytes < PREFIX_BYTES) return NULL;
     memcpy(&prefix, receive->address - PREFIX_BYTES, sizeof prefix);
-    if (prefix.magic != MAGIC || prefix.nonce != device->nonce ||
-        prefix.rank >= (uint32_t)device->options.size)
-        return NULL;
+    if (prefix.magic != MAGIC || prefix.rank >= (uint32_t)device->options.size) return NULL;
     *rank = (int)prefix.rank;
     struct peer *peer = device->peers[*rank];
-    return peer == NULL || is_over(peer) || !peer->is_connected ? NULL : peer;
+    return peer == NULL || prefix.nonce != peer->own_nonce || is_over(peer) || !peer->is_connected
+               ? NULL
+               : peer;
 }
 
 static void post_again(struct ofi_device *device, struct receive *receive)
@@ -952,14 +971,6 @@ static void find_limits(struct ofi_device *device)
     device->posted_max = ofi_provider_receives_max(&device->provider);
 }
 
-static enum tutti_status draw(uint64_t *number)
-{
-    while (*number == 0)
-        if (getrandom(number, sizeof *number, 0) != (ssize_t)sizeof *number)
-            return error_system("a network card: getrandom");
-    return TUTTI_OK;
-}
-
 static enum tutti_status open_device(struct ofi_device *device)
 {
     const struct ofi_choice *choice = device->options.choice;
@@ -968,7 +979,6 @@ static enum tutti_status open_device(struct ofi_device *device)
     if (device->base.message_bytes < 1024)
         return error_set(TUTTI_UNSUPPORTED, "provider %s of libfabric: messages of %zu bytes",
                          choice->provider, device->provider.facts->ep_attr->max_msg_size);
-    TRY(draw(&device->nonce));
     TRY(ofi_regions_create(device->provider.verbs, device->provider.facts, device->provider.space,
                            device->provider.endpoint, &device->regions));
     TRY(open_bell(device));

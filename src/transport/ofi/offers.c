@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "bootstrap/interface.h"
 #include "os/tcp_socket.h"
+#include "transport/card/message.h"
 #include "transport/ofi/card_distance.h"
 
 enum { OFFERS_MAX = 128 };
@@ -119,6 +120,7 @@ static uint32_t fingerprint_of(const struct fi_info *info)
     hash = hash_take(hash, info->ep_attr->protocol);
     hash = hash_take(hash, info->ep_attr->protocol_version);
     hash = hash_take(hash, info->addr_format);
+    hash = hash_take(hash, CARD_PROTOCOL);
     const uint32_t folded = (uint32_t)(hash ^ hash >> 32);
     return folded != 0 ? folded : 1;
 }
