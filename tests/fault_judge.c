@@ -158,6 +158,7 @@ static bool another_comm_failed(const struct judgement *j)
         some_struck |= struck_ns(j, i) != 0 && (fault_kind_ends(j->schedule->faults[i].kind) ||
                                                 j->schedule->faults[i].kind == FAULT_DESCRIPTORS ||
                                                 j->schedule->faults[i].kind == FAULT_CORRUPT);
+    some_struck |= has_lost_ways(j);
     for (int rank = 0; some_struck && rank < j->schedule->rank_count; rank++)
         for (int i = 0; i < j->schedule->operation_count; i++) {
             const struct fault_call_history *call = &j->record->ranks[rank].calls[i];
