@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <rdma/fi_errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -90,7 +88,6 @@ struct peer {
     uint64_t heard_ns;
     uint64_t ids[CARD_RECEIVES_MAX]; /* of receives that were posted for it */
     unsigned id_count;
-    char left_behind[OFI_ADDRESS_MAX]; /* a file in /dev/shm that its process would leave; or "" */
     uint64_t trouble_ns;
     char trouble[OFI_TROUBLE_MAX];
 };
@@ -291,30 +288,6 @@ static void ofi_connect(struct card_device *base, int rank)
     become_up(peer);
 }
 
-/* Provider shm makes a file /dev/shm/PID:NUMBER:NUMBER, which a killed process leaves there; the address names it. */
-static void note_file(const struct ofi_device *device, struct peer *peer,
-                      const struct ofi_greeting *greeting)
-{
-    static const char scheme[] = "fi_shm://";
-    const char *const address = (const char *)greeting->address;
-    const size_t bytes = strnlen(address, greeting->address_bytes), head = sizeof scheme - 1;
-    if (!device->options.choice->is_of_one_host || bytes <= head ||
-        strncmp(address, scheme, head) != 0 || bytes == greeting->address_bytes ||
-        strspn(address + head, "0123456789:") != bytes - head || strchr(address + head, ':') == NULL)
-        return;
-    snprintf(peer->left_behind, sizeof peer->left_behind, "/%s", address + head);
-}
-
-/* If its process has ended. Fails for whoever may not, and when that has done it. */
-static void remove_file(struct peer *peer)
-{
-    if (peer->left_behind[0] == '\0') return;
-    const long pid = strtol(peer->left_behind + 1, NULL, 10);
-    if (pid <= 0 || pid > INT32_MAX || kill((pid_t)pid, 0) == 0 || errno != ESRCH) return;
-    (void)shm_unlink(peer->left_behind);
-    peer->left_behind[0] = '\0';
-}
-
 /* libfabric reads an address that is text up to its end. */
 static bool address_ends(const struct ofi_greeting *greeting)
 {
@@ -336,7 +309,6 @@ bool ofi_device_greeted(struct card_device *base, int rank, const struct ofi_gre
         return false;
     peer->nonce = greeting->nonce;
     peer->is_greeted = true;
-    note_file(device, peer, greeting);
     become_up(peer);
     return true;
 }
@@ -389,9 +361,7 @@ static void ofi_forget(struct card_device *base, int rank)
 
 void ofi_device_lost(struct card_device *base, int rank)
 {
-    struct peer *peer = ofi_of(base)->peers[rank];
     end_peer(ofi_of(base), rank, CARD_PEER_LOST);
-    if (peer != NULL) remove_file(peer);
 }
 
 static void be_in_trouble(struct ofi_device *device, int rank, const char *what, const char *reason)
@@ -875,7 +845,6 @@ static void ofi_free(struct card_device *base)
     if (device->both >= 0) close(device->both);
     if (device->bell >= 0) close(device->bell);
     for (int r = 0; device->peers != NULL && r < device->options.size; r++) {
-        if (device->peers[r] != NULL) remove_file(device->peers[r]);
         free(device->peers[r]);
     }
     for (unsigned b = 0; b < device->receive_block_count; b++) free(device->receive_blocks[b]);

@@ -56,7 +56,7 @@ enum tutti_status ofi_device_create(const struct ofi_device_options *options,
                                     struct card_device **device);
 /* A greeting has come from that peer: foreign. False: it makes no sense, and is dropped. */
 bool ofi_device_greeted(struct card_device *device, int peer, const struct ofi_greeting *greeting);
-/* That peer is gone, as the control plane has found; what it may have left in /dev/shm is removed, now or when this device is freed. */
+/* That peer is gone, as the control plane has found. */
 void ofi_device_lost(struct card_device *device, int peer);
 /* Since when something that was for that peer has failed, and what; 0: nothing has. */
 uint64_t ofi_device_trouble(const struct card_device *device, int peer, char text[OFI_TROUBLE_MAX]);

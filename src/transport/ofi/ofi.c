@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "transport/card/card.h"
 #include "transport/ofi/device.h"
+#include "transport/ofi/leftovers.h"
 #include "transport/tcp/endpoint.h"
 
 /* A card that fails while its rank seems to be there counts for that long as a sign that the rank may have died, and a message that has not come
@@ -67,6 +68,7 @@ struct ofi {
     struct remote_options user; /* who made this */
     struct queue **queues;      /* of each rank; NULL: none was held */
     struct gap *gaps;           /* of each rank */
+    pid_t *pids;                /* of ranks that may leave files; or NULL */
     bool is_stopped, any_held;
     bool is_drowsy;  /* about to sleep: a look sees everything */
     unsigned passes; /* of progress */
@@ -523,6 +525,22 @@ static enum tutti_status open_control(struct ofi *ofi, const struct remote_optio
     return endpoint_open(&own, &ofi->control);
 }
 
+/* Of provider shm, which leaves files of processes that are killed. */
+static enum tutti_status note_processes(struct ofi *ofi, const struct remote_options *options)
+{
+    const struct ofi_choice *choice;
+    TRY(ofi_choose(&choice));
+    if (!choice->is_of_one_host) return TUTTI_OK;
+    ofi->pids = calloc((size_t)options->size, sizeof *ofi->pids);
+    if (ofi->pids == NULL) return error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
+    for (int r = 0; r < options->size; r++) {
+        struct remote_location location;
+        options->locates(options->context, r, &location);
+        ofi->pids[r] = location.pid;
+    }
+    return TUTTI_OK;
+}
+
 enum tutti_status ofi_open(const struct remote_options *options, struct transport **transport)
 {
     struct ofi *ofi = calloc(1, sizeof *ofi);
@@ -537,6 +555,7 @@ enum tutti_status ofi_open(const struct remote_options *options, struct transpor
     enum tutti_status status = TUTTI_OK;
     if (ofi->queues == NULL || ofi->gaps == NULL)
         status = error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
+    if (status == TUTTI_OK) status = note_processes(ofi, options);
     if (status == TUTTI_OK) status = open_data(ofi, options);
     if (status == TUTTI_OK) status = open_control(ofi, options);
     if (status != TUTTI_OK) {
@@ -552,11 +571,13 @@ void ofi_close(struct transport *transport)
 {
     struct ofi *ofi = ofi_of(transport);
     if (ofi == NULL) return;
+    if (ofi->pids != NULL) ofi_leftovers_remove(ofi->pids, ofi->base.size);
     card_close(ofi->data);
     endpoint_close(ofi->control);
     for (int r = 0; ofi->queues != NULL && r < transport->size; r++) free(ofi->queues[r]);
     free(ofi->queues);
     free(ofi->gaps);
+    free(ofi->pids);
     free(ofi);
 }
 
