@@ -48,7 +48,7 @@ bug 'memory of the sender is free when it was given to the device' "$link" \
     'if (tx->entry_first == tx->entry_sending || entry->end > tx->consumed || entry->writing > 0)' \
     'if (tx->entry_first == tx->entry_sending)'
 bug 'an offer is used for more bytes than it has' "$link" \
-    'if (offer->room == 0) return open < left ? (size_t)open : left;' \
+    'if (offer->room == 0) return least(least(open, left), WRITE_BYTES_MAX);' \
     'if (offer->room == 0) return left;'
 bug 'each message goes to the beginning of what was offered' "$link" \
     'piece->at = tx->offer.room == 0 ? behind : behind % tx->offer.room;' \

@@ -290,7 +290,7 @@ static bool stores_nothing(const struct model *m, const struct lane *p)
 {
     const struct plan_step *step = step_of(m, p);
     return step->chunk_count == 0 ||
-           (step->source_count == 1 && !sources_of(m, p)[0].is_link && target_count(step) == 0 &&
+           (step->has_destination && step->source_count == 1 && !sources_of(m, p)[0].is_link &&
             place_location(m, p->rank, &sources_of(m, p)[0].place, 0) ==
                 place_location(m, p->rank, &step->destination, 0));
 }
@@ -645,8 +645,9 @@ static void write_piece(struct model *m, struct lane *p, uint32_t event)
     int location = NOBODY;
     if (posts_memory_only(m, p))
         location = place_location(m, p->rank, &sources_of(m, p)[0].place, p->written);
-    if (step->has_destination && !stores_nothing(m, p)) {
+    if (step->has_destination)
         location = place_location(m, p->rank, &step->destination, p->written);
+    if (step->has_destination && !stores_nothing(m, p)) {
         m->locations[location].content = p->held[p->written];
         if (m->options->eager) location = NOBODY;
     }

@@ -100,6 +100,7 @@ static void print_failure(const struct fault_campaign *campaign,
     fprintf(stderr, "%s%sreplay: %s --runs 1 --seed %" PRIu64, verdict->text, text,
             campaign->program, schedule->seed);
     if (campaign->rank_count > 0) fprintf(stderr, " --ranks %d", campaign->rank_count);
+    if (campaign->fabric != NULL) fprintf(stderr, " --fabric '%s'", campaign->fabric);
     fputs(" [--minimise]\n", stderr);
     if (campaign->minimise) fault_explain(schedule);
 }
@@ -152,7 +153,8 @@ int fault_campaign_run(const struct fault_campaign *campaign, FILE *out)
     while (goes_on(campaign, tally)) {
         struct fault_schedule schedule;
         struct fault_verdict verdict;
-        fault_schedule_init(&schedule, campaign->seed + (uint64_t)tally->runs, campaign->rank_count);
+        fault_schedule_init(&schedule, campaign->seed + (uint64_t)tally->runs, campaign->rank_count,
+                            campaign->fabric != NULL ? campaign->fabric : "");
         run_and_judge(&schedule, record, &verdict);
         count(tally, &schedule, record, &verdict);
         if (verdict.complaint_count > 0) print_failure(campaign, &schedule, &verdict);

@@ -10,8 +10,9 @@
 
 /* It goes on until there were so many runs and faults, and so many minutes are over. */
 struct fault_campaign {
-    uint64_t seed;  /* of the first run; the next one has the next number */
-    int rank_count; /* 0: the seed decides */
+    uint64_t seed;      /* of the first run; the next one has the next number */
+    int rank_count;     /* 0: the seed decides */
+    const char *fabric; /* as fault_schedule_init says; NULL: "" */
     int runs, faults;
     double minutes;
     bool minimise;       /* what fails */

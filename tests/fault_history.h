@@ -58,6 +58,7 @@ struct fault_record {
     struct fault_history ranks[FAULT_RANKS_MAX];
     _Atomic uint64_t struck_ns[FAULT_FAULTS_MAX]; /* 0: not */
     int orphans;                                  /* processes that outlived the ranks */
+    int names;                                    /* of theirs, left in /dev/shm */
 };
 
 /* The word that ranks agree on at the end of an epoch: whether all went well, and where the next one begins. */

@@ -14,7 +14,10 @@
  *  6. in time     from the fault, or from the call if that came later, to the call's return: FAULT_PATIENCE times what is
  *                 promised, and the pauses that the schedule makes.
  *  7. shrunk      the next communicator has the survivors, in their order, and otherwise only ranks that died meanwhile.
- *  8. no rests    descriptors, mappings and threads are as before, and no process is left.
+ *  8. no rests    descriptors, mappings and threads are as before, and no process and no name in /dev/shm is left.
+ *
+ * Where connections of network cards were reset, rules 4, 5 and 7 do not hold, nor that recovery comes in time: somebody who is
+ * alive counts as dead, and not all may agree who. Nor does rule 8 for descriptors, which the provider may keep.
  *
  * Pure: any thread, no clock, no I/O.
  */

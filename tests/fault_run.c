@@ -1,5 +1,6 @@
 #include "fault_run.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -41,6 +42,7 @@ static __attribute__((noinline)) void be_rank(const struct fault_schedule *sched
     if (getppid() != parent) return; /* it died before the line above */
     setenv("TUTTI_LOG", "off", 0);   /* failures are what is expected here */
     if (schedule->tcp) setenv("TUTTI_TRANSPORT", "tcp", 1);
+    if (schedule->fabric[0] != '\0') setenv("TUTTI_FABRIC", schedule->fabric, 1);
     const struct launched_rank self = {
         .rank = rank, .size = schedule->rank_count, .hosts = schedule->host_count, .port = port};
     if (schedule->host_count > 1) launched_rank_become(&self);
@@ -178,6 +180,21 @@ static int end_orphans(void)
     return count;
 }
 
+/* Provider shm names what it has after processes. What a killed rank left is removed by those that outlived it. */
+static int count_names(const struct fault_record *record)
+{
+    int count = 0;
+    DIR *folder = opendir("/dev/shm");
+    for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        char *end;
+        const long pid = strtol(entry->d_name, &end, 10);
+        for (int rank = 0; *end == ':' && rank < FAULT_RANKS_MAX; rank++)
+            count += record->ranks[rank].pid == pid;
+    }
+    if (folder != NULL) closedir(folder);
+    return count;
+}
+
 bool fault_run(const struct fault_schedule *schedule, struct fault_record *record)
 {
     struct watch watch = {.schedule = schedule, .record = record};
@@ -198,5 +215,6 @@ bool fault_run(const struct fault_schedule *schedule, struct fault_record *recor
         if (watch.pids[rank] != 0) print_stacks(watch.pids[rank]);
     kill_all(&watch);
     record->orphans = end_orphans();
+    record->names = count_names(record);
     return started;
 }

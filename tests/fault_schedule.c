@@ -92,7 +92,9 @@ static bool fault_fits(const struct fault_schedule *s, const struct fault *fault
         return fault->phase == FAULT_BEFORE && call >= FAULT_CALL_DUP && !connected;
     case FAULT_LATE: return fault->phase == FAULT_BEFORE;
     case FAULT_LEAVE: return fault->phase == FAULT_BEFORE || fault->phase == FAULT_AFTER;
-    case FAULT_RESET: return connected && fault->phase != FAULT_RECOVERY;
+    case FAULT_RESET: /* over a card within a host nobody finds that before the deadline */
+        return connected && fault->phase != FAULT_RECOVERY &&
+               (s->fabric[0] == '\0' || s->host_count > 1);
     case FAULT_FLIP:
     case FAULT_CORRUPT: return connected && s->integrity && fault->phase != FAULT_RECOVERY;
     case FAULT_ABORT:
@@ -118,6 +120,8 @@ bool fault_schedule_is_valid(const struct fault_schedule *s)
         s->operation_count > FAULT_OPERATIONS_MAX || s->fault_count < 0 ||
         s->fault_count > FAULT_FAULTS_MAX)
         return false;
+    if (s->fabric[0] != '\0' && (s->integrity || (!s->tcp && s->host_count == 1))) return false;
+    if (strcmp(s->fabric, "shm") == 0 && s->host_count > 1) return false;
     for (int i = 0; i < s->operation_count; i++)
         if (!operation_is_valid(&s->operations[i], s->rank_count)) return false;
     for (int i = 0; i < s->fault_count; i++) {
@@ -157,10 +161,12 @@ static void draw_place(struct chance *chance, struct fault *fault, const struct 
     fault->delay_us = fault->phase == FAULT_MIDDLE ? (int)chance_of_any_size(chance, 20000) : 0;
 }
 
-static void draw_kind(struct chance *chance, struct fault *fault)
+static void draw_kind(struct chance *chance, struct fault *fault, bool over_fabric)
 {
     *fault = (struct fault){.kind = (enum fault_kind)chance_below(chance, FAULT_KIND_COUNT)};
     if (chance_below(chance, 5) == 0) fault->kind = FAULT_KILL;
+    if (over_fabric && chance_below(chance, 4) > 0)
+        fault->kind = chance_below(chance, 3) == 0 ? FAULT_RESET : FAULT_KILL;
     if (fault->kind == FAULT_STOP) fault->detail = 200000 + chance_below(chance, 1300000);
     if (fault->kind == FAULT_LATE) fault->detail = 50000 + chance_below(chance, 700000);
     if (fault->kind == FAULT_MISMATCH) fault->detail = chance_below(chance, FAULT_OTHER_ROOT + 1);
@@ -184,7 +190,7 @@ static void draw_fault(struct chance *chance, struct fault_schedule *s)
     const bool has_company =
         s->fault_count > 1 && fault_kind_ends(fault[-1].kind) && chance_below(chance, 3) == 0;
     for (;;) {
-        draw_kind(chance, fault);
+        draw_kind(chance, fault, s->fabric[0] != '\0');
         for (int i = 0; i < PLACES; i++) {
             draw_place(chance, fault, s);
             if (has_company && i == 0) draw_companion(chance, fault, &fault[-1]);
@@ -193,7 +199,20 @@ static void draw_fault(struct chance *chance, struct fault_schedule *s)
     }
 }
 
-void fault_schedule_init(struct fault_schedule *s, uint64_t seed, int rank_count)
+/* Data goes over the fabric. */
+static void connect_all(struct fault_schedule *s, struct chance *chance, const char *fabric)
+{
+    snprintf(s->fabric, sizeof s->fabric, "%s", fabric);
+    if (strcmp(fabric, "shm") == 0)
+        s->host_count = 1;
+    else if (chance_below(chance, 4) > 0)
+        s->host_count = 2 + chance_below(chance, s->rank_count - 1);
+    if (s->host_count > 4) s->host_count = 4;
+    if (s->host_count == 1) s->tcp = true;
+    s->integrity = false;
+}
+
+void fault_schedule_init(struct fault_schedule *s, uint64_t seed, int rank_count, const char *fabric)
 {
     struct chance chance = {seed, 0};
     *s = (struct fault_schedule){.seed = seed, .host_count = 1};
@@ -202,6 +221,7 @@ void fault_schedule_init(struct fault_schedule *s, uint64_t seed, int rank_count
     if (s->host_count > 4) s->host_count = 4;
     s->tcp = chance_below(&chance, 4) == 0;
     s->integrity = chance_below(&chance, 3) == 0;
+    if (fabric[0] != '\0') connect_all(s, &chance, fabric);
     s->operation_count = 5 + chance_below(&chance, FAULT_OPERATIONS_MAX - 6);
     for (int i = 0; i < s->operation_count; i++)
         draw_operation(&chance, &s->operations[i], s->rank_count);
@@ -229,6 +249,7 @@ void fault_schedule_print(const struct fault_schedule *s, char *text)
     text[0] = '\0';
     append(text, "seed %" PRIu64 "\njob ranks %d hosts %d tcp %d integrity %d\n", s->seed,
            s->rank_count, s->host_count, s->tcp, s->integrity);
+    if (s->fabric[0] != '\0') append(text, "fabric %s\n", s->fabric);
     for (int i = 0; i < s->operation_count; i++) {
         const struct fault_operation *o = &s->operations[i];
         append(text, "operation %s %s %s %s %s %s count %zu root %d\n", fault_call_name(o->call),
@@ -313,6 +334,7 @@ static bool parse_line(struct fault_schedule *s, const char *line)
     int tcp, integrity;
     if (line[0] == '\n' || line[0] == '\0' || line[0] == '#') return true;
     if (sscanf(line, "seed %" SCNu64, &s->seed) == 1) return true;
+    if (sscanf(line, "fabric %31s", s->fabric) == 1) return true;
     if (sscanf(line, "job ranks %d hosts %d tcp %d integrity %d", &s->rank_count, &s->host_count,
                &tcp, &integrity) == 4) {
         s->tcp = tcp != 0;

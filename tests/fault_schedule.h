@@ -7,10 +7,13 @@
  *     operation allreduce started separate mapped float32 sum count 1000 root 0
  *     fault kill rank 2 operation 0 middle delay 500 detail 0
  *
+ * With a line `fabric tcp;ofi_rxm` data goes over network cards by that provider of libfabric.
+ *
  * Invariants of a schedule that was made or read (fault_schedule_is_valid):
  *  1. At least one rank is left when all faults have struck.
  *  2. What makes a rank disagree strikes before a collective, descriptors run out before a new communicator.
  *  3. Connections are reset and bits flip only where there are connections, bits only where they are checked.
+ *  4. Over a fabric there are connections, and nothing is checked. Provider shm leads to no other host.
  *
  * Pure: any thread, no clock, no I/O.
  */
@@ -27,6 +30,7 @@
 
 enum { FAULT_RANKS_MAX = 8, FAULT_OPERATIONS_MAX = 24, FAULT_FAULTS_MAX = 6 };
 enum { FAULT_TEXT_BYTES = 8192 }; /* for any schedule */
+enum { FAULT_FABRIC_BYTES = 32 };
 
 /* Collectives, by their numbers, and what else an operation can be. */
 enum fault_call {
@@ -95,6 +99,7 @@ struct fault_schedule {
     int host_count; /* that they take themselves to be on, in turns */
     bool tcp;       /* within a host, too */
     bool integrity;
+    char fabric[FAULT_FABRIC_BYTES]; /* a provider of libfabric; "": none is named */
     int operation_count, fault_count;
     struct fault_operation operations[FAULT_OPERATIONS_MAX];
     struct fault faults[FAULT_FAULTS_MAX];
@@ -104,8 +109,9 @@ const char *fault_kind_name(enum fault_kind kind);
 bool fault_kind_ends(enum fault_kind kind);
 const char *fault_call_name(int call);
 
-/* rank_count 0: the seed decides. */
-void fault_schedule_init(struct fault_schedule *schedule, uint64_t seed, int rank_count);
+/* rank_count 0: the seed decides. fabric: "", or shorter than FAULT_FABRIC_BYTES; then most faults are deaths and lost connections. */
+void fault_schedule_init(struct fault_schedule *schedule, uint64_t seed, int rank_count,
+                         const char *fabric);
 bool fault_schedule_is_valid(const struct fault_schedule *schedule);
 /* Into text[FAULT_TEXT_BYTES]. */
 void fault_schedule_print(const struct fault_schedule *schedule, char *text);

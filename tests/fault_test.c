@@ -71,11 +71,12 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 static void schedules_are_valid_and_can_be_read_back(void **state)
 {
     (void)state;
+    static const char *const fabrics[] = {"", "tcp;ofi_rxm", "shm"};
     for (uint64_t seed = 0; seed < 2000; seed++) {
         struct fault_schedule schedule, again;
         char text[FAULT_TEXT_BYTES], text_again[FAULT_TEXT_BYTES];
         int line;
-        fault_schedule_init(&schedule, seed, seed % 2 == 0 ? 0 : 8);
+        fault_schedule_init(&schedule, seed, seed % 2 == 0 ? 0 : 8, fabrics[seed / 2 % 3]);
         assert_true(fault_schedule_is_valid(&schedule));
         fault_schedule_print(&schedule, text);
         assert_true(fault_schedule_parse(&again, text, &line));
@@ -102,6 +103,7 @@ static void what_is_no_schedule_is_refused_with_its_line(void **state)
         {JOB BARRIER "fault kill rank 0 operation 0 before delay 0 detail 0\n"
                      "fault exit rank 1 operation 0 before delay 0 detail 0\n",
          0},
+        {JOB "fabric tcp;ofi_rxm\n" BARRIER, 0},
         {JOB, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -225,6 +227,7 @@ static void what_may_happen_is_not_complained_of(void **state)
     X(descriptor_left, r->ranks[3].after.descriptors++)                                         \
     X(mapping_left, r->ranks[3].after.mappings++)                                               \
     X(thread_left, r->ranks[3].after.threads++)                                                 \
+    X(name_left, r->names = 1)                                                                  \
     X(process_left, r->orphans = 1)                                                             \
     X(bad_child, r->ranks[3].child_status = 256)                                                \
     X(fault_that_did_not_strike, atomic_store(&r->struck_ns[0], 0))
@@ -275,7 +278,7 @@ static void what_fails_becomes_as_small_as_it_can(void **state)
     for (uint64_t seed = 0; found < 20; seed++) {
         struct fault_schedule schedule;
         int runs = 0;
-        fault_schedule_init(&schedule, seed, 0);
+        fault_schedule_init(&schedule, seed, 0, "");
         if (!stops_behind_a_gather(&schedule, &runs)) continue;
         fault_minimise(&schedule, stops_behind_a_gather, &runs);
         found++;
@@ -358,6 +361,10 @@ static const char usage[] =
     "  --faults N      so many faults at least (0)\n"
     "  --minutes M     so long at least (0)\n"
     "  --ranks R       2 to 8 (each run its own)\n"
+    "  --fabric NAME   data goes over network cards, by that provider of libfabric; most faults "
+    "are "
+    "deaths and lost\n"
+    "                  connections\n"
     "  --minimise      makes smaller what fails\n"
     "  --replay FILE   runs the schedule of a file, as it is printed for runs that fail; with "
     "--runs so often\n"
@@ -389,15 +396,11 @@ static int replay(const char *path, const struct fault_campaign *campaign)
 int main(int argument_count, char **arguments)
 {
     static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},
-        {"runs", required_argument, NULL, 'n'},
-        {"faults", required_argument, NULL, 'f'},
-        {"minutes", required_argument, NULL, 'm'},
-        {"ranks", required_argument, NULL, 'r'},
-        {"replay", required_argument, NULL, 'p'},
-        {"minimise", no_argument, NULL, 'x'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'},   {"runs", required_argument, NULL, 'n'},
+        {"faults", required_argument, NULL, 'f'}, {"minutes", required_argument, NULL, 'm'},
+        {"ranks", required_argument, NULL, 'r'},  {"fabric", required_argument, NULL, 'b'},
+        {"replay", required_argument, NULL, 'p'}, {"minimise", no_argument, NULL, 'x'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
     };
     if (argument_count == 1) return test_all();
     struct fault_campaign campaign = {.seed = fresh_seed(), .runs = 1, .program = arguments[0]};
@@ -409,6 +412,7 @@ int main(int argument_count, char **arguments)
         case 'f': campaign.faults = atoi(optarg); break;
         case 'm': campaign.minutes = atof(optarg); break;
         case 'r': campaign.rank_count = atoi(optarg); break;
+        case 'b': campaign.fabric = optarg; break;
         case 'p': file = optarg; break;
         case 'x': campaign.minimise = true; break;
         case 'h': fputs(usage, stdout); return 0;
@@ -417,7 +421,8 @@ int main(int argument_count, char **arguments)
     }
     const bool ranks_fit = campaign.rank_count == 0 ||
                            (campaign.rank_count >= 2 && campaign.rank_count <= FAULT_RANKS_MAX);
-    if (optind != argument_count || !ranks_fit) {
+    const bool fabric_fits = campaign.fabric == NULL || strlen(campaign.fabric) < FAULT_FABRIC_BYTES;
+    if (optind != argument_count || !ranks_fit || !fabric_fits) {
         fputs(usage, stderr);
         return 2;
     }

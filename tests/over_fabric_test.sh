@@ -1,7 +1,8 @@
 #!/bin/bash
 # over_fabric_test.sh - whole communicators whose data goes over network cards through libfabric: its providers that run anywhere.
 #
-# Messages, lists and failures over tcp;ofi_rxm, as over TCP; messages over shm, too. With TUTTI_LONG all forms, sizes and recoveries.
+# Messages, lists and failures over tcp;ofi_rxm, as over TCP; messages over shm, too. With TUTTI_LONG all forms, sizes and recoveries, what
+# holds over other providers (docs/fabric.md), and faults at random.
 # ctest: label=nosan label=once timeout=300 first
 set -uo pipefail
 # shellcheck source=tests/over.sh
@@ -22,7 +23,14 @@ fi
 export TUTTI_TRANSPORT=tcp TUTTI_FABRIC='tcp;ofi_rxm'
 since=$(mktemp)
 trap 'rm -f "$since"' EXIT
-if [[ ${TUTTI_LONG:-} == 1 ]]; then run_tests forms varying collectives recover; fi
+if [[ ${TUTTI_LONG:-} == 1 ]]; then
+    run_tests forms varying collectives recover
+    TUTTI_FABRIC=shm run_tests lists forms varying collectives recover
+    (unset TUTTI_TRANSPORT && TUTTI_TEST_HOSTS=2 TUTTI_FABRIC=shm run_tests failure && exit $failed) || failed=1
+    if has sockets; then TUTTI_FABRIC=sockets run_tests messages lists forms varying; fi
+    if has 'udp;ofi_rxd'; then TUTTI_FABRIC='udp;ofi_rxd' run_tests messages lists forms varying recover; fi
+    run "$tests/tests_fault_test" --fabric "$TUTTI_FABRIC" --faults 20
+fi
 # Ranks of two hosts, which a card joins: whoever dies is named.
 (unset TUTTI_TRANSPORT && TUTTI_TEST_HOSTS=2 run_tests failure && exit $failed) &
 between_hosts=$!

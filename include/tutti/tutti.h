@@ -502,7 +502,7 @@ TUTTI_OPERATION enum tutti_status tutti_reduce(const void *send, void *recv, siz
                                                enum tutti_dtype dtype, tutti_op op, int root,
                                                struct tutti_comm *comm);
 /* broadcast: recv[count] on every rank = send[count] of root; send is ignored elsewhere.
- * In place: recv == send on root. */
+ * In place: recv == send on root, where it is then only read. */
 TUTTI_OPERATION enum tutti_status tutti_broadcast(const void *send, void *recv, size_t count,
                                                   enum tutti_dtype dtype, int root,
                                                   struct tutti_comm *comm);
@@ -512,7 +512,7 @@ TUTTI_OPERATION enum tutti_status tutti_gather(const void *send, void *recv, siz
                                                enum tutti_dtype dtype, int root,
                                                struct tutti_comm *comm);
 /* scatter: recv[count] on rank r = block r of root's send[n * count]; send is ignored elsewhere.
- * In place: recv == send + root * count elements on root. */
+ * In place: recv == send + root * count elements on root, where all is then only read. */
 TUTTI_OPERATION enum tutti_status tutti_scatter(const void *send, void *recv, size_t count,
                                                 enum tutti_dtype dtype, int root,
                                                 struct tutti_comm *comm);

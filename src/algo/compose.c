@@ -45,9 +45,7 @@ static bool place_at(const struct embedder *embedder, const struct plan_step *st
         if (step->has_destination) *place = embed_place(embedder, step->destination);
         return step->has_destination;
     }
-    const struct plan_source *source = &embedder->of.plan->sources[step->first_source + i];
-    if (!source->is_link) *place = embed_place(embedder, source->place);
-    return !source->is_link;
+    return embed_source_place(embedder, step, i, place);
 }
 
 static uint32_t whole_chunks(const struct embedder *embedder, const struct plan_step *step)
@@ -117,19 +115,11 @@ static bool same_place(struct plan_place a, struct plan_place b)
     return a.buffer == b.buffer && a.first == b.first;
 }
 
-static bool sends(const struct plan_step *step)
-{
-    return step->target_count > 0 || step->target_group != PLAN_NO_GROUP;
-}
-
 /* Whether the step's only source is a place here; *place is where that is in the whole. */
 static bool reads_one_place(const struct embedder *embedder, const struct plan_step *step,
                             struct plan_place *place)
 {
-    const struct plan_source *source = &embedder->of.plan->sources[step->first_source];
-    if (step->source_count != 1 || source->is_link) return false;
-    *place = embed_place(embedder, source->place);
-    return true;
+    return step->source_count == 1 && embed_source_place(embedder, step, 0, place);
 }
 
 /* What was a copy between two buffers of its own plan may be one of a place onto itself in the
@@ -157,14 +147,16 @@ static const struct plan_step *sent_on_by_next(const struct phase *phase, uint32
     const struct plan_lane *lane = &plan->lanes[step->lane];
     if (phase->next == NULL || step->lane >= phase->next->of.plan->lane_count) return NULL;
     if (index + 1 != lane->first_step + lane->step_count) return NULL;
-    if (!step->has_destination || sends(step) || is_awaited(plan, index)) return NULL;
+    if (!step->has_destination || embed_sends(phase->embedder, step) || is_awaited(plan, index))
+        return NULL;
 
     const struct rank_plan *next_plan = phase->next->of.plan;
     const struct plan_lane *next_lane = &next_plan->lanes[step->lane];
     if (next_lane->step_count == 0) return NULL;
     const struct plan_step *next = &next_plan->steps[next_lane->first_step];
     struct plan_place from;
-    if (!sends(next) || next->after_count > 0 || !reads_one_place(phase->next, next, &from))
+    if (!embed_sends(phase->next, next) || next->after_count > 0 ||
+        !reads_one_place(phase->next, next, &from))
         return NULL;
     if (next->has_destination && !stores_what_is_there(phase->next, next)) return NULL;
     if (!same_place(from, embed_place(phase->embedder, step->destination))) return NULL;
@@ -174,10 +166,11 @@ static const struct plan_step *sent_on_by_next(const struct phase *phase, uint32
     return next;
 }
 
-/* The whole has nothing of what it is about. */
+/* The whole has nothing of what it is about, or nobody who wants it. */
 static bool is_left_out(const struct embedder *embedder, const struct plan_step *step)
 {
-    return step->chunk_count > 0 && whole_chunks(embedder, step) == 0;
+    return (step->chunk_count > 0 && whole_chunks(embedder, step) == 0) ||
+           (!step->has_destination && !embed_sends(embedder, step));
 }
 
 /* Emits the step; returns true when it took the next phase's first step of the lane along. */
@@ -197,8 +190,9 @@ static bool emit(struct sequence *sequence, struct phase *phase, uint32_t index)
         return false;
     }
     const bool conflict = find_conflicts(sequence, embedder, step, earlier);
-    const bool idle_store = stores_what_is_there(embedder, step);
-    if (idle_store && !sends(step) && step->after_count == 0 && !conflict) {
+    const bool idle_store = stores_what_is_there(embedder, step),
+               sends = embed_sends(embedder, step);
+    if (idle_store && !sends && step->after_count == 0 && !conflict) {
         phase->handles[index] = sequence->last[step->lane];
         return false;
     }
@@ -212,7 +206,7 @@ static bool emit(struct sequence *sequence, struct phase *phase, uint32_t index)
     for (uint32_t lane = 0; lane < sequence->history.lane_count; lane++)
         if (earlier[lane] != NO_STEP) plan_after(b, earlier[lane]);
     embed_sources(embedder, step);
-    if (step->has_destination && !(idle_store && sends(step))) {
+    if (step->has_destination && !(idle_store && sends)) {
         const struct plan_place to = embed_place(embedder, step->destination);
         plan_write(b, to.buffer, to.first);
     }
@@ -357,7 +351,8 @@ static bool embedders_init(struct sequence *sequence, const struct embedding *em
     for (int i = 0; i < count; i++) {
         if (embeddings[i].plan == NULL) continue;
         struct embedder *embedder = &sequence->embedders[sequence->embedder_count];
-        if (!embedder_init(embedder, &embeddings[i], sequence->builder)) return false;
+        if (!embedder_init(embedder, &embeddings[i], sequence->whole, sequence->builder))
+            return false;
         sequence->embedder_count++;
         if (embeddings[i].plan->lane_count > sequence->lane_count)
             sequence->lane_count = embeddings[i].plan->lane_count;

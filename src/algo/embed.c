@@ -13,6 +13,27 @@ static int compare_ranks(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
+static int own_rank(const struct embedder *embedder)
+{
+    return embed_rank(&embedder->of, embedder->of.plan->rank);
+}
+
+static bool is_root(const struct embedder *embedder)
+{
+    return own_rank(embedder) == embedder->root;
+}
+
+/* The group without the root, which has everything. Takes it out of the members. */
+static int declare_others(const struct embedder *embedder, int group, int *members, int count)
+{
+    int left = 0;
+    for (int i = 0; i < count; i++)
+        if (members[i] != embedder->root) members[left++] = members[i];
+    if (left == count) return group;
+    return left < 2 || is_root(embedder) ? PLAN_NO_GROUP
+                                         : plan_group(embedder->builder, members, left);
+}
+
 static bool declare_groups(struct embedder *embedder)
 {
     const struct rank_plan *plan = embedder->of.plan;
@@ -20,13 +41,21 @@ static bool declare_groups(struct embedder *embedder)
     if (members == NULL) return false;
     for (uint32_t g = 0; g < plan->group_count; g++) {
         const struct plan_group *group = &plan->groups[g];
+        const int count = (int)group->member_count;
         for (uint32_t i = 0; i < group->member_count; i++)
             members[i] = embed_rank(&embedder->of, plan->members[group->first_member + i]);
         qsort(members, group->member_count, sizeof *members, compare_ranks);
-        embedder->groups[g] = plan_group(embedder->builder, members, (int)group->member_count);
+        embedder->groups[g] = plan_group(embedder->builder, members, count);
+        embedder->other_groups[g] = declare_others(embedder, embedder->groups[g], members, count);
     }
     free(members);
     return true;
+}
+
+/* That group for messages of a rank of the whole. */
+static int group_for(const struct embedder *embedder, int sender, int group)
+{
+    return sender == embedder->root ? embedder->groups[group] : embedder->other_groups[group];
 }
 
 static bool is_uneven(const struct embedding *embedding)
@@ -81,12 +110,18 @@ static void declare_scratch(struct embedder *embedder, uint32_t class, bool *is_
 }
 
 bool embedder_init(struct embedder *embedder, const struct embedding *embedding,
-                   struct plan_builder *builder)
+                   const struct plan_shape *whole, struct plan_builder *builder)
 {
     const struct rank_plan *plan = embedding->plan;
-    *embedder = (struct embedder){.of = *embedding, .builder = builder};
-    embedder->groups = malloc(sizeof *embedder->groups * ((size_t)plan->group_count + 1));
-    if (embedder->groups == NULL || !declare_groups(embedder)) {
+    const size_t group_bytes = sizeof *embedder->groups * ((size_t)plan->group_count + 1);
+    *embedder =
+        (struct embedder){.of = *embedding,
+                          .builder = builder,
+                          .whole = whole,
+                          .root = plan_has_all(whole, whole->root) ? whole->root : EMBED_NO_ROOT};
+    embedder->groups = malloc(group_bytes);
+    embedder->other_groups = malloc(group_bytes);
+    if (embedder->groups == NULL || embedder->other_groups == NULL || !declare_groups(embedder)) {
         embedder_release(embedder);
         return false;
     }
@@ -104,7 +139,8 @@ bool embedder_init(struct embedder *embedder, const struct embedding *embedding,
 void embedder_release(struct embedder *embedder)
 {
     free(embedder->groups);
-    embedder->groups = NULL;
+    free(embedder->other_groups);
+    embedder->groups = embedder->other_groups = NULL;
     for (int buffer = 0; buffer < PLAN_BUFFER_COUNT; buffer++) {
         free(embedder->at[buffer]);
         embedder->at[buffer] = NULL;
@@ -176,33 +212,78 @@ bool embed_fits(const struct embedder *embedder, const struct plan_step *step)
            lies_in_one_piece(embedder, step->destination, step->chunk_count);
 }
 
+/* What the root stores in its output it has in its input, even if the plan has it from elsewhere. */
+static bool lies_in_input(const struct embedder *embedder, const struct plan_step *step,
+                          const struct plan_source *source, struct plan_place *place)
+{
+    if (!is_root(embedder) || !step->has_destination ||
+        (!source->is_link && embed_place(embedder, source->place).buffer != PLAN_SCRATCH))
+        return false;
+    *place = embed_place(embedder, step->destination);
+    if (place->buffer != PLAN_OUTPUT) return false;
+    *place = (struct plan_place){
+        PLAN_INPUT, plan_chunk_class(embedder->whole, embedder->root, PLAN_OUTPUT, place->first)};
+    return true;
+}
+
+bool embed_source_place(const struct embedder *embedder, const struct plan_step *step, uint32_t i,
+                        struct plan_place *place)
+{
+    const struct plan_source *source = &embedder->of.plan->sources[step->first_source + i];
+    if (lies_in_input(embedder, step, source, place)) return true;
+    if (!source->is_link) *place = embed_place(embedder, source->place);
+    return !source->is_link;
+}
+
+static void receive(const struct embedder *embedder, const struct plan_source *source)
+{
+    const int peer = embed_rank(&embedder->of, source->peer);
+    if (is_root(embedder))
+        plan_fail(embedder->builder, TUTTI_INVALID_ALGORITHM,
+                  "the root of a composed plan would receive what it does not keep");
+    plan_channel(embedder->builder, embedder->of.first_channel + source->channel);
+    if (source->group == PLAN_NO_GROUP)
+        plan_receive(embedder->builder, peer);
+    else
+        plan_receive_group(embedder->builder, peer, group_for(embedder, peer, source->group));
+}
+
 void embed_sources(const struct embedder *embedder, const struct plan_step *step)
 {
-    const struct rank_plan *plan = embedder->of.plan;
+    struct plan_place place;
     for (uint32_t i = 0; i < step->source_count; i++) {
-        const struct plan_source *source = &plan->sources[step->first_source + i];
-        if (!source->is_link) {
-            const struct plan_place place = embed_place(embedder, source->place);
+        if (embed_source_place(embedder, step, i, &place))
             plan_read(embedder->builder, place.buffer, place.first);
-            continue;
-        }
-        const int peer = embed_rank(&embedder->of, source->peer);
-        plan_channel(embedder->builder, embedder->of.first_channel + source->channel);
-        if (source->group == PLAN_NO_GROUP)
-            plan_receive(embedder->builder, peer);
         else
-            plan_receive_group(embedder->builder, peer, embedder->groups[source->group]);
+            receive(embedder, &embedder->of.plan->sources[step->first_source + i]);
     }
+}
+
+static int target_at(const struct embedder *embedder, const struct plan_step *step, uint32_t i)
+{
+    return embed_rank(&embedder->of, embedder->of.plan->targets[step->first_target + i]);
+}
+
+static int target_group(const struct embedder *embedder, const struct plan_step *step)
+{
+    if (step->target_group == PLAN_NO_GROUP) return PLAN_NO_GROUP;
+    return group_for(embedder, own_rank(embedder), step->target_group);
+}
+
+bool embed_sends(const struct embedder *embedder, const struct plan_step *step)
+{
+    for (uint32_t i = 0; i < step->target_count; i++)
+        if (target_at(embedder, step, i) != embedder->root) return true;
+    return target_group(embedder, step) != PLAN_NO_GROUP;
 }
 
 void embed_targets(const struct embedder *embedder, const struct plan_step *step)
 {
-    const struct rank_plan *plan = embedder->of.plan;
-    if (step->target_count == 0 && step->target_group == PLAN_NO_GROUP) return;
+    const int group = target_group(embedder, step);
+    if (!embed_sends(embedder, step)) return;
     plan_channel(embedder->builder, embedder->of.first_channel + step->target_channel);
-    if (step->target_group != PLAN_NO_GROUP)
-        plan_send_group(embedder->builder, embedder->groups[step->target_group]);
+    if (group != PLAN_NO_GROUP) plan_send_group(embedder->builder, group);
     for (uint32_t i = 0; i < step->target_count; i++)
-        plan_send(embedder->builder,
-                  embed_rank(&embedder->of, plan->targets[step->first_target + i]));
+        if (target_at(embedder, step, i) != embedder->root)
+            plan_send(embedder->builder, target_at(embedder, step, i));
 }

@@ -15,6 +15,9 @@
  *     like                  [6 7]  [0]      [ ]    [3 4]       like     6 7 0 3 4
  *
  * Steps on a class of which the whole has nothing, as of 2, are left out, on all ranks alike.
+ *
+ * The root of a whole that is a broadcast or a scatter has everything (plan_has_all), and in place it must not store it again. So
+ * nobody sends to it, and what it would receive, or copy from scratch, it reads from its input.
  */
 #ifndef TUTTI_ALGO_EMBED_H
 #define TUTTI_ALGO_EMBED_H
@@ -38,19 +41,25 @@ struct embedding {
     bool partial; /* what the plan completes is not yet complete in the whole: nothing is `final` */
 };
 
-/* The embedding, prepared for one builder: the borrowed parts must outlive it. */
+enum { EMBED_NO_ROOT = -1 };
+
+/* The embedding, prepared for one builder: the borrowed parts, and the shape, must outlive it. */
 struct embedder {
     struct embedding of;
     struct plan_builder *builder;
+    const struct plan_shape *whole;
+    int root; /* of the whole, where that has everything; or EMBED_NO_ROOT */
     uint32_t first_scratch;
-    int *groups;                     /* number in the whole, per group of the plan */
+    int *groups; /* number in the whole, per group of the plan */
+    /* The same without the root, for messages of others: PLAN_NO_GROUP where that leaves nobody to send to. */
+    int *other_groups;
     uint32_t *at[PLAN_BUFFER_COUNT]; /* uneven: where each chunk of the plan begins */
 };
 
-/* Declares scratch and groups of embedding->plan (which is not NULL) in the builder.  False when
+/* Declares scratch and groups of embedding->plan (which is not NULL) in the builder of the whole.  False when
  * out of memory (nothing to release then); what does not fit the builder sticks there. */
 bool embedder_init(struct embedder *embedder, const struct embedding *embedding,
-                   struct plan_builder *builder);
+                   const struct plan_shape *whole, struct plan_builder *builder);
 void embedder_release(struct embedder *embedder);
 
 int embed_rank(const struct embedding *embedding, int rank);
@@ -59,6 +68,11 @@ uint32_t embed_chunk_count(const struct embedder *embedder, const struct plan_st
 /* Whether each range of the step lies in one piece. */
 bool embed_fits(const struct embedder *embedder, const struct plan_step *step);
 struct plan_place embed_place(const struct embedder *embedder, struct plan_place place);
+/* Source number i of the step, where that is a place and no link in the whole. */
+bool embed_source_place(const struct embedder *embedder, const struct plan_step *step, uint32_t i,
+                        struct plan_place *place);
+/* Whether the step sends to anybody in the whole. */
+bool embed_sends(const struct embedder *embedder, const struct plan_step *step);
 /* What a step of the plan says, for the builder's step that is begun: */
 void embed_sources(const struct embedder *embedder, const struct plan_step *step);
 void embed_targets(const struct embedder *embedder, const struct plan_step *step);

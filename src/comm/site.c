@@ -90,16 +90,12 @@ enum tutti_status comm_find_card(struct tutti_comm *comm)
     return TUTTI_OK;
 }
 
-/* Why a card that leads to ranks of one host alone cannot be used; NULL: it can. */
+/* Why a card that leads to ranks of one host alone cannot be used; NULL: it can. From what all ranks know: whether ranks of another host
+ * are threads they do not, so it does not lead to other hosts that the same machine pretends to be. */
 static const char *why_not_on_one_host(const struct tutti_comm *comm,
                                        const struct rendezvous_member *members)
 {
-    const bool has_hosts = comm->team.members.hosts != NULL;
-    struct discovery_entry entry;
-    for (int r = 0; r < comm->team.size && has_hosts; r++) {
-        comm_hosts_entry(comm->team.members.hosts, r, &entry);
-        if (!net_address_is_loopback(&entry.address)) return "not all ranks are on one machine";
-    }
+    if (comm->team.members.hosts != NULL) return "its provider leads to no other host";
     for (int r = 1; r < team_local_size(&comm->team); r++)
         if (members[r].process_key == members[r - 1].process_key)
             return "ranks are threads of a process, between which its provider fails";

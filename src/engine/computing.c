@@ -81,14 +81,17 @@ static void find_source_formats(const struct operation *operation, const struct 
                 : (struct kernel_format){NULL, program->kinds[sources[i].buffer]};
 }
 
-/* Whether a run of a step that only copies lies where it belongs. */
+static bool only_copies(const struct program_step *step)
+{
+    return step->source_count == 1 && !step_scales(step);
+}
+
+/* Whether a run of a step that only copies, to links or to `destination`, lies where it belongs. */
 static bool lies_there(const struct operation *operation, const struct program_step *step,
                        const void *destination, uint32_t place_count)
 {
-    const void *source = operation->sources[0];
-    if (step->source_count > 1 || step_scales(step)) return false;
-    if (destination == NULL) return place_count == 1 && operation->places[0] == source;
-    return destination == source && place_count == 0;
+    if (!only_copies(step) || destination != NULL) return false;
+    return place_count == 0 || (place_count == 1 && operation->places[0] == operation->sources[0]);
 }
 
 /* Starts the kernel of a run, to `destination` unless that is NULL, and to the places. */
@@ -121,8 +124,10 @@ void computing_start(struct operation *operation, struct run_lane *lane,
     find_source_formats(operation, step);
     for (size_t done = 0, run; done < piece->bytes; done += run) {
         run = piece->bytes - done;
-        char *const destination = reduce_find_run(operation, lane, step, stores, done,
-                                                  program_wire_bytes(program, done), &run);
+        char *destination = reduce_find_run(operation, lane, step, stores, done,
+                                            program_wire_bytes(program, done), &run);
+        if (only_copies(step) && destination == operation->sources[0])
+            destination = NULL; /* it is there, maybe where it can only be read */
         if (!lies_there(operation, step, destination, place_count)) {
             start_run(operation, step, destination, place_count, run, streams);
             any = true;

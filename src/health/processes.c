@@ -156,6 +156,12 @@ static struct watched_process *process_of(const struct processes *processes, int
     return process >= 0 ? &processes->all[process] : NULL;
 }
 
+pid_t processes_pid_of(const struct processes *processes, int number)
+{
+    const struct watched_process *process = process_of(processes, number);
+    return process == NULL || is_hidden(process) ? 0 : process->pid;
+}
+
 bool processes_has_ended(struct processes *processes, int number)
 {
     struct watched_process *process = process_of(processes, number);

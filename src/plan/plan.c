@@ -98,6 +98,12 @@ uint32_t plan_chunk_class(const struct plan_shape *shape, int rank, enum plan_bu
     }
 }
 
+bool plan_has_all(const struct plan_shape *shape, int rank)
+{
+    return rank == shape->root &&
+           (shape->collective == COLLECTIVE_BROADCAST || shape->collective == COLLECTIVE_SCATTER);
+}
+
 uint32_t plan_place_class(const struct rank_plan *rank_plan, enum plan_buffer buffer, uint32_t chunk)
 {
     if (buffer == PLAN_SCRATCH) return rank_plan->scratch_like[chunk];

@@ -51,6 +51,9 @@
  * an earlier message that nobody has read yet. A copy of a chunk onto itself stores nothing. A rank's next run
  * of the plan begins when what it sent from memory was consumed.
  *
+ * In place the root of a broadcast or a scatter stores nothing in its output, where all is already: its memory may be such that it
+ * can only be read.
+ *
  * `final` marks the step whose result is a complete reduction (all ranks' contributions): an average is
  * scaled there, once.  Marked exactly once on the way of every output chunk of a reducing collective on more
  * than one rank, by the step that completes it, before it is passed on.
@@ -145,7 +148,10 @@ uint32_t plan_chunk_count(const struct plan_shape *shape, int rank, enum plan_bu
 /* The class of an input or output chunk, see the table above. */
 uint32_t plan_chunk_class(const struct plan_shape *shape, int rank, enum plan_buffer buffer,
                           uint32_t chunk);
-/* The same, scratch included. */
+/* Whether that rank is the root of a broadcast or a scatter: it has all results in its input from the start, where a chunk has its class's
+ * number, and in place in its output, too. */
+bool plan_has_all(const struct plan_shape *shape, int rank);
+/* The same as plan_chunk_class, scratch included. */
 uint32_t plan_place_class(const struct rank_plan *rank_plan, enum plan_buffer buffer,
                           uint32_t chunk);
 /* "recv_reduce_send" and so on. */

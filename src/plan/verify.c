@@ -17,7 +17,7 @@
  * 4. What a send reads is read until the receivers have it: then their steps must come before Y likewise.
  *    That is the source of a pure send; the destination of a step that stores and sends, since it may be sent
  *    from there; nothing where a step reduces straight into a message.
- * 5. A copy of a chunk onto itself, as there are in place, stores nothing.
+ * 5. A copy of a chunk onto itself, as there are in place, stores nothing; sent on, it is a send of that chunk.
  * 6. A step that may place its result (placement.h) writes the destinations of those of its receivers that may advertise them, at the
  *    same positions, when it runs. Of its own operands it has then consumed these positions. Whether every receiver advertises does not
  *    matter: fewer stores can only do less harm. From then on until the receiving step has run, the memory belongs to that step.
@@ -554,9 +554,22 @@ static bool stores_nothing(const struct run *run, const struct turn *turn)
 {
     const struct plan_step *step = turn->step;
     const struct plan_source *source = &turn->rank_plan->sources[step->first_source];
-    return step->chunk_count > 0 && step->source_count == 1 && !source->is_link &&
-           step->target_count == 0 && step->target_group == PLAN_NO_GROUP &&
+    return step->chunk_count > 0 && step->has_destination && step->source_count == 1 &&
+           !source->is_link &&
            turn_cell(run, turn, &source->place, 0) == turn_cell(run, turn, &step->destination, 0);
+}
+
+static bool check_root_only_reads(const struct run *run, const struct turn *turn, uint32_t position)
+{
+    const struct plan_place *to = &turn->step->destination;
+    const int rank = turn->rank_plan->rank;
+    if (to->buffer != PLAN_OUTPUT || !is_in_place(run, rank) ||
+        !plan_has_all(&run->plan->shape, rank) || stores_nothing(run, turn))
+        return true;
+    return fault_at(
+        run->report, turn->rank_plan, turn->index,
+        "stores in output chunk %u, which in place is the root's input: a root only reads",
+        to->first + position);
 }
 
 static bool check_destination(struct run *run, const struct turn *turn, uint32_t position)
@@ -567,6 +580,7 @@ static bool check_destination(struct run *run, const struct turn *turn, uint32_t
         return fault_at(run->report, turn->rank_plan, turn->index,
                         "stores chunk %u in %s chunk %u, which is part of another one", class,
                         buffer_name(to->buffer), to->first + position);
+    if (!check_root_only_reads(run, turn, position)) return false;
     return stores_nothing(run, turn) || check_write_order(run, turn, to, position);
 }
 
@@ -585,7 +599,8 @@ static bool record_accesses(struct run *run, const struct turn *turn)
     const struct wiring *w = &run->wiring;
     const struct plan_step *step = turn->step;
     const bool sends = w->first_sends[turn->all_step] < w->first_sends[turn->all_step + 1];
-    const bool sends_source = sends && !step->has_destination && step->source_count == 1;
+    const bool sends_source =
+        sends && step->source_count == 1 && (!step->has_destination || stores_nothing(run, turn));
     for (uint32_t s = 0; s < step->source_count; s++) {
         const struct plan_source *source = &turn->rank_plan->sources[step->first_source + s];
         for (uint32_t i = 0; !source->is_link && i < step->chunk_count; i++)

@@ -6,6 +6,7 @@
  *   - no deadlock at capacity 1,
  *   - no race: every conflicting pair of accesses is ordered by program order, dependencies and messages,
  *     with separate and with aliased buffers, and for the plan run twice in succession,
+ *   - in place, that the root of a broadcast or a scatter stores nothing in the caller's memory, which has all of it already,
  *   - no read of what nobody wrote, no message nobody receives, no step on ranges of different classes,
  *   - links have one writing and one reading lane,
  *   - averages are scaled exactly once (`final`),
@@ -27,7 +28,7 @@
 enum { VERIFY_EXACT_RANKS = 512 };
 /* Grows with each change of what a proof says, of this rule or the engine that it is for: proofs that are kept (format/proof_file.h) by another version do not
  * count. */
-enum { VERIFY_VERSION = 1 };
+enum { VERIFY_VERSION = 2 };
 
 enum verify_verdict {
     VERIFY_PROVEN,

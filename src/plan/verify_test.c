@@ -250,6 +250,74 @@ static void two_copies(struct plan_builder *b, int rank, int rank_count)
     plan_copy(b, PLAN_SCRATCH, s, PLAN_OUTPUT, 0, 1);
 }
 
+/* What rank 1 has got comes back, as if the root had not had it: right, but not for memory that can only be read. */
+static void send_back(struct plan_builder *b, int rank, int rank_count)
+{
+    (void)rank_count;
+    plan_lane(b);
+    if (rank == 0) {
+        plan_send_from(b, 1, PLAN_INPUT, 0, 1);
+        plan_receive_to(b, 1, PLAN_OUTPUT, 0, 1);
+        return;
+    }
+    plan_begin(b, 1);
+    plan_receive(b, 0);
+    plan_write(b, PLAN_OUTPUT, 0);
+    plan_send(b, 0);
+    plan_end(b);
+}
+
+static void send_on_while_copying(struct plan_builder *b, int rank, int rank_count)
+{
+    (void)rank_count;
+    plan_lane(b);
+    if (rank == 1) {
+        plan_receive_to(b, 0, PLAN_OUTPUT, 0, 1);
+        plan_receive_to(b, 0, PLAN_OUTPUT, 0, 1);
+        return;
+    }
+    for (int k = 0; k < 2; k++) { /* in place, nothing is stored over what is still being sent */
+        plan_begin(b, 1);
+        plan_read(b, PLAN_INPUT, 0);
+        plan_write(b, PLAN_OUTPUT, 0);
+        plan_send(b, 1);
+        plan_end(b);
+    }
+}
+
+/* The block of the root of a scatter, by way of scratch. */
+static void copy_own_block_twice(struct plan_builder *b, int rank, int rank_count)
+{
+    (void)rank_count;
+    plan_lane(b);
+    if (rank == 1) {
+        plan_receive_to(b, 0, PLAN_OUTPUT, 0, 1);
+        return;
+    }
+    plan_send_from(b, 1, PLAN_INPUT, 1, 1);
+    const uint32_t copy = plan_scratch(b, 0);
+    plan_copy(b, PLAN_INPUT, 0, PLAN_SCRATCH, copy, 1);
+    plan_copy(b, PLAN_SCRATCH, copy, PLAN_OUTPUT, 0, 1);
+}
+
+static void a_root_in_place_stores_nothing(void **state)
+{
+    (void)state;
+    static const char what[] = "which in place is the root's input: a root only reads";
+    struct plan *plan = sample_plan(COLLECTIVE_BROADCAST, 2, 0, send_back);
+    expect_proven(plan, &separate);
+    expect_wrong(plan, &in_place, 0, 0, 1, what);
+    plan_free(plan);
+    plan = sample_plan(COLLECTIVE_SCATTER, 2, 0, copy_own_block_twice);
+    expect_proven(plan, &separate);
+    expect_wrong(plan, &in_place, 0, 0, 2, what);
+    plan_free(plan);
+    plan = sample_plan(COLLECTIVE_BROADCAST, 2, 0, send_on_while_copying);
+    expect_proven(plan, &in_place);
+    assert_int_equal(run_all_orders(plan, &in_place, 1), EXPLORE_RIGHT);
+    plan_free(plan);
+}
+
 static void a_step_does_not_store_over_what_it_reads_later(void **state)
 {
     (void)state;
@@ -902,6 +970,7 @@ int main(void)
         cmocka_unit_test(two_writes_need_an_order),
         cmocka_unit_test(back_pressure_orders_nothing),
         cmocka_unit_test(scratch_that_outlives_a_run_is_not_reused),
+        cmocka_unit_test(a_root_in_place_stores_nothing),
         cmocka_unit_test(a_step_does_not_store_over_what_it_reads_later),
         cmocka_unit_test(circles_of_waiting_are_named),
         cmocka_unit_test(a_link_takes_one_message),

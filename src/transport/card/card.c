@@ -396,6 +396,12 @@ uint64_t card_taken(const struct transport *transport, int peer)
     return pair != NULL ? pair->taken : 0;
 }
 
+bool card_misses(const struct transport *transport, int peer)
+{
+    const struct card_pair *pair = card_pair_of(transport, peer);
+    return pair != NULL && pair->taken_beyond != 0;
+}
+
 struct card_device *card_device_of(const struct transport *transport)
 {
     return ((const struct card *)transport)->shared.device;

@@ -69,6 +69,8 @@ void card_close(struct transport *transport);
 /* Messages, of whatever kind, to that peer so far, and those of it that have come without a gap: for who orders something else by them. */
 uint64_t card_sent(const struct transport *transport, int peer);
 uint64_t card_taken(const struct transport *transport, int peer);
+/* Whether one of it has not come that was sent before one that has. */
+bool card_misses(const struct transport *transport, int peer);
 
 /* Its device; and how many regions of that are not this module's own memory. */
 struct card_device *card_device_of(const struct transport *transport);

@@ -5,7 +5,10 @@
 
 #include "base/status.h"
 
-enum { ALIGNMENT = 64 };
+enum {
+    ALIGNMENT = 64,
+    WRITE_BYTES_MAX = 262144 /* what is sent behind a write waits for it, and a peer of which nothing comes for seconds counts as lost */
+};
 
 static enum tutti_status out_of_memory(void)
 {
@@ -87,6 +90,11 @@ bool card_tx_is_consumed(const struct card_tx *tx)
     return tx->entry_first == tx->entry_end;
 }
 
+static size_t least(uint64_t one, uint64_t other)
+{
+    return (size_t)(one < other ? one : other);
+}
+
 /* How many of an entry's next bytes can be written at once to where the receiver offered; of a landing a part. */
 static size_t offered_bytes(const struct card_tx *tx, const struct card_entry *entry)
 {
@@ -97,12 +105,11 @@ static size_t offered_bytes(const struct card_tx *tx, const struct card_entry *e
         entry->signature != offer->signature || at < offer->from || at >= offer->until)
         return 0;
     const uint64_t open = offer->until - at;
-    if (offer->room == 0) return open < left ? (size_t)open : left;
+    if (offer->room == 0) return least(least(open, left), WRITE_BYTES_MAX);
     const uint64_t to_end = offer->room - (at - offer->from) % offer->room,
                    part = (offer->room + CARD_LANDING_PARTS - 1) / CARD_LANDING_PARTS;
-    uint64_t bytes = left < part ? left : part;
-    if (bytes > to_end) bytes = to_end;
-    return open >= bytes ? (size_t)bytes : 0;
+    const size_t bytes = least(least(left, part), to_end);
+    return open >= bytes ? bytes : 0;
 }
 
 /* Whether an entry waits for a place. */

@@ -35,6 +35,9 @@ enum card_message_kind {
     CARD_MESSAGE_HEARD
 };
 
+/* Grows when ranks of another version would not understand these messages, or whatever devices put before them. */
+enum { CARD_PROTOCOL = 1 };
+
 enum {
     CARD_MESSAGE_HEAD_BYTES = 64,
     CARD_PIECE_BYTES_MAX = CARD_MESSAGE_BYTES_MAX - CARD_MESSAGE_HEAD_BYTES, /* of any device */

@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <rdma/fi_errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,7 +35,7 @@ enum {
 
 /* Before each message. */
 struct prefix {
-    uint64_t nonce; /* of the receiving device */
+    uint64_t nonce; /* that the receiving device has told the sender alone */
     uint32_t rank;  /* of the sender */
     uint32_t magic;
 };
@@ -85,13 +83,12 @@ struct receive {
 struct peer {
     enum card_peer_state state;
     bool is_prepared, is_connected, is_greeted, owes_greeting;
-    uint64_t nonce;
+    uint64_t nonce, own_nonce; /* in messages to it, and from it */
     fi_addr_t address;
     uint64_t heard_ns;
     uint64_t ids[CARD_RECEIVES_MAX]; /* of receives that were posted for it */
     unsigned id_count;
     unsigned ungiven;                  /* writes of which libfabric has not all parts yet */
-    char left_behind[OFI_ADDRESS_MAX]; /* a file in /dev/shm that its process would leave; or "" */
     uint64_t trouble_ns;
     char trouble[OFI_TROUBLE_MAX];
 };
@@ -101,7 +98,6 @@ struct ofi_device {
     struct ofi_device_options options;
     struct ofi_provider provider;
     bool is_stopped;
-    uint64_t nonce;
     size_t part_bytes; /* of a write, at most */
     int bell, both;
     _Atomic bool is_rung;
@@ -224,12 +220,24 @@ static unsigned ofi_count_regions(const struct card_device *base)
 
 /* ---------------------------------------------------------------------------------------------- peers */
 
+static enum tutti_status draw(uint64_t *number)
+{
+    while (*number == 0)
+        if (getrandom(number, sizeof *number, 0) != (ssize_t)sizeof *number)
+            return error_system("a network card: getrandom");
+    return TUTTI_OK;
+}
+
 static struct peer *find_peer(struct ofi_device *device, int rank)
 {
     if (device->peers[rank] != NULL) return device->peers[rank];
-    struct peer *peer = device->peers[rank] = calloc(1, sizeof *peer);
-    if (peer != NULL) peer->state = CARD_PEER_WANTED;
-    return peer;
+    struct peer *peer = calloc(1, sizeof *peer);
+    if (peer == NULL || draw(&peer->own_nonce) != TUTTI_OK) {
+        free(peer);
+        return NULL;
+    }
+    peer->state = CARD_PEER_WANTED;
+    return device->peers[rank] = peer;
 }
 
 static enum tutti_status add_receives(struct ofi_device *device, unsigned count);
@@ -250,7 +258,7 @@ static enum tutti_status ofi_prepare(struct card_device *base, int rank)
 static void greet(struct ofi_device *device, int rank)
 {
     struct peer *peer = device->peers[rank];
-    struct ofi_greeting greeting = {.nonce = device->nonce,
+    struct ofi_greeting greeting = {.nonce = peer->own_nonce,
                                     .address_format = device->provider.info->addr_format};
     size_t bytes = sizeof greeting.address;
     const bool has_name = fi_getname(&device->provider.endpoint->fid, greeting.address, &bytes) == 0;
@@ -284,28 +292,11 @@ static void ofi_connect(struct card_device *base, int rank)
     become_up(peer);
 }
 
-/* Provider shm makes a file /dev/shm/PID:NUMBER:NUMBER, which a killed process leaves there; the address names it. */
-static void note_file(const struct ofi_device *device, struct peer *peer,
-                      const struct ofi_greeting *greeting)
+/* libfabric reads an address that is text up to its end. */
+static bool address_ends(const struct ofi_greeting *greeting)
 {
-    static const char scheme[] = "fi_shm://";
-    const char *const address = (const char *)greeting->address;
-    const size_t bytes = strnlen(address, greeting->address_bytes), head = sizeof scheme - 1;
-    if (!device->options.choice->is_of_one_host || bytes <= head ||
-        strncmp(address, scheme, head) != 0 || bytes == greeting->address_bytes ||
-        strspn(address + head, "0123456789:") != bytes - head || strchr(address + head, ':') == NULL)
-        return;
-    snprintf(peer->left_behind, sizeof peer->left_behind, "/%s", address + head);
-}
-
-/* If its process has ended. Fails for whoever may not, and when that has done it. */
-static void remove_file(struct peer *peer)
-{
-    if (peer->left_behind[0] == '\0') return;
-    const long pid = strtol(peer->left_behind + 1, NULL, 10);
-    if (pid <= 0 || pid > INT32_MAX || kill((pid_t)pid, 0) == 0 || errno != ESRCH) return;
-    (void)shm_unlink(peer->left_behind);
-    peer->left_behind[0] = '\0';
+    return greeting->address_format != FI_ADDR_STR ||
+           memchr(greeting->address, '\0', greeting->address_bytes) != NULL;
 }
 
 bool ofi_device_greeted(struct card_device *base, int rank, const struct ofi_greeting *greeting)
@@ -315,13 +306,13 @@ bool ofi_device_greeted(struct card_device *base, int rank, const struct ofi_gre
     struct peer *peer = find_peer(device, rank);
     if (peer == NULL || peer->is_greeted || is_over(peer)) return peer != NULL;
     if (greeting->address_format != device->provider.info->addr_format ||
-        greeting->address_bytes == 0 || greeting->address_bytes > OFI_ADDRESS_MAX)
+        greeting->address_bytes == 0 || greeting->address_bytes > OFI_ADDRESS_MAX ||
+        !address_ends(greeting))
         return false;
     if (fi_av_insert(device->provider.addresses, greeting->address, 1, &peer->address, 0, NULL) != 1)
         return false;
     peer->nonce = greeting->nonce;
     peer->is_greeted = true;
-    note_file(device, peer, greeting);
     become_up(peer);
     return true;
 }
@@ -374,9 +365,7 @@ static void ofi_forget(struct card_device *base, int rank)
 
 void ofi_device_lost(struct card_device *base, int rank)
 {
-    struct peer *peer = ofi_of(base)->peers[rank];
     end_peer(ofi_of(base), rank, CARD_PEER_LOST);
-    if (peer != NULL) remove_file(peer);
 }
 
 static void be_in_trouble(struct ofi_device *device, int rank, const char *what, const char *reason)
@@ -387,6 +376,15 @@ static void be_in_trouble(struct ofi_device *device, int rank, const char *what,
     snprintf(peer->trouble, sizeof peer->trouble, "%s %s: %s", device->options.choice->provider,
              what, reason);
     log_write(LOG_WARN, "peer %d: over the network card: %s", rank, peer->trouble);
+}
+
+void ofi_device_fail(struct card_device *base, int rank, const char *what, uint64_t since_ns)
+{
+    struct ofi_device *device = ofi_of(base);
+    struct peer *peer = device->peers[rank];
+    if (peer == NULL || is_over(peer) || peer->trouble_ns != 0) return;
+    be_in_trouble(device, rank, "failed", what);
+    peer->trouble_ns = since_ns;
 }
 
 uint64_t ofi_device_trouble(const struct card_device *base, int rank, char text[OFI_TROUBLE_MAX])
@@ -465,12 +463,12 @@ static struct peer *sender_of(struct ofi_device *device, const struct receive *r
     struct prefix prefix;
     if (bytes < PREFIX_BYTES) return NULL;
     memcpy(&prefix, receive->address - PREFIX_BYTES, sizeof prefix);
-    if (prefix.magic != MAGIC || prefix.nonce != device->nonce ||
-        prefix.rank >= (uint32_t)device->options.size)
-        return NULL;
+    if (prefix.magic != MAGIC || prefix.rank >= (uint32_t)device->options.size) return NULL;
     *rank = (int)prefix.rank;
     struct peer *peer = device->peers[*rank];
-    return peer == NULL || is_over(peer) || !peer->is_connected ? NULL : peer;
+    return peer == NULL || prefix.nonce != peer->own_nonce || is_over(peer) || !peer->is_connected
+               ? NULL
+               : peer;
 }
 
 static void post_again(struct ofi_device *device, struct receive *receive)
@@ -856,7 +854,6 @@ static void ofi_free(struct card_device *base)
     if (device->both >= 0) close(device->both);
     if (device->bell >= 0) close(device->bell);
     for (int r = 0; device->peers != NULL && r < device->options.size; r++) {
-        if (device->peers[r] != NULL) remove_file(device->peers[r]);
         free(device->peers[r]);
     }
     for (unsigned b = 0; b < device->receive_block_count; b++) free(device->receive_blocks[b]);
@@ -954,14 +951,6 @@ static void find_limits(struct ofi_device *device)
     device->posted_max = ofi_provider_receives_max(&device->provider);
 }
 
-static enum tutti_status draw(uint64_t *number)
-{
-    while (*number == 0)
-        if (getrandom(number, sizeof *number, 0) != (ssize_t)sizeof *number)
-            return error_system("a network card: getrandom");
-    return TUTTI_OK;
-}
-
 static enum tutti_status open_device(struct ofi_device *device)
 {
     const struct ofi_choice *choice = device->options.choice;
@@ -970,7 +959,6 @@ static enum tutti_status open_device(struct ofi_device *device)
     if (device->base.message_bytes < 1024)
         return error_set(TUTTI_UNSUPPORTED, "provider %s of libfabric: messages of %zu bytes",
                          choice->provider, device->provider.facts->ep_attr->max_msg_size);
-    TRY(draw(&device->nonce));
     TRY(ofi_regions_create(device->provider.verbs, device->provider.facts, device->provider.space,
                            device->provider.endpoint, &device->regions));
     TRY(open_bell(device));

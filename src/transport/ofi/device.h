@@ -6,7 +6,7 @@
  *                                 completion queue ◄── all of them, in any order
  *
  *   message    nonce  rank │ head of the pair │ bytes
- *              └ 16 bytes: of the receiving device, and from whom
+ *              └ 16 bytes: what the receiving device has told this sender alone, and who that is
  *
  * Receives are the endpoint's, not a pair's: a message takes any of them, and the pair that it is for gets that memory in exchange for
  * one of its own. So each pair may be sent as many messages as it has posted receives, wherever they land.
@@ -15,7 +15,8 @@
  * says what it hears of a peer's card, never that a peer is dead.
  *
  * Invariants
- *   1. A message without this device's nonce, or from a rank that has not been greeted, is dropped.
+ *   1. A message without the nonce that its sender was told is dropped: from a stranger, from a rank that has not been greeted, and from one
+ *      that says that it is another one.
  *   2. After `stop` libfabric touches no memory: the endpoint is closed.
  *   3. That a write has landed is known from its completion alone (FI_DELIVERY_COMPLETE); no order of writes, no polling of last bytes, no
  *      immediate data.
@@ -37,7 +38,7 @@ enum { OFI_ADDRESS_MAX = 128, OFI_TROUBLE_MAX = 96 };
 
 /* Each device tells this to each peer before anything else. */
 struct ofi_greeting {
-    uint64_t nonce; /* of this device */
+    uint64_t nonce; /* in each message of that peer to this device: no other peer knows it */
     uint32_t address_bytes, address_format;
     unsigned char address[OFI_ADDRESS_MAX];
 };
@@ -55,10 +56,12 @@ enum tutti_status ofi_device_create(const struct ofi_device_options *options,
                                     struct card_device **device);
 /* A greeting has come from that peer: foreign. False: it makes no sense, and is dropped. */
 bool ofi_device_greeted(struct card_device *device, int peer, const struct ofi_greeting *greeting);
-/* That peer is gone, as the control plane has found; what it may have left in /dev/shm is removed, now or when this device is freed. */
+/* That peer is gone, as the control plane has found. */
 void ofi_device_lost(struct card_device *device, int peer);
 /* Since when something that was for that peer has failed, and what; 0: nothing has. */
 uint64_t ofi_device_trouble(const struct card_device *device, int peer, char text[OFI_TROUBLE_MAX]);
+/* Something was found to have failed for that peer: it is in trouble, and has been since then. */
+void ofi_device_fail(struct card_device *device, int peer, const char *what, uint64_t since_ns);
 /* Messages that were dropped, see invariant 1. */
 unsigned ofi_device_strays(const struct card_device *device);
 

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "bootstrap/interface.h"
 #include "os/tcp_socket.h"
+#include "transport/card/message.h"
 #include "transport/ofi/card_distance.h"
 
 enum { OFFERS_MAX = 128 };
@@ -119,6 +120,7 @@ static uint32_t fingerprint_of(const struct fi_info *info)
     hash = hash_take(hash, info->ep_attr->protocol);
     hash = hash_take(hash, info->ep_attr->protocol_version);
     hash = hash_take(hash, info->addr_format);
+    hash = hash_take(hash, CARD_PROTOCOL);
     const uint32_t folded = (uint32_t)(hash ^ hash >> 32);
     return folded != 0 ? folded : 1;
 }
@@ -179,6 +181,8 @@ static struct fi_info *hints_create(const struct ofi_library *library)
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = POSSIBLE_MR_MODE;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->data_progress =
+        FI_PROGRESS_MANUAL; /* no threads of the provider are needed */
     hints->tx_attr->iov_limit = 1;
     hints->rx_attr->iov_limit = 1;
     return hints;

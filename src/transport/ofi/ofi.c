@@ -13,16 +13,21 @@
 #include "base/status.h"
 #include "transport/card/card.h"
 #include "transport/ofi/device.h"
+#include "transport/ofi/leftovers.h"
 #include "transport/tcp/endpoint.h"
 
-/* A card that fails while its rank seems to be there counts for that long as a sign that the rank may have died. */
-static const uint64_t DOUBT_NS = 3000000000u;
+/* A card that fails while its rank seems to be there counts for that long as a sign that the rank may have died, and a message that has not come
+ * for that long, while the peer was heard, is lost. Whose card it is nobody can tell at one end alone. So a rank that cannot reach several others
+ * gives them time to say that it is the one, and of two the higher one waits for the lower one: one of them goes, and not both. */
+static const uint64_t DOUBT_NS = 3000000000u, OTHERS_FIRST_NS = 4000000000u,
+                      LOWER_FIRST_NS = 1500000000u;
 
 enum {
     SHORT_SLEEP_NS = 200000, /* where the provider has nothing to wait for */
     PASSES_A_LOOK = 8, /* at connections, which takes system calls, while data is waited for */
     HELD_MAX = PEERS_MESSAGES_MAX,
-    PATIENCE = 8 /* passes: about as long as an answer takes */
+    PATIENCE = 8,      /* passes: about as long as an answer takes */
+    LOOKS_TO_LOSE = 30 /* so that time in which this rank did not run counts for nothing */
 };
 
 /* Behind each control message. */
@@ -51,6 +56,14 @@ struct queue {
     struct held held[HELD_MAX];
 };
 
+/* Messages over the card that a peer has sent, and that do not come. */
+struct gap {
+    uint64_t told;  /* so many were sent, by what it said */
+    uint64_t taken; /* so many had come without a gap when it was looked at last */
+    uint64_t since_ns;
+    unsigned looks; /* since then */
+};
+
 struct ofi {
     struct transport base;
     struct transport *control, *data;
@@ -58,6 +71,8 @@ struct ofi {
     struct remote_options user; /* who made this */
     struct queue **queues;      /* of each rank; NULL: none was held */
     int both; /* an epoll instance of the two descriptors; -1: none yet */
+    struct gap *gaps;           /* of each rank */
+    pid_t *pids;                /* of ranks that may leave files; or NULL */
     bool is_stopped, any_held;
     bool is_drowsy;  /* about to sleep: a look sees everything */
     unsigned passes; /* of progress */
@@ -163,6 +178,7 @@ static void hear(void *context, int peer, const void *message, size_t bytes)
     bytes -= sizeof envelope;
     memcpy(&envelope, (const char *)message + bytes, sizeof envelope);
     memcpy(&kind, message, sizeof kind);
+    if (ofi->gaps[peer].told < envelope.after) ofi->gaps[peer].told = envelope.after;
     if (kind == PEERS_CARRIED_KIND) {
         hear_greeting(ofi, peer, message, bytes);
         return;
@@ -287,7 +303,8 @@ static enum tutti_status ofi_shortage(const struct transport *transport, uint64_
 static void ofi_add_footprint(const struct transport *transport, struct transport_footprint *sum)
 {
     const struct ofi *ofi = const_ofi_of(transport);
-    sum->private_bytes += sizeof *ofi + (size_t)transport->size * sizeof(struct queue *);
+    sum->private_bytes +=
+        sizeof *ofi + (size_t)transport->size * (sizeof(struct queue *) + sizeof(struct gap));
     for (int r = 0; r < transport->size; r++)
         if (ofi->queues[r] != NULL) sum->private_bytes += sizeof(struct queue);
     sum->descriptor_count += ofi->both >= 0;
@@ -353,14 +370,48 @@ static uint64_t ofi_answered_ns(const struct transport *transport, int peer)
     return control_of(transport)->peers->answered_ns(control_of(transport), peer);
 }
 
+/* A provider may lose messages with a connection that breaks, and say nothing. Later ones, and what the peer says elsewhere, tell. */
+static bool has_lost(struct ofi *ofi, int peer, uint64_t now_ns)
+{
+    struct gap *gap = &ofi->gaps[peer];
+    const uint64_t taken = card_taken(ofi->data, peer);
+    if (taken != gap->taken || (gap->told <= taken && !card_misses(ofi->data, peer))) {
+        gap->taken = taken;
+        gap->since_ns = 0;
+        return false;
+    }
+    if (gap->since_ns == 0) {
+        gap->since_ns = now_ns;
+        gap->looks = 0;
+    }
+    struct peer_report report;
+    ofi->control->peers->report(ofi->control, peer, &report);
+    return ++gap->looks > LOOKS_TO_LOSE && now_ns > gap->since_ns + DOUBT_NS &&
+           report.heard_ns > gap->since_ns + DOUBT_NS / 2;
+}
+
+/* Of this rank with others, now. */
+static int count_troubles(const struct ofi *ofi)
+{
+    char text[OFI_TROUBLE_MAX];
+    int count = 0;
+    for (int r = 0; r < ofi->base.size; r++) count += ofi_device_trouble(ofi->device, r, text) != 0;
+    return count;
+}
+
 static enum peer_presence ofi_look(struct transport *transport, int peer, uint64_t now_ns)
 {
     struct ofi *ofi = ofi_of(transport);
     char text[OFI_TROUBLE_MAX];
     const enum peer_presence presence = ofi->control->peers->look(ofi->control, peer, now_ns);
     if (presence != PEER_PRESENT) return presence;
+    if (!ofi->is_stopped && has_lost(ofi, peer, now_ns))
+        ofi_device_fail(ofi->device, peer, "a message was lost", ofi->gaps[peer].since_ns);
     const uint64_t since_ns = ofi_device_trouble(ofi->device, peer, text);
-    return since_ns != 0 && now_ns > since_ns + DOUBT_NS ? PEER_VANISHED : PEER_PRESENT;
+    if (since_ns == 0 || now_ns <= since_ns + DOUBT_NS) return PEER_PRESENT;
+    const uint64_t patience_ns = (count_troubles(ofi) > 1 ? OTHERS_FIRST_NS : 0) +
+                                 (ofi->base.rank > peer ? LOWER_FIRST_NS : 0);
+    return now_ns > since_ns + DOUBT_NS + patience_ns ? PEER_VANISHED : PEER_PRESENT;
 }
 
 static bool ofi_trouble(const struct transport *transport, int peer, char text[PEERS_TROUBLE_MAX])
@@ -495,6 +546,22 @@ static enum tutti_status open_control(struct ofi *ofi, const struct remote_optio
     return endpoint_open(&own, &ofi->control);
 }
 
+/* Of provider shm, which leaves files of processes that are killed. */
+static enum tutti_status note_processes(struct ofi *ofi, const struct remote_options *options)
+{
+    const struct ofi_choice *choice;
+    TRY(ofi_choose(&choice));
+    if (!choice->is_of_one_host) return TUTTI_OK;
+    ofi->pids = calloc((size_t)options->size, sizeof *ofi->pids);
+    if (ofi->pids == NULL) return error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
+    for (int r = 0; r < options->size; r++) {
+        struct remote_location location;
+        options->locates(options->context, r, &location);
+        ofi->pids[r] = location.pid;
+    }
+    return TUTTI_OK;
+}
+
 enum tutti_status ofi_open(const struct remote_options *options, struct transport **transport)
 {
     struct ofi *ofi = calloc(1, sizeof *ofi);
@@ -503,11 +570,14 @@ enum tutti_status ofi_open(const struct remote_options *options, struct transpor
     ofi->user = *options;
     ofi->both = -1;
     ofi->queues = calloc((size_t)options->size, sizeof(struct queue *));
+    ofi->gaps = calloc((size_t)options->size, sizeof *ofi->gaps);
     ofi->base = (struct transport){
         .ops = &ops, .peers = &peers, .rank = options->rank, .size = options->size};
     ofi->base.signatures = ofi->base.own_signatures;
     enum tutti_status status = TUTTI_OK;
-    if (ofi->queues == NULL) status = error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
+    if (ofi->queues == NULL || ofi->gaps == NULL)
+        status = error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
+    if (status == TUTTI_OK) status = note_processes(ofi, options);
     if (status == TUTTI_OK) status = open_data(ofi, options);
     if (status == TUTTI_OK) status = open_control(ofi, options);
     if (status != TUTTI_OK) {
@@ -524,10 +594,13 @@ void ofi_close(struct transport *transport)
     struct ofi *ofi = ofi_of(transport);
     if (ofi == NULL) return;
     if (ofi->both >= 0) close(ofi->both);
+    if (ofi->pids != NULL) ofi_leftovers_remove(ofi->pids, ofi->base.size);
     card_close(ofi->data);
     endpoint_close(ofi->control);
     for (int r = 0; ofi->queues != NULL && r < transport->size; r++) free(ofi->queues[r]);
     free(ofi->queues);
+    free(ofi->gaps);
+    free(ofi->pids);
     free(ofi);
 }
 

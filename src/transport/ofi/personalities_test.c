@@ -133,12 +133,81 @@ static void a_failed_message_is_trouble_for_good(void **state)
     fabric_shim_use(NULL, 0);
 }
 
+/* Rank 2 says that it is rank 1. Nobody believes it, and rank 1 is heard as ever. */
+static void nobody_speaks_for_another(void **state)
+{
+    (void)state;
+    enum { STEPS_MAX = 30000000, BYTES = 4000, MESSAGES = 20 };
+    static const struct fabric_shim masked = {.name = "masked", .mask_from = 2, .mask_to = 1};
+    skip_without("tcp;ofi_rxm");
+    fabric_shim_use(&masked, 1);
+    struct card_world *world = card_world_create(3, (struct card_mood){.fabric = "tcp;ofi_rxm"}, 1);
+    struct transport *const *ranks = card_world_transports(world);
+    struct link_tx *tx[3];
+    struct link_rx *rx[3];
+    for (int r = 1; r < 3; r++) {
+        assert_int_equal(ranks[r]->ops->open_tx(ranks[r], 0, 0, 0, BYTES, &tx[r]), TUTTI_OK);
+        assert_int_equal(ranks[0]->ops->open_rx(ranks[0], 0, 0, r, &rx[r]), TUTTI_OK);
+    }
+    int sent = 0, come = 0;
+    const struct card_device *const device = card_device_of(ranks[0]);
+    for (int step = 0; come < MESSAGES || ofi_device_strays(device) == 0; step++) {
+        struct link_view view;
+        assert_true(step < STEPS_MAX);
+        for (int r = 1; r < 3; r++) {
+            char *const place = r == 2 || sent < MESSAGES ? tx[r]->ops->reserve(tx[r], BYTES) : NULL;
+            if (place == NULL) continue;
+            memset(place, r, BYTES);
+            tx[r]->ops->commit(tx[r], BYTES);
+            sent += r == 1;
+        }
+        card_world_step(world);
+        assert_int_equal(rx[2]->ops->peek(rx[2], &view), LINK_EMPTY);
+        if (rx[1]->ops->peek(rx[1], &view) != LINK_READY) continue;
+        for (size_t i = 0; i < view.bytes; i++) assert_int_equal(((const char *)view.data)[i], 1);
+        rx[1]->ops->consume(rx[1], view.bytes);
+        come++;
+    }
+    card_world_free(world);
+    fabric_shim_use(NULL, 0);
+}
+
+/* Foreign: read as it says, it would be read beyond its end. */
+static void greetings_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    static const char *const providers[] = {"tcp;ofi_rxm", "shm"};
+    for (size_t p = 0; p < sizeof providers / sizeof *providers; p++) {
+        if (!card_world_has_fabric(providers[p])) continue;
+        struct card_world *world =
+            card_world_create(2, (struct card_mood){.fabric = providers[p]}, 1);
+        struct card_device *const device = card_device_of(card_world_transports(world)[0]);
+        struct ofi_greeting *greeting = malloc(sizeof *greeting);
+        assert_non_null(greeting);
+        for (uint32_t bytes = 0; bytes < 3; bytes++) {
+            memset(greeting, 'x', sizeof *greeting);
+            greeting->address_bytes = bytes < 2 ? bytes : UINT32_MAX;
+            assert_false(ofi_device_greeted(device, 1, greeting));
+        }
+        for (uint32_t format = 0; format < 32; format++) {
+            memset(greeting, 'x', sizeof *greeting);
+            greeting->address_bytes = OFI_ADDRESS_MAX;
+            greeting->address_format = format;
+            assert_false(ofi_device_greeted(device, 1, greeting));
+        }
+        free(greeting);
+        card_world_free(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_comes_over_tcp_whatever_its_character),
         cmocka_unit_test(every_byte_comes_over_shm_whatever_its_character),
         cmocka_unit_test(a_failed_message_is_trouble_for_good),
+        cmocka_unit_test(nobody_speaks_for_another),
+        cmocka_unit_test(greetings_that_make_no_sense_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 #include "transport/ofi/provider.h"
 
+#include <string.h>
+
 #include "base/status.h"
 #include "transport/ofi/regions.h"
 
@@ -29,12 +31,20 @@ enum tutti_status ofi_provider_refused(const struct ofi_provider *provider, cons
 }
 
 /* With something to wait for, if the provider has that. */
+/* Provider sockets, which nobody but Tutti's looks drives, does not look at its sockets to make its descriptor readable. */
+static bool can_be_waited_for(const struct ofi_provider *provider)
+{
+    return strcmp(provider->info->fabric_attr->prov_name, "sockets") != 0;
+}
+
 static enum tutti_status open_queue(struct ofi_provider *provider, size_t queue_size)
 {
     struct fi_cq_attr attributes = {.size = queue_size + ofi_provider_receives_max(provider),
                                     .format = FI_CQ_FORMAT_MSG,
                                     .wait_obj = FI_WAIT_FD};
-    int result = fi_cq_open(provider->space, &attributes, &provider->queue, NULL);
+    int result = can_be_waited_for(provider)
+                     ? fi_cq_open(provider->space, &attributes, &provider->queue, NULL)
+                     : -FI_ENOSYS;
     if (result == 0 && fi_control(&provider->queue->fid, FI_GETWAIT, &provider->queue_fd) != 0)
         provider->queue_fd = -1;
     if (result == 0) return TUTTI_OK;

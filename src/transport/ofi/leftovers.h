@@ -1,0 +1,13 @@
+/* leftovers.h - what provider shm of libfabric leaves in /dev/shm when its process is killed: files /dev/shm/PID:NUMBER:NUMBER.
+ *
+ * Any thread. Reads a folder.
+ */
+#ifndef TUTTI_TRANSPORT_OFI_LEFTOVERS_H
+#define TUTTI_TRANSPORT_OFI_LEFTOVERS_H
+
+#include <sys/types.h>
+
+/* Of those of these processes that have ended. Without the right to remove a file it stays. */
+void ofi_leftovers_remove(const pid_t *pids, int count);
+
+#endif
