@@ -3,9 +3,9 @@
  *
  *     1F1B, 3 stages, 4 micro-batches; time runs to the right
  *
- *     stage 0   F0 F1 F2 .. .. .. B0--- F3 B1--- .. B2--- .. B3---
- *     stage 1   .. F0 F1 .. B0--- F2 B1--- F3 B2--- .. B3---
- *     stage 2   .. .. F0 B0--- F1 B1--- F2 B2--- F3 B3---
+ *     stage 0   F0 F1 F2             B0--- F3 B1---    B2---    B3---
+ *     stage 1      F0 F1       B0--- F2 B1--- F3 B2---    B3---
+ *     stage 2         F0 B0--- F1 B1--- F2 B2--- F3 B3---
  *
  * A *schedule* says in which order each stage does its forward and backward passes. It is data: made
  * by name ("gpipe", "1f1b", "interleaved") or written by you, checked before it runs, simulated and
