@@ -7,12 +7,16 @@
 #include "base/status.h"
 #include "tutti-schedule_options.h"
 
+static bool is_standard(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
 static enum tutti_status open_schedule(const struct options *options,
                                        struct tutti_schedule **schedule)
 {
     if (!options->is_file) return tutti_schedule_create(options->name, &options->shape, schedule);
-    return tutti_schedule_load(strcmp(options->name, "-") == 0 ? "/dev/stdin" : options->name,
-                               schedule);
+    return tutti_schedule_load(is_standard(options->name) ? "/dev/stdin" : options->name, schedule);
 }
 
 /* What tutti_schedule_text (where picture is NULL) or tutti_schedule_draw writes; to be freed. */
@@ -32,18 +36,23 @@ static enum tutti_status write_out(const struct tutti_schedule *schedule,
     return TUTTI_OK;
 }
 
-static enum tutti_status draw_file(const struct tutti_schedule *schedule,
-                                   const struct options *options)
+static enum tutti_status write_file(const char *path, const char *text)
+{
+    FILE *const file = fopen(path, "we");
+    bool is_written = file != NULL && fputs(text, file) >= 0;
+    if (file != NULL) is_written = fclose(file) == 0 && is_written;
+    return is_written ? TUTTI_OK : error_set(TUTTI_SYSTEM, "%s: %s", path, strerror(errno));
+}
+
+static enum tutti_status draw(const struct tutti_schedule *schedule, const struct options *options)
 {
     const enum tutti_schedule_picture svg = TUTTI_SCHEDULE_PICTURE_SVG;
     char *text;
     enum tutti_status status = write_out(schedule, &options->times, &svg, &text);
-    if (status != TUTTI_OK) goto free_text;
-    FILE *const file = fopen(options->picture, "we");
-    bool is_written = file != NULL && fputs(text, file) >= 0;
-    if (file != NULL) is_written = fclose(file) == 0 && is_written;
-    if (!is_written) status = error_set(TUTTI_SYSTEM, "%s: %s", options->picture, strerror(errno));
-free_text:
+    if (status == TUTTI_OK && is_standard(options->picture))
+        fputs(text, stdout); /* run looks whether it could be written */
+    else if (status == TUTTI_OK)
+        status = write_file(options->picture, text);
     free(text);
     return status;
 }
@@ -95,17 +104,24 @@ free_times:
     return status;
 }
 
+static enum tutti_status write_wanted(const struct tutti_schedule *schedule,
+                                      const struct options *options)
+{
+    TRY(tutti_schedule_check(schedule));
+    if (options->prints_text) return print_text(schedule);
+    if (options->picture != NULL) TRY(draw(schedule, options));
+    if (options->picture != NULL && is_standard(options->picture)) return TUTTI_OK;
+    return show(schedule, options);
+}
+
 static enum tutti_status run(const struct options *options)
 {
     struct tutti_schedule *schedule;
     TRY(open_schedule(options, &schedule));
-    enum tutti_status status = tutti_schedule_check(schedule);
-    if (status == TUTTI_OK && options->picture != NULL) status = draw_file(schedule, options);
-    if (status == TUTTI_OK)
-        status = options->prints_text ? print_text(schedule) : show(schedule, options);
+    const enum tutti_status status = write_wanted(schedule, options);
     tutti_schedule_free(schedule);
-    if (status == TUTTI_OK && fflush(stdout) != 0)
-        status = error_set(TUTTI_SYSTEM, "standard output: %s", strerror(errno));
+    if (status == TUTTI_OK && (fflush(stdout) != 0 || ferror(stdout)))
+        return error_set(TUTTI_SYSTEM, "standard output: %s", strerror(errno));
     return status;
 }
 

@@ -14,7 +14,7 @@ struct options {
     bool is_file;                      /* the shape is in the file */
     struct tutti_schedule_shape shape; /* of a schedule by name */
     struct tutti_schedule_times times;
-    const char *picture; /* a file, or NULL */
+    const char *picture; /* a file, "-" for standard output alone, or NULL */
     bool prints_text;    /* the text form, and nothing else */
 };
 
