@@ -229,13 +229,13 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_pipeline_run(struct tutti_pipel
 /* Frees the pipeline. NULL is allowed. Local; does not block: nothing is under way between steps. */
 TUTTI_API enum tutti_status tutti_pipeline_free(struct tutti_pipeline *pipeline);
 
-/* What this rank sent and received in all steps so far, and its memory. */
+/* Messages of this rank in all steps so far, and its memory. */
 struct tutti_pipeline_counters {
     size_t size_bytes; /* set by the caller to sizeof(struct tutti_pipeline_counters) */
     uint64_t steps;    /* that succeeded */
     uint64_t activations_sent, activations_received;
     uint64_t gradients_sent, gradients_received;
-    uint64_t bytes_sent, bytes_received; /* of elements */
+    uint64_t bytes_sent, bytes_received; /* of their elements */
     size_t buffer_count; /* buffers of one activation or gradient, fixed when the pipeline is made */
     size_t buffer_bytes; /* of all of them together */
 };
