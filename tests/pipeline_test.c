@@ -22,7 +22,7 @@
 #include "schedules.h"
 #include "tutti/train/pipeline.h"
 
-enum { PARTS_MAX = 16, MICRO_MAX = 16, STEPS = 3 };
+enum { PARTS_MAX = 16, MICRO_MAX = 16, STEPS = 2 };
 
 struct model {
     int part_count, micro_batch_count, step;
@@ -211,7 +211,7 @@ static int by_name(struct tutti_comm *comm, int rank, int size, uint64_t seed, v
         const char *name;
         int chunks;
     } kinds[] = {{"gpipe", 1}, {"1f1b", 1}, {"interleaved", 2}, {"interleaved", 3}};
-    static const size_t counts[] = {1, 500, 30000}; /* small, and such as wait at their sender */
+    static const size_t counts[] = {1, 300, 9000}; /* small, and such as wait at their sender */
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
             for (int m = size; m <= 3 * size; m += size) {
