@@ -2,6 +2,7 @@
  *
  * ctest: label=notsan
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -197,9 +198,9 @@ static void expect_named(const struct tutti_schedule *schedule)
 {
     const char *const message = tutti_error_message();
     const char *const at = strstr(message, "deadlock: stage ");
-    int stage, micro, chunk = 0;
-    size_t position, count;
-    char letter;
+    int stage = 0, micro = 0, chunk = 0;
+    size_t position = 0, count;
+    char letter = '?';
     if (at == NULL || strstr(message, " waits for ") == NULL ||
         sscanf(at, "deadlock: stage %d, position %zu: %c%d.%d", &stage, &position, &letter, &micro,
                &chunk) < 4)
@@ -342,7 +343,7 @@ static void times_must_be_above_0(void **state)
     const double weights[] = {1, 0};
     const struct tutti_schedule_times bad[] = {{sizeof *bad, 0, 1, NULL},
                                                {sizeof *bad, 1, -1, NULL},
-                                               {sizeof *bad, 1, 1 / (double)(state == NULL), NULL},
+                                               {sizeof *bad, 1, INFINITY, NULL},
                                                {sizeof *bad, 1, 1, weights},
                                                {1, 1, 1, NULL}};
     double step_time;

@@ -64,12 +64,11 @@ struct tutti_schedule_action {
     int chunk;       /* of the stage, from 0 */
 };
 
-/* Makes a schedule by its name, the caller's:
- *   "gpipe"        every stage does all forward passes, then all backward passes
- *   "1f1b"         a stage does a backward pass as soon as it can, from then on alternately one
- *                  forward and one backward pass (PipeDream-Flush)
- *   "interleaved"  the same with several chunks for each stage, in the order of Megatron-LM;
- *                  micro-batches must be a multiple of stages; with 1 chunk it is "1f1b"
+/* Makes a schedule by its name, the caller's. With "gpipe" every stage does all forward passes, then
+ * all backward passes. With "1f1b" a stage does a backward pass as soon as it can, and from then on
+ * one forward and one backward pass by turns (PipeDream-Flush). "interleaved" is the same with several
+ * chunks on each stage, in the order of Megatron-LM: there must be a multiple of stage_count
+ * micro-batches; with 1 chunk it is "1f1b".
  * Name and shape stay the caller's. Local; any thread; does not block. On failure (INVALID_OPTIONS,
  * NO_MEMORY) *created is NULL. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
