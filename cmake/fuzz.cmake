@@ -1,4 +1,4 @@
-# Every src/**/X_fuzz.c and tools/X_fuzz.c defines LLVMFuzzerTestOneInput and becomes the program FOLDER_X_fuzz.  As a test it
+# Every src/**/X_fuzz.c, train/X_fuzz.c and tools/X_fuzz.c defines LLVMFuzzerTestOneInput and becomes the program FOLDER_X_fuzz.  As a test it
 # runs for TUTTI_FUZZ_SECONDS, starting from tests/corpus/FOLDER_X/ (or tests/corpus/X/).  Inputs that it
 # finds stay in the build folder; one that fails is left in BUILD/fuzz/NAME/.
 
@@ -14,7 +14,7 @@ if(TUTTI_TOPOLOGY)
     target_compile_options(tutti_topology_objects PRIVATE -fsanitize=fuzzer-no-link)
 endif()
 
-file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_fuzz.c tools/*_fuzz.c)
+file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_fuzz.c train/*_fuzz.c tools/*_fuzz.c)
 topology_filter(fuzzers)
 foreach(source IN LISTS fuzzers)
     string(REGEX REPLACE "^(src/|)(.*)_fuzz\\.c$" "\\2" path ${source})

@@ -83,7 +83,7 @@ function(tutti_describe_test test source)
         LABELS "${labels}" TIMEOUT ${timeout} PROCESSORS ${halves} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endfunction()
 
-file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_test.c)
+file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_test.c train/*_test.c)
 topology_filter(unit_tests)
 file(GLOB system_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.c)
 topology_filter(system_tests)
