@@ -103,7 +103,10 @@ static struct tokenizer *prepare_tokenizer(const struct options *options, const 
     }
     const size_t vocabulary = options->trainer.model.shape.vocabulary;
     struct tokenizer *tokenizer = tokenizer_train(text, size, vocabulary);
-    if (path != NULL && !tokenizer_save(tokenizer, path)) give_up(path, strerror(errno));
+    if (path == NULL) return tokenizer;
+    FILE *file = fopen(path, "wb");
+    if (file == NULL || !tokenizer_print(tokenizer, file) || fclose(file) != 0)
+        give_up(path, strerror(errno));
     return tokenizer;
 }
 

@@ -1,7 +1,5 @@
 #include "tokenizer.h"
 
-#include <stdio.h>
-
 #include "tokenizer_state.h"
 
 /* ---------------------------------------------------------------------------------------------- the tokens */
@@ -112,15 +110,12 @@ size_t tokenizer_encode(const struct tokenizer *tokenizer, const unsigned char *
 /* The file is text: this line, how many pairs there are, and a line for each, in the order of their tokens. */
 static const char first_line[] = "byte pairs 1\n";
 
-bool tokenizer_save(const struct tokenizer *tokenizer, const char *path)
+bool tokenizer_print(const struct tokenizer *tokenizer, FILE *file)
 {
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) return false;
     fprintf(file, "%s%zu\n", first_line, tokenizer->vocabulary - TOKENIZER_BYTES);
     for (size_t i = TOKENIZER_BYTES; i < tokenizer->vocabulary; i++)
         fprintf(file, "%u %u\n", tokenizer->tokens[i].left, tokenizer->tokens[i].right);
-    const bool bad = ferror(file) != 0;
-    return fclose(file) == 0 && !bad;
+    return fflush(file) == 0 && !ferror(file);
 }
 
 /* Reads a decimal number below `bound`, without needless zeros, and the mark behind it. */

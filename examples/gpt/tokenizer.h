@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum {
     TOKENIZER_BYTES = 256,
@@ -29,15 +30,15 @@ struct tokenizer;
  * 256 <= vocabulary <= TOKENIZER_VOCABULARY_MAX. Takes time O(text + log(text) * distinct words' bytes). */
 struct tokenizer *tokenizer_train(const unsigned char *text, size_t size, size_t vocabulary);
 
-/* Reads what tokenizer_save wrote, from bytes that may be anything. NULL if they are no tokenizer: `why` then points
+/* Reads what tokenizer_print wrote, from bytes that may be anything. NULL if they are no tokenizer: `why` then points
  * to a constant sentence. */
 struct tokenizer *tokenizer_parse(const char *bytes, size_t size, const char **why);
 
 /* The same from a file. */
 struct tokenizer *tokenizer_load(const char *path, const char **why);
 
-/* False if the file cannot be written; errno says why. */
-bool tokenizer_save(const struct tokenizer *tokenizer, const char *path);
+/* Writes what tokenizer_parse reads. False if the file cannot be written; errno says why. */
+bool tokenizer_print(const struct tokenizer *tokenizer, FILE *file);
 
 void tokenizer_free(struct tokenizer *tokenizer);
 

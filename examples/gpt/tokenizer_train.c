@@ -12,7 +12,6 @@
  * A new pair has the new token in it, so its count grows only while that token is made. Afterwards it can only fall. A
  * heap of counts may therefore be out of date in one direction: what comes out of it too large goes in again.
  */
-#include <stdio.h>
 
 #include "tokenizer_state.h"
 
@@ -26,7 +25,7 @@ struct symbol {
 
 struct pair {
     uint32_t left, right; /* tokens */
-    uint32_t places;      /* the first of the list */
+    uint32_t first, last; /* places of the list, which is in the text's order */
     uint64_t count;
 };
 
@@ -150,7 +149,8 @@ static struct pair *pair_of(struct training *training, uint32_t left, uint32_t r
                 give_up("memory", strerror(errno));
         }
         number = (uint32_t)training->pair_count++;
-        training->pairs[number] = (struct pair){.left = left, .right = right, .places = NONE};
+        training->pairs[number] =
+            (struct pair){.left = left, .right = right, .first = NONE, .last = NONE};
         pair_map_add(&training->numbers, left, right, number);
     }
     return &training->pairs[number];
@@ -163,10 +163,10 @@ static void link_pair(struct training *training, uint32_t place)
     if (symbol->right == NONE) return;
     struct pair *pair = pair_of(training, symbol->token, symbols[symbol->right].token);
     pair->count += symbol->weight;
-    symbol->list_before = NONE;
-    symbol->list_after = pair->places;
-    if (pair->places != NONE) symbols[pair->places].list_before = place;
-    pair->places = place;
+    symbol->list_before = pair->last;
+    symbol->list_after = NONE;
+    *(pair->last != NONE ? &symbols[pair->last].list_after : &pair->first) = place;
+    pair->last = place;
 }
 
 static void unlink_pair(struct training *training, uint32_t place)
@@ -175,11 +175,9 @@ static void unlink_pair(struct training *training, uint32_t place)
     if (symbol->right == NONE) return;
     struct pair *pair = pair_of(training, symbol->token, symbols[symbol->right].token);
     pair->count -= symbol->weight;
-    if (symbol->list_before != NONE)
-        symbols[symbol->list_before].list_after = symbol->list_after;
-    else
-        pair->places = symbol->list_after;
-    if (symbol->list_after != NONE) symbols[symbol->list_after].list_before = symbol->list_before;
+    const uint32_t before = symbol->list_before, after = symbol->list_after;
+    *(before != NONE ? &symbols[before].list_after : &pair->first) = after;
+    *(after != NONE ? &symbols[after].list_before : &pair->last) = before;
 }
 
 /* Puts the token in the place of the pair that begins there. */
@@ -210,7 +208,7 @@ static void begin(struct training *training, const struct words *words)
                                 .left = i > 0 ? first + i - 1 : NONE,
                                 .right = i + 1 < word->size ? first + i + 1 : NONE};
     }
-    for (size_t place = training->symbol_count; place-- > 0;) link_pair(training, (uint32_t)place);
+    for (uint32_t place = 0; place < training->symbol_count; place++) link_pair(training, place);
     for (uint32_t pair = 0; pair < training->pair_count; pair++) push(training, pair);
 }
 
@@ -231,8 +229,8 @@ struct tokenizer *tokenizer_train(const unsigned char *text, size_t size, size_t
         const uint32_t token = (uint32_t)tokenizer->vocabulary;
         const size_t known = training.pair_count;
         if (!tokenizer_add(tokenizer, pair.left, pair.right)) continue;
-        while (training.pairs[best.pair].places != NONE)
-            join_at(&training, training.pairs[best.pair].places, token);
+        while (training.pairs[best.pair].first != NONE)
+            join_at(&training, training.pairs[best.pair].first, token);
         for (size_t i = known; i < training.pair_count; i++) push(&training, (uint32_t)i);
     }
     free(words.slots);
