@@ -36,21 +36,23 @@ static struct model_options whole_options(void)
     return options;
 }
 
-static const struct batch *make_batch(void)
+static uint32_t inputs[ROWS], targets[ROWS];
+static const uint64_t numbers[SAMPLES] = {8, 3};
+static const struct batch batch = {.samples = SAMPLES,
+                                   .inputs = inputs,
+                                   .targets = targets,
+                                   .numbers = numbers,
+                                   .step = 6,
+                                   .training = true};
+
+static int make_batch(void **state)
 {
-    static uint32_t inputs[ROWS], targets[ROWS];
-    static const uint64_t numbers[SAMPLES] = {8, 3};
-    static const struct batch batch = {.samples = SAMPLES,
-                                       .inputs = inputs,
-                                       .targets = targets,
-                                       .numbers = numbers,
-                                       .step = 6,
-                                       .training = true};
+    (void)state;
     for (uint64_t i = 0; i < ROWS; i++) {
         inputs[i] = (uint32_t)(counter_bits(1, i) % 301);
         targets[i] = (uint32_t)(counter_bits(2, i) % 301);
     }
-    return &batch;
+    return 0;
 }
 
 static void expect_near(const real *expected, const real *got, size_t count)
@@ -231,12 +233,11 @@ static void stages_in_a_row_are_the_model(void **state)
 {
     (void)state;
     enum { STAGES = 3, WIDTH = 24 };
-    const struct batch *batch = make_batch();
     struct model_options options = whole_options();
     struct model *whole = model_create(&options), *stages[STAGES];
     struct saved *saved = saved_create(whole), *stage_saved[STAGES];
-    const double loss = model_forward(whole, batch, saved, NULL);
-    model_backward(whole, batch, saved, 0.1, NULL);
+    const double loss = model_forward(whole, &batch, saved, NULL);
+    model_backward(whole, &batch, saved, 0.1, NULL);
 
     real *stream = allocate(ROWS * WIDTH, sizeof *stream);
     real *collected = allocate(whole->parameters.elements, sizeof *collected);
@@ -245,10 +246,10 @@ static void stages_in_a_row_are_the_model(void **state)
         options.part = (struct part){.layers = range_share(3, i, STAGES), .tensor_count = 1};
         stages[i] = model_create(&options);
         stage_saved[i] = saved_create(stages[i]);
-        stage_loss += model_forward(stages[i], batch, stage_saved[i], stream);
+        stage_loss += model_forward(stages[i], &batch, stage_saved[i], stream);
     }
     for (size_t i = STAGES; i-- > 0;) {
-        model_backward(stages[i], batch, stage_saved[i], 0.1, stream);
+        model_backward(stages[i], &batch, stage_saved[i], 0.1, stream);
         collect(whole, stages[i], stages[i]->gradients, false, collected);
         saved_free(stage_saved[i]);
         model_free(stages[i]);
@@ -346,8 +347,8 @@ static void *run_rank(void *argument)
     options.part.rows_split = rank->rows_split;
     rank->model = model_create(&options);
     struct saved *saved = saved_create(rank->model);
-    rank->loss = model_forward(rank->model, make_batch(), saved, NULL);
-    model_backward(rank->model, make_batch(), saved, 0.1, NULL);
+    rank->loss = model_forward(rank->model, &batch, saved, NULL);
+    model_backward(rank->model, &batch, saved, 0.1, NULL);
     saved_free(saved);
     return NULL;
 }
@@ -358,8 +359,8 @@ static void expect_ranks_equal_whole(size_t ranks, bool rows_split, bool tied)
     options.shape.tied = tied;
     struct model *whole = model_create(&options);
     struct saved *saved = saved_create(whole);
-    const double loss = model_forward(whole, make_batch(), saved, NULL);
-    model_backward(whole, make_batch(), saved, 0.1, NULL);
+    const double loss = model_forward(whole, &batch, saved, NULL);
+    model_backward(whole, &batch, saved, 0.1, NULL);
 
     struct meeting meeting = {.ranks = ranks};
     struct rank all[RANKS_MAX] = {{.index = 0}};
@@ -386,7 +387,6 @@ static void expect_ranks_equal_whole(size_t ranks, bool rows_split, bool tied)
 static void ranks_with_slices_compute_the_whole(void **state)
 {
     (void)state;
-    make_batch(); /* before there are threads */
     for (size_t ranks = 1; ranks <= RANKS_MAX; ranks++)
         expect_ranks_equal_whole(ranks, false, true);
     expect_ranks_equal_whole(3, false, false);
@@ -410,5 +410,5 @@ int main(void)
         cmocka_unit_test(ranks_with_slices_and_rows_compute_the_whole),
     };
     openblas_set_num_threads(1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_batch, NULL);
 }

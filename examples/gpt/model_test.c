@@ -212,5 +212,6 @@ int main(void)
         cmocka_unit_test(computing_again_changes_no_bit),
         cmocka_unit_test(training_learns),
     };
+    openblas_set_num_threads(1);
     return cmocka_run_group_tests(tests, make_world, end_world);
 }
