@@ -13,7 +13,8 @@
  * wherever it is. */
 void squares_of_blocks(const real *gradients, struct range blocks, double *squares);
 
-/* Adds blocks up in their order. */
+/* Adds blocks up in their order. Of tensor-parallel ranks, all have blocks of matrices of their own, and the same blocks
+ * of gains, which count once. */
 double squares_sum(const double *squares, size_t count);
 
 /* What gradients are multiplied by so that their length, the root of `squares`, is at most `length_max`. */

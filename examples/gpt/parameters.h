@@ -43,7 +43,9 @@ static inline struct range range_share(size_t total, size_t index, size_t count)
 
 /* What of the model a process has: some layers (a pipeline stage), and of each matrix there a slice (tensor
  * parallelism). The first stage has the embedding, the last one the final norm and the head; if these are tied, both
- * stages have the embedding's matrix, and its gradient is the sum of theirs. Every slice has a head at least. */
+ * stages have the embedding's matrix, and its gradient is the sum of theirs. Every slice has a head at least.
+ * Where rows are split, a tensor-parallel rank's gradients of gains are summands, of its rows; otherwise all ranks have
+ * the same ones. */
 struct part {
     struct range layers;
     size_t tensor_index, tensor_count;
