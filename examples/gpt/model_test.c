@@ -1,5 +1,6 @@
 /* The model in double: its gradients are those of its loss, and nothing depends on how the work is cut.
  * ctest: label=notsan */
+#include <complex.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -88,6 +89,141 @@ static void expect_equal_loss(double a, double b)
     assert_true(fabs(a - b) < rounding * a);
 }
 
+/* ---------------------------------------------------------- the way forward, as the papers write it, word by word */
+
+static const real *weights_of(const struct model *model, enum tensor_kind kind, size_t layer)
+{
+    return model->weights + parameters_find(&model->parameters, kind, layer)->offset;
+}
+
+static void slow_norm(const real *x, const real *gain, size_t width, double *y)
+{
+    double squares = 0;
+    for (size_t i = 0; i < width; i++) squares += x[i] * x[i];
+    for (size_t i = 0; i < width; i++) y[i] = gain[i] * x[i] / sqrt(squares / (double)width + 1e-5);
+}
+
+static void slow_product(const double *x, const real *matrix, size_t rows, size_t columns, double *y)
+{
+    for (size_t c = 0; c < columns; c++) {
+        y[c] = 0;
+        for (size_t r = 0; r < rows; r++) y[c] += x[r] * matrix[r * columns + c];
+    }
+}
+
+/* A head's features as complex numbers, each turned by its angle. */
+static void slow_turn(double *x, size_t size, size_t position)
+{
+    for (size_t i = 0; i < size / 2; i++) {
+        const double angle = (double)position / pow(10000, 2 * (double)i / (double)size);
+        const double complex z = (x[i] + I * x[i + size / 2]) * cexp(I * angle);
+        x[i] = creal(z);
+        x[i + size / 2] = cimag(z);
+    }
+}
+
+enum { WIDTH_MAX = 32, HIDDEN_MAX = 64, CONTEXT_MAX = 70 };
+
+/* Adds a layer's attention to the stream. */
+static void slow_attention(const struct model *model, size_t layer, real stream[][WIDTH_MAX])
+{
+    static double q[CONTEXT_MAX][WIDTH_MAX], k[CONTEXT_MAX][WIDTH_MAX], v[CONTEXT_MAX][WIDTH_MAX];
+    const struct shape *shape = &model->options.shape;
+    const size_t width = shape->width, size = width / shape->heads;
+    double x[WIDTH_MAX], mixed[WIDTH_MAX], output[WIDTH_MAX];
+    for (size_t t = 0; t < shape->context; t++) {
+        slow_norm(stream[t], weights_of(model, TENSOR_ATTENTION_NORM, layer), width, x);
+        slow_product(x, weights_of(model, TENSOR_QUERY, layer), width, width, q[t]);
+        slow_product(x, weights_of(model, TENSOR_KEY, layer), width, width, k[t]);
+        slow_product(x, weights_of(model, TENSOR_VALUE, layer), width, width, v[t]);
+        for (size_t head = 0; head < shape->heads; head++) {
+            slow_turn(q[t] + head * size, size, t);
+            slow_turn(k[t] + head * size, size, t);
+        }
+        for (size_t f = 0; f < width; f++) {
+            double sum = 0, weighted = 0;
+            for (size_t past = 0; past <= t; past++) {
+                double product = 0;
+                for (size_t i = f / size * size; i < (f / size + 1) * size; i++)
+                    product += q[t][i] * k[past][i];
+                sum += exp(product / sqrt((double)size));
+                weighted += exp(product / sqrt((double)size)) * v[past][f];
+            }
+            mixed[f] = weighted / sum;
+        }
+        slow_product(mixed, weights_of(model, TENSOR_OUTPUT, layer), width, width, output);
+        for (size_t i = 0; i < width; i++) stream[t][i] += output[i];
+    }
+}
+
+static void slow_mlp(const struct model *model, size_t layer, real *stream)
+{
+    const size_t width = model->options.shape.width, hidden = model->options.shape.hidden;
+    double x[WIDTH_MAX], gate[HIDDEN_MAX], up[HIDDEN_MAX], output[WIDTH_MAX];
+    slow_norm(stream, weights_of(model, TENSOR_MLP_NORM, layer), width, x);
+    slow_product(x, weights_of(model, TENSOR_GATE, layer), width, hidden, gate);
+    slow_product(x, weights_of(model, TENSOR_UP, layer), width, hidden, up);
+    for (size_t i = 0; i < hidden; i++) up[i] *= gate[i] / (1 + exp(-gate[i]));
+    slow_product(up, weights_of(model, TENSOR_DOWN, layer), hidden, width, output);
+    for (size_t i = 0; i < width; i++) stream[i] += output[i];
+}
+
+static double slow_loss(const struct model *model, const uint32_t *inputs, const uint32_t *targets)
+{
+    static real stream[CONTEXT_MAX][WIDTH_MAX];
+    const struct shape *shape = &model->options.shape;
+    const real *embedding = weights_of(model, TENSOR_EMBEDDING, 0);
+    const real *head = shape->tied ? embedding : weights_of(model, TENSOR_HEAD, 0);
+    double loss = 0, x[WIDTH_MAX];
+    for (size_t t = 0; t < shape->context; t++)
+        memcpy(stream[t], embedding + inputs[t] * shape->width, shape->width * sizeof(real));
+    for (size_t layer = 0; layer < shape->layers; layer++) {
+        slow_attention(model, layer, stream);
+        for (size_t t = 0; t < shape->context; t++) slow_mlp(model, layer, stream[t]);
+    }
+    for (size_t t = 0; t < shape->context; t++) {
+        double sum = 0, wanted = 0;
+        slow_norm(stream[t], weights_of(model, TENSOR_FINAL_NORM, 0), shape->width, x);
+        for (size_t token = 0; token < shape->vocabulary; token++) {
+            double logit = 0;
+            for (size_t i = 0; i < shape->width; i++)
+                logit += x[i] * head[token * shape->width + i];
+            sum += exp(logit);
+            if (token == targets[t]) wanted = logit;
+        }
+        loss += log(sum) - wanted;
+    }
+    return loss / (double)shape->context;
+}
+
+/* Not where everything begins: there the gains of norms are all the same, and the embedding is so small that differences
+ * are none of a straight line. */
+static void move_weights(const struct model *model)
+{
+    for (size_t t = 0; t < model->parameters.tensor_count; t++) {
+        const struct tensor *tensor = &model->parameters.tensors[t];
+        const real scale = tensor->kind == TENSOR_EMBEDDING ? 20 : 1;
+        for (size_t i = tensor->offset; i < tensor->offset + tensor_elements(tensor); i++)
+            model->weights[i] *= scale * (1 + counter_unit(7, i));
+    }
+}
+
+static void the_loss_is_that_of_the_papers(void **state)
+{
+    (void)state;
+    for (int tied = 0; tied < 2; tied++) {
+        uint32_t inputs[CONTEXT_MAX], targets[CONTEXT_MAX];
+        struct trainer_options options = small_options(1);
+        options.batch = 1;
+        options.model.shape.tied = tied == 1;
+        struct trainer trainer = make_trainer(options);
+        move_weights(trainer.model);
+        data_sample(&world.data, 4, inputs, targets);
+        expect_equal_loss(slow_loss(trainer.model, inputs, targets), trainer_loss(&trainer, 4));
+        trainer_release(&trainer);
+    }
+}
+
 static void gradients_are_differences_of_losses(void **state)
 {
     (void)state;
@@ -99,9 +235,7 @@ static void gradients_are_differences_of_losses(void **state)
         options.model.shape.tied = tied == 1;
         options.model.dropout = tied == 1 ? 0.2 : 0;
         struct trainer trainer = make_trainer(options);
-        /* Not where everything begins: there norms' gains are all the same. */
-        for (size_t i = 0; i < trainer.model->parameters.elements; i++)
-            trainer.model->weights[i] *= 1 + 0.3 * counter_unit(7, i);
+        move_weights(trainer.model);
         const double error = gradient_check(&trainer, 3, NULL);
         if (error >= 1e-7) gradient_check(&trainer, 3, stdout);
         assert_true(error > 0 && error < 1e-7);
@@ -206,6 +340,7 @@ static void training_learns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_loss_is_that_of_the_papers),
         cmocka_unit_test(gradients_are_differences_of_losses),
         cmocka_unit_test(micro_batches_change_nothing),
         cmocka_unit_test(dropout_drops_its_share),
