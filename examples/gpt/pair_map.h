@@ -9,12 +9,14 @@
 
 #define PAIR_ABSENT UINT32_MAX
 
+struct pair_slot {
+    uint64_t key; /* the pair, plus 1; 0 where there is none */
+    uint32_t value;
+};
+
 /* Zeros are an empty map. */
 struct pair_map {
-    struct pair_slot {
-        uint64_t key; /* the pair, plus 1; 0 where there is none */
-        uint32_t value;
-    } * slots;
+    struct pair_slot *slots;
     size_t capacity, count; /* the capacity is a power of two, or 0 */
 };
 

@@ -7,7 +7,8 @@
 struct tokenizer *tokenizer_create(void)
 {
     struct tokenizer *tokenizer = allocate(1, sizeof *tokenizer);
-    tokenizer->tokens = allocate(TOKENIZER_VOCABULARY_MAX, sizeof *tokenizer->tokens);
+    tokenizer->capacity = 2 * TOKENIZER_BYTES;
+    tokenizer->tokens = allocate(tokenizer->capacity, sizeof *tokenizer->tokens);
     tokenizer->vocabulary = TOKENIZER_BYTES;
     for (int byte = 0; byte < TOKENIZER_BYTES; byte++) {
         tokenizer->tokens[byte].size = 1;
@@ -24,11 +25,19 @@ void tokenizer_free(struct tokenizer *tokenizer)
     free(tokenizer);
 }
 
+static void grow(struct tokenizer *tokenizer)
+{
+    tokenizer->capacity *= 2;
+    tokenizer->tokens = realloc(tokenizer->tokens, tokenizer->capacity * sizeof *tokenizer->tokens);
+    if (tokenizer->tokens == NULL) give_up("memory", strerror(errno));
+}
+
 bool tokenizer_add(struct tokenizer *tokenizer, uint32_t left, uint32_t right)
 {
+    if (tokenizer->vocabulary == TOKENIZER_VOCABULARY_MAX) return false;
+    if (tokenizer->vocabulary == tokenizer->capacity) grow(tokenizer);
     const struct token *a = &tokenizer->tokens[left], *b = &tokenizer->tokens[right];
-    if (tokenizer->vocabulary == TOKENIZER_VOCABULARY_MAX ||
-        a->size + b->size > TOKENIZER_WORD_BYTES_MAX ||
+    if (a->size + b->size > TOKENIZER_WORD_BYTES_MAX ||
         pair_map_find(&tokenizer->pairs, left, right) != PAIR_ABSENT)
         return false;
     struct token *token = &tokenizer->tokens[tokenizer->vocabulary];

@@ -5,13 +5,15 @@
 #include "pair_map.h"
 #include "tokenizer.h"
 
+struct token {
+    uint32_t left, right; /* of tokens that are pairs */
+    unsigned char size, bytes[TOKENIZER_WORD_BYTES_MAX];
+};
+
 struct tokenizer {
-    size_t vocabulary;
-    struct token {
-        uint32_t left, right; /* of tokens that are pairs */
-        unsigned char size, bytes[TOKENIZER_WORD_BYTES_MAX];
-    } * tokens;            /* [TOKENIZER_VOCABULARY_MAX] */
-    struct pair_map pairs; /* to the token that they make */
+    struct token *tokens;
+    size_t vocabulary, capacity; /* how many there are, and for how many there is room */
+    struct pair_map pairs;       /* to the token that they make */
 };
 
 /* With the tokens that are bytes. */
