@@ -17,7 +17,7 @@ void squares_of_blocks(const real *gradients, struct range blocks, double *squar
  * of gains, which count once. */
 double squares_sum(const double *squares, size_t count);
 
-/* What gradients are multiplied by so that their length, the root of `squares`, is at most `length_max`. */
+/* The factor for gradients with which their length, the root of `squares`, is at most `length_max`. */
 real clip_factor(double squares, double length_max);
 
 /* -------------------------------------------------------------------------------------- the learning rate */

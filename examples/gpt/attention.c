@@ -64,7 +64,7 @@ static void mix(const struct attention *attention, const real *query, const real
     }
 }
 
-/* The way back of mix. With P the shares and S the products before softmax:
+/* The backward pass of mix. With P the shares and S the products before softmax:
  *     dV = P^T dO,   dP = dO V^T,   dS = P * (dP - sum over the row of P * dP),   dQ = dS K,   dK = dS^T Q. */
 static void mix_backward(const struct attention *attention, const real *query, const real *key,
                          const real *value, const real *shares, const real *mixed_gradient,

@@ -29,15 +29,14 @@ struct attention_weights {
     real *query, *key, *value, *output;
 };
 
-/* What the way back needs. */
+/* The activations that the backward pass needs. */
 struct attention_saved {
-    real *query, *key,
-        *value;  /* [rows x heads * head_size], queries and keys after they were turned */
-    real *mixed; /* [rows x heads * head_size] */
-    real *shares; /* [samples x heads x context x context], how much of each value; above the diagonal 0 or unset */
+    real *query, *key, *value; /* [rows x heads * head_size]; queries and keys as they were turned */
+    real *mixed;               /* [rows x heads * head_size] */
+    real *shares; /* [samples x heads x context x context], of each value; above the diagonal 0 or unset */
 };
 
-/* What the way back needs while it runs. */
+/* Room for the backward pass while it runs. */
 struct attention_scratch {
     real *query, *key, *value, *mixed; /* gradients, as above */
     real *shares;                      /* [context x context] */

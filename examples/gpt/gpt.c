@@ -2,7 +2,7 @@
  *
  *     gpt                                     a minute on one core, with the licences that every Debian system has
  *     gpt --text war-and-peace.txt --width 256 --layers 8 --steps 5000
- *     gpt_double --check-gradients            the way back is right: the same program in double
+ *     gpt_double --check-gradients            the backward pass is right: the same program in double
  *
  * The files, in the order in which to read them:
  *
@@ -13,7 +13,7 @@
  *     parameters.h    which tensors there are, where they lie and how they start
  *     layers.h        norm, dropout, embedding, MLP and head, forward and back; attention.h the same
  *     exchange.h      the seam between parts of matrices
- *     model.h         the layers one after the other, and what a way back needs of the way forward
+ *     model.h         the layers one after the other, and what the backward pass needs of the forward pass
  *     adamw.h         from gradients to new weights
  *     trainer.h       one step after the other
  *     writer.h, gradient_check.h, options.h

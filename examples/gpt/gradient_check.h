@@ -1,4 +1,4 @@
-/* gradient_check.h - the way back, compared with the way forward: each derivative is also a difference of two losses. */
+/* gradient_check.h - the backward pass, compared with the forward pass: each derivative is also a difference of losses. */
 #ifndef GPT_GRADIENT_CHECK_H
 #define GPT_GRADIENT_CHECK_H
 

@@ -1,9 +1,9 @@
-/* layers.h - what a transformer is made of, each part with its way forward and its way back, written by hand.
+/* layers.h - what a transformer is made of, each part with its forward and its backward pass, written by hand.
  *
  * Matrices lie in rows, one row for each token. Every function names all that it reads and writes, so that a caller may
- * keep what the way back needs, or drop it and run the way forward once more. Nothing here allocates.
+ * keep what the backward pass needs, or drop it and run the forward pass once more. Nothing here allocates.
  *
- * 1. On the way back, gradients of weights are added to; so is the gradient of a norm's input, which the residual stream
+ * 1. In the backward pass, gradients of weights are added to; so is the gradient of a norm's input, which the residual stream
  *    goes around. All other results are set.
  * 2. Where a function takes the slice of a matrix, its result, forward the output and back the gradient of its input, is
  *    one summand: all slices' summands together are the result (exchange.h).
@@ -17,8 +17,8 @@
 
 /* --------------------------------------------------------------------------------------------------- norm */
 
-/* Root mean square normalisation (Zhang and Sennrich 2019): output = gain * input / rms(input), row by row. The way back
- * needs 1 / rms of each row. */
+/* Root mean square normalisation (Zhang and Sennrich 2019): output = gain * input / rms(input), row by row. The backward
+ * pass needs 1 / rms of each row. */
 void norm_forward(const real *input, const real *gain, size_t rows, size_t width, real *inverse_rms,
                   real *output);
 
@@ -29,10 +29,10 @@ void norm_backward(const real *input, const real *gain, const real *inverse_rms,
 
 /* ------------------------------------------------------------------------------------------------ dropout */
 
-/* Which of a layer's. */
+/* Where in a layer. */
 enum dropout_place { DROPOUT_EMBEDDING, DROPOUT_ATTENTION, DROPOUT_MLP, DROPOUT_PLACES };
 
-/* Whose rows: row r is position r % context of the sample numbers[r / context]. */
+/* The rows' samples: row r is position r % context of the sample numbers[r / context]. */
 struct dropout {
     real rate;    /* 0: nothing is dropped */
     uint64_t key; /* of this seed, step, layer and place: dropout_key */

@@ -1,4 +1,4 @@
-/* model.c - a micro-batch's way through a part of the model, forward and back. */
+/* model.c - a micro-batch's way through a part of the model, forward and backward. */
 #include "model_state.h"
 
 /* ------------------------------------------------------------------------------------------- small things */
@@ -174,7 +174,7 @@ static void end_backward(const struct model *model, const struct batch *batch,
 
 /* ------------------------------------------------------------------------------------------- the whole way */
 
-/* Where a layer keeps what its way back needs. */
+/* The place of the activations that a layer's backward pass needs. */
 static const struct layer_saved *place_of(const struct model *model, const struct saved *saved,
                                           size_t index)
 {

@@ -1,10 +1,10 @@
 /* model.h - a decoder-only transformer, or a part of one.
  *
- *     tokens ─ embedding ─ dropout ─┬────────────────────────── + ─┬──────────────────── + ─ ... ─ norm ─ head ─ loss
+ *     tokens ─ embedding ─ dropout ─┬────────────────────────────+─┬──────────────────────+─ ... ─ norm ─ head ─ loss
  *                                   └ norm ─ attention ─ dropout ┘ └ norm ─ MLP ─ dropout ┘
- *                                   |<──────────────────── a layer ──────────────────────>|
+ *                                   |<───────────────────── a layer ─────────────────────>|
  *
- * What goes from layer to layer is the stream: a row of `width` numbers for each token. A part that does not begin with
+ * The stream goes from layer to layer: a row of `width` numbers for each token. A part that does not begin with
  * the embedding is given the stream, one that does not end with the head gives it on; so a part is a pipeline stage.
  *
  * 1. One micro-batch goes forward, later backward, with a `struct saved` of its own; as many as there are of these may
@@ -26,7 +26,7 @@ struct model_options {
     size_t samples_max; /* of a micro-batch */
     uint64_t seed;      /* of first values and dropout */
     real dropout;       /* rate */
-    bool recompute; /* keep only the stream between layers, run each layer forward again on the way back */
+    bool recompute; /* keep only the stream between layers, run each layer's forward pass again before its backward pass */
     const struct exchange *exchange; /* borrowed; exchange_alone where matrices are whole */
 };
 
@@ -57,7 +57,7 @@ struct model {
 struct model *model_create(const struct model_options *options);
 void model_free(struct model *model);
 
-/* What a micro-batch leaves for its way back. */
+/* The activations that a micro-batch's backward pass needs. */
 struct saved;
 struct saved *saved_create(const struct model *model);
 void saved_free(struct saved *saved);

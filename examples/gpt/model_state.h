@@ -4,7 +4,7 @@
 
 #include "model.h"
 
-/* What a layer's way back needs. Rows "here" are this rank's (exchange.h). */
+/* The activations that a layer's backward pass needs. Rows "here" are this rank's (exchange.h). */
 struct layer_saved {
     real *attention_rms, *attention_input; /* [rows here], [rows x width] */
     struct attention_saved attention;

@@ -89,7 +89,7 @@ static void expect_equal_loss(double a, double b)
     assert_true(fabs(a - b) < rounding * a);
 }
 
-/* ---------------------------------------------------------- the way forward, as the papers write it, word by word */
+/* ---------------------------------------------------------- the forward pass, as the papers write it, word by word */
 
 static const real *weights_of(const struct model *model, enum tensor_kind kind, size_t layer)
 {

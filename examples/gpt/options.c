@@ -19,7 +19,7 @@ static const char usage[] =
     "  --hidden N          columns of the MLP (default: 8/3 of the width)\n"
     "  --untied            the head has a matrix of its own, not the embedding's\n"
     "training:\n"
-    "  --steps N           (default 600)\n"
+    "  --steps N           (default 1000)\n"
     "  --batch N           samples of a step (default 8)\n"
     "  --micro-batch N     of them at once (default: all)\n"
     "  --lr RATE           the highest learning rate (default 0.003)\n"
@@ -27,7 +27,8 @@ static const char usage[] =
     "  --weight-decay X    of matrices (default 0.1)\n"
     "  --clip X            the most that the gradients' length may be (default 1)\n"
     "  --dropout X         the share of each branch that is dropped (default 0)\n"
-    "  --recompute         keep less of the way forward, and compute it again on the way back\n"
+    "  --recompute         keep less of the forward pass, and compute it again in the backward "
+    "pass\n"
     "  --seed N            (default 1)\n"
     "what comes out:\n"
     "  --report N          steps between lines, where the output is no terminal (default: 12 "
@@ -182,7 +183,7 @@ int options_parse(int argument_count, char **arguments, struct options *options)
                   .seed = 1,
                   .exchange = &exchange_alone},
         .batch = 8,
-        .schedule = {.rate = 0.003, .warm_up_steps = 40, .steps = 600},
+        .schedule = {.rate = 0.003, .warm_up_steps = 40, .steps = 1000},
         .adamw = {.first_decay = 0.9, .second_decay = 0.95, .epsilon = 1e-8, .weight_decay = 0.1},
         .clip = 1};
     for (int name; (name = getopt_long(argument_count, arguments, "", list, NULL)) != -1;) {

@@ -41,7 +41,7 @@ static inline struct range range_share(size_t total, size_t index, size_t count)
     return (struct range){first, total * (index + 1) / count - first};
 }
 
-/* What of the model a process has: some layers (a pipeline stage), and of each matrix there a slice (tensor
+/* The part of the model that a process has: some layers (a pipeline stage), and of each matrix there a slice (tensor
  * parallelism). The first stage has the embedding, the last one the final norm and the head; if these are tied, both
  * stages have the embedding's matrix, and its gradient is the sum of theirs. Every slice has a head at least.
  * Where rows are split, a tensor-parallel rank's gradients of gains are summands, of its rows; otherwise all ranks have
