@@ -76,15 +76,16 @@ static void progress_step(struct progress *progress, size_t step, const struct s
     progress->losses += report->loss;
     progress->count++;
     if (!line && !(progress->on_terminal && now - progress->shown_s > 0.2)) return;
-    printf("%sstep %6zu of %zu  loss %.4f  rate %.1e  gradients %.2f  %.0f tokens/s  %ld MiB",
-           progress->on_terminal ? "\r\033[K" : "", done, progress->steps,
-           line ? progress->losses / (double)progress->count : report->loss, report->rate,
-           report->gradient_length, (double)(done * progress->tokens) / seconds, memory_mib());
-    if (!line) printf("  %.0f s to go", seconds / (double)done * (double)(progress->steps - done));
+    printf("%sstep %6zu of %zu  loss %.4f", progress->on_terminal ? "\r\033[K" : "", done,
+           progress->steps, line ? progress->losses / (double)progress->count : report->loss);
+    if (line) printf("  rate %.1e  gradients %.2f", report->rate, report->gradient_length);
+    printf("  %.0f tokens/s  %ld MiB", (double)(done * progress->tokens) / seconds, memory_mib());
     if (line) {
         putchar('\n');
         progress->losses = 0;
         progress->count = 0;
+    } else {
+        printf("  %.0f s to go", seconds / (double)done * (double)(progress->steps - done));
     }
     fflush(stdout);
     progress->shown_s = now;
