@@ -42,9 +42,9 @@ static void join(const struct model *model, const struct batch *batch, size_t la
     for (size_t i = 0; i < here.count * width; i++) sum[i] = stream[i] + branch[i];
 }
 
-/* The end of a branch, backward: what the stream's gradient is to the slices, in workspace->branch. */
-static void part_ways(const struct model *model, const struct batch *batch, size_t layer,
-                      enum dropout_place place, const real *stream_gradient)
+/* The end of a branch, backward: brings the stream's gradient to the slices, in workspace->branch. */
+static void join_backward(const struct model *model, const struct batch *batch, size_t layer,
+                          enum dropout_place place, const real *stream_gradient)
 {
     const size_t width = model->options.shape.width;
     const struct range here = model_rows(model, batch->samples);
@@ -107,14 +107,14 @@ static void layer_backward(const struct model *model, const struct batch *batch,
     const size_t layer = model->options.part.layers.first + index;
     const size_t width = model->options.shape.width;
 
-    part_ways(model, batch, layer, DROPOUT_MLP, stream_gradient);
+    join_backward(model, batch, layer, DROPOUT_MLP, stream_gradient);
     mlp_backward(&weights->mlp, saved->mlp_input, &saved->mlp, space->branch,
                  batch->samples * model->options.shape.context, width, space->hidden,
                  &space->mlp_scratch, &gradients->mlp, space->branch_gradient);
     normalise_backward(model, batch, saved->middle, weights->mlp_norm, saved->mlp_rms,
                        gradients->mlp_norm, stream_gradient);
 
-    part_ways(model, batch, layer, DROPOUT_ATTENTION, stream_gradient);
+    join_backward(model, batch, layer, DROPOUT_ATTENTION, stream_gradient);
     attention_backward(&space->attention, &weights->attention, saved->attention_input,
                        &saved->attention, space->branch, batch->samples, &space->attention_scratch,
                        &gradients->attention, space->branch_gradient);
@@ -141,7 +141,7 @@ static void begin_backward(const struct model *model, const struct batch *batch,
                            const real *stream_gradient)
 {
     const struct workspace *space = model->workspace;
-    part_ways(model, batch, 0, DROPOUT_EMBEDDING, stream_gradient);
+    join_backward(model, batch, 0, DROPOUT_EMBEDDING, stream_gradient);
     embedding_backward(batch->inputs, space->branch, batch->samples * model->options.shape.context,
                        space->vocabulary, model->options.shape.width, space->embedding_gradient);
 }
