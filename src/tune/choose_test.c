@@ -147,6 +147,39 @@ static void compilers_agree(void **state)
     assert_int_equal(hash, 0x7ca78ff86ca86320);
 }
 
+/* Ranks dealt to hosts in turns: plans have them host by host, so a ring takes what it takes where they are numbered so. */
+static void plans_have_ranks_in_their_order(void **state)
+{
+    (void)state;
+    enum { RANKS = 64, HOSTS = 8 };
+    static int host_of[3][RANKS], order[RANKS];
+    for (int ranks = 16; ranks <= RANKS; ranks *= 4) { /* simulated as they are, and fewer of them */
+        uint64_t times_ps[3];
+        for (int way = 0; way < 3; way++) {
+            for (int r = 0; r < ranks; r++) {
+                host_of[way][r] = way == 0 ? r / (ranks / HOSTS) : r % HOSTS;
+                order[r] = r % (ranks / HOSTS) * HOSTS + r / (ranks / HOSTS);
+            }
+            const struct algo_levels levels = {1, {host_of[way]}};
+            struct tune_site site = site_of(ranks);
+            site.levels = &levels;
+            site.between = tcp_paths();
+            site.core_count = ranks / HOSTS;
+            site.order = way == 2 ? order : NULL;
+            site.fingerprint = tune_site_fingerprint(&site, (uint64_t)way + 1);
+            const struct tune_question question = {.collective = COLLECTIVE_ALLGATHER,
+                                                   .bytes = 64 << 10};
+            struct ranking ranking;
+            assert_int_equal(ranking_find(&site, &question, &ranking), TUTTI_OK);
+            for (int i = 0; i < ranking.count; i++)
+                if (strcmp(ranking.ranked[i].algorithm->name, "ring") == 0)
+                    times_ps[way] = ranking.ranked[i].time_ps;
+        }
+        assert_true(times_ps[1] > times_ps[0] * 3 / 2); /* every message leaves its host */
+        assert_int_equal(times_ps[2], times_ps[0]);
+    }
+}
+
 static void rules_decide_where_they_speak(void **state)
 {
     (void)state;
@@ -392,6 +425,7 @@ int main(void)
         cmocka_unit_test(the_cheapest_is_chosen),
         cmocka_unit_test(numbers_decide),
         cmocka_unit_test(compilers_agree),
+        cmocka_unit_test(plans_have_ranks_in_their_order),
         cmocka_unit_test(rules_decide_where_they_speak),
         cmocka_unit_test(a_name_wins_over_rules),
         cmocka_unit_test(what_cannot_be_done_is_refused),

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 
+#include "algo/levels.h"
 #include "base/status.h"
 
 enum {
@@ -81,7 +82,7 @@ struct small {
     struct predict_job job;
     struct model_machine machine;
     struct algo_levels levels;
-    int *host_of, *rack_of_host, *rack_of;
+    int *host_of, *rack_of_host, *rack_of, *order;
     struct plan *plan;
     struct wiring wiring;
     struct model_result result;
@@ -92,6 +93,7 @@ static void release(struct small *small)
     free(small->host_of);
     free(small->rack_of_host);
     free(small->rack_of);
+    free(small->order);
     if (small->plan != NULL) wiring_release(&small->wiring);
     plan_free(small->plan);
     *small = (struct small){.plan = NULL};
@@ -115,6 +117,21 @@ static void thin_out(struct model_machine *machine, int ranks, int of)
     machine->card.message.each_ps = times(machine->card.message.each_ps, of, ranks);
     machine->card.message.byte_fs = times(machine->card.message.byte_fs, of, ranks);
     machine->memory_byte_fs = times(machine->memory_byte_fs, of, ranks);
+}
+
+/* As a communicator has it, of hosts, or of ranks that are tied to cores which they share: the model's cores are dealt to ranks in turns. */
+static enum tutti_status find_order(struct small *small)
+{
+    const int ranks = small->machine.rank_count, cores = small->machine.core_count;
+    small->order = malloc((size_t)ranks * sizeof *small->order);
+    if (small->order == NULL) return error_set(TUTTI_NO_MEMORY, "an estimate: out of memory");
+    small->job.order = small->order;
+    if (small->job.levels != NULL)
+        return algo_order_by_levels(small->job.levels, ranks, small->order);
+    int place = 0;
+    for (int core = 0; core < cores; core++)
+        for (int r = core; r < ranks; r += cores) small->order[place++] = r;
+    return TUTTI_OK;
 }
 
 static enum tutti_status place(struct small *small, const struct predict_job *job,
@@ -141,7 +158,8 @@ static enum tutti_status place(struct small *small, const struct predict_job *jo
     small->job = *job;
     small->job.machine = &small->machine;
     small->job.root = 0;
-    if (job->levels == NULL) return TUTTI_OK;
+    small->job.order = NULL;
+    if (job->levels == NULL) return job->order != NULL ? find_order(small) : TUTTI_OK;
     small->levels = (struct algo_levels){1, {small->host_of}};
     if (shape->of[RACKS] > 1) small->levels.group_of[small->levels.level_count++] = small->rack_of;
     small->job.levels = &small->levels;
@@ -150,6 +168,8 @@ static enum tutti_status place(struct small *small, const struct predict_job *jo
     small->machine.rack_of = shape->of[RACKS] > 1 ? small->rack_of_host : NULL;
     small->machine.host_count = hosts;
     small->machine.rack_count = shape->of[RACKS];
+    if (job->order != NULL && (shape->ranks_in_turns || shape->hosts_in_turns))
+        return find_order(small);
     return TUTTI_OK;
 }
 

@@ -15,7 +15,7 @@
 #include "tune/predict.h"
 
 /* What predict_one says, or nearly; of the loads, which resource is the busiest, and for how much of the time; which one of
- * its kind, only where all ranks are simulated (number -1: they are not). Jobs without an order of ranks.
+ * its kind, only where all ranks are simulated (number -1: they are not).
  * NO_MEMORY. Any thread; pure. */
 enum tutti_status estimate_one(const struct predict_job *job, const struct algorithm *algorithm,
                                bool only_hosts, struct prediction *prediction);

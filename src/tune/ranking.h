@@ -25,6 +25,7 @@ struct tune_site {
     int rank_count;
     int core_count;                   /* of each host, the least of all; at least 1 */
     const struct algo_levels *levels; /* NULL: all ranks are on one host, which they know */
+    const int *order; /* in which plans have the ranks, near ones side by side; NULL: as they are numbered */
     bool is_loopback; /* they are on one host, and reach each other over its network; there are levels, of a host each */
     const struct path_table *within, *between; /* as they ship; between: NULL without levels */
     size_t piece_bytes_max;
