@@ -137,6 +137,7 @@ enum tutti_status comm_find_site(struct tutti_comm *comm)
                                        .is_loopback = has_hosts && !team_spans_hosts(&comm->team),
                                        .table = members->table,
                                        .calibration = &members->knowledge->calibration};
+    TRY(tune_site_shape(&members->site, &members->site.shape));
     if (comm->team.size == 1) return TUTTI_OK;
     members->site.within = transports->host->paths.tables[0];
     if (transports->remote != NULL) members->site.between = transports->remote->paths.tables[0];

@@ -30,6 +30,7 @@ static struct tune_site site_of(int rank_count)
                              .within = local_paths(false),
                              .calibration = &calibration};
     local_limits(rank_count, false, &site.piece_bytes_max, &site.piece_count_max);
+    assert_int_equal(tune_site_shape(&site, &site.shape), TUTTI_OK);
     site.fingerprint = tune_site_fingerprint(&site, 0);
     return site;
 }
@@ -390,16 +391,15 @@ static void a_measurement_is_of_hosts_and_racks(void **state)
     struct tune_site site = site_of(6);
     site.levels = &levels;
     site.between = tcp_paths();
-    struct tune_shape shape;
-    assert_int_equal(tune_site_shape(&site, &shape), TUTTI_OK);
-    assert_int_equal(shape.rank_count, 6);
-    assert_int_equal(shape.host_count, 3);
-    assert_int_equal(shape.rack_count, 2);
-    assert_false(shape.is_loopback);
+    assert_int_equal(tune_site_shape(&site, &site.shape), TUTTI_OK);
+    assert_int_equal(site.shape.rank_count, 6);
+    assert_int_equal(site.shape.host_count, 3);
+    assert_int_equal(site.shape.rack_count, 2);
+    assert_false(site.shape.is_loopback);
     struct tune_table table;
     tune_table_init(&table);
     struct tune_entry entry = measured("hierarchical", 8, 64);
-    entry.key.shape = shape;
+    entry.key.shape = site.shape;
     entry.only_hosts = true;
     add(&table, entry);
     site.table = &table;
@@ -410,10 +410,10 @@ static void a_measurement_is_of_hosts_and_racks(void **state)
     assert_int_equal(choice.reason, CHOICE_TABLE);
     assert_true(choice.only_hosts);
     site.is_loopback = true;
-    assert_int_equal(tune_site_shape(&site, &shape), TUTTI_OK);
-    assert_int_equal(shape.host_count, 1);
-    assert_int_equal(shape.rack_count, 1);
-    assert_true(shape.is_loopback);
+    assert_int_equal(tune_site_shape(&site, &site.shape), TUTTI_OK);
+    assert_int_equal(site.shape.host_count, 1);
+    assert_int_equal(site.shape.rack_count, 1);
+    assert_true(site.shape.is_loopback);
     assert_int_equal(choice_of(&call).reason, CHOICE_MODEL);
     tune_table_release(&table);
 }

@@ -35,12 +35,13 @@ struct tune_site {
     /* Plans that are not built in, and compete with those that are: proven, and for these machines. They stay for good. */
     const struct algorithm *const *loaded;
     int loaded_count;
-    uint64_t fingerprint; /* of all of this */
+    struct tune_shape shape; /* by tune_site_shape; whoever has no table needs none */
+    uint64_t fingerprint;    /* of all of this, by tune_site_fingerprint */
 };
 
 /* Of everything but itself. */
 uint64_t tune_site_fingerprint(const struct tune_site *site, uint64_t levels_fingerprint);
-/* What tables of measurements tell machines apart by. NO_MEMORY. Any thread. */
+/* What tables of measurements tell machines apart by: takes as long as looking at each rank, so it is done once. NO_MEMORY. Any thread. */
 enum tutti_status tune_site_shape(const struct tune_site *site, struct tune_shape *shape);
 
 struct tune_question {
