@@ -54,6 +54,14 @@ static uint64_t beyond(uint64_t one, uint64_t two, size_t part, size_t twice, si
     return more < TIME_MAX - two ? two + (uint64_t)more : TIME_MAX;
 }
 
+/* Nothing is over before what is busy for it. What is busy grows evenly with bytes and ranks, and is known better than the time: a part of a
+ * message may be too short to fill a long chain of ranks, which then seems to take in the next part at once. */
+static void wait_for_busiest(struct model_result *result)
+{
+    for (int r = 0; r < MODEL_RESOURCES; r++)
+        if (result->time_ps < result->loads[r].busy_ps) result->time_ps = result->loads[r].busy_ps;
+}
+
 static enum tutti_status simulate(const struct predict_job *job, const struct plan *plan,
                                   const struct wiring *wiring, struct model_result *result)
 {
@@ -71,6 +79,7 @@ static enum tutti_status simulate(const struct predict_job *job, const struct pl
     for (int r = 0; r < MODEL_RESOURCES; r++)
         result->loads[r].busy_ps =
             beyond(one.loads[r].busy_ps, result->loads[r].busy_ps, part, 2 * part, job->count);
+    wait_for_busiest(result);
     return TUTTI_OK;
 }
 
@@ -279,7 +288,9 @@ enum { PPM = 1000000 };
 
 static struct growth grow(const int64_t values[POINTS], int first, int count)
 {
-    const int64_t d = values[1] - values[0], e = values[2] - values[1];
+    /* More ranks do not make anything shorter. */
+    const int64_t d = values[1] > values[0] ? values[1] - values[0] : 0,
+                  e = values[2] > values[1] ? values[2] - values[1] : 0;
     struct growth growth = {0, PPM};
     if (e >= d) {
         int64_t lg_part = 2 * d - e, part = e - d; /* of first */
@@ -298,16 +309,21 @@ static struct growth grow(const int64_t values[POINTS], int first, int count)
     return growth;
 }
 
-/* Parts of a block are so many in all, or as many as there are ranks of some kind. */
+/* Parts of a block are as many as there are ranks of some kind, or so many in all; those of a torus depend on its dimensions, and are
+ * soon as many as they will be. */
 static uint64_t parts_of(const struct small points[DIMENSIONS][POINTS], const struct shape *shape,
                          const bool is_scaled[DIMENSIONS], const struct small *base)
 {
     uint64_t parts = base->plan->shape.parts;
     for (int d = 0; d < DIMENSIONS; d++) {
         if (!is_scaled[d]) continue;
-        const uint64_t one = base->plan->shape.parts, two = points[d][1].plan->shape.parts;
+        const uint64_t one = base->plan->shape.parts, two = points[d][1].plan->shape.parts,
+                       four = points[d][2].plan->shape.parts;
         const unsigned first = (unsigned)base->shape.of[d], count = (unsigned)shape->of[d];
-        if (two > one) parts = parts * (one + (two - one) * (count - first) / first) / one;
+        if (two > one && four - two >= two - one)
+            parts = parts * (one + (two - one) * (count - first) / first) / one;
+        else if (four > one)
+            parts = parts * four / one;
     }
     return parts;
 }
@@ -319,31 +335,47 @@ static enum tutti_status simulate_small(struct small *small, uint64_t parts)
     return simulate(&small->job, small->plan, &small->wiring, &small->result);
 }
 
+/* Of a quantity of the small jobs, what it is in the large one. */
+static uint64_t grown(const struct small points[DIMENSIONS][POINTS], const struct shape *shape,
+                      const bool is_scaled[DIMENSIONS], const struct small *base,
+                      uint64_t (*quantity)(const struct model_result *result, int which), int which)
+{
+    const int64_t first = (int64_t)quantity(&base->result, which);
+    __int128 factor_ppm = PPM;
+    int64_t more = 0;
+    for (int d = 0; d < DIMENSIONS; d++) {
+        if (!is_scaled[d]) continue;
+        const int64_t values[POINTS] = {first, (int64_t)quantity(&points[d][1].result, which),
+                                        (int64_t)quantity(&points[d][2].result, which)};
+        const struct growth growth = grow(values, base->shape.of[d], shape->of[d]);
+        more = clamp((__int128)more + growth.more);
+        factor_ppm = clamp(factor_ppm * growth.factor_ppm / PPM);
+    }
+    return (uint64_t)clamp((__int128)first * factor_ppm / PPM + (__int128)more);
+}
+
+static uint64_t time_of(const struct model_result *result, int unused)
+{
+    (void)unused;
+    return result->time_ps;
+}
+
+static uint64_t load_of(const struct model_result *result, int resource)
+{
+    return result->loads[resource].busy_ps;
+}
+
 static void combine(const struct small points[DIMENSIONS][POINTS], const struct shape *shape,
                     const bool is_scaled[DIMENSIONS], const struct small *base,
                     struct model_result *result)
 {
     *result = base->result;
-    __int128 factor_ppm = PPM;
-    int64_t more = 0;
-    for (int d = 0; d < DIMENSIONS; d++) {
-        if (!is_scaled[d]) continue;
-        const int64_t values[POINTS] = {(int64_t)base->result.time_ps,
-                                        (int64_t)points[d][1].result.time_ps,
-                                        (int64_t)points[d][2].result.time_ps};
-        const struct growth growth = grow(values, base->shape.of[d], shape->of[d]);
-        more = clamp((__int128)more + growth.more);
-        factor_ppm = clamp(factor_ppm * growth.factor_ppm / PPM);
-        *result = points[d][2].result; /* of the largest that was simulated: what is busy */
-    }
-    const uint64_t simulated_ps = result->time_ps > 0 ? result->time_ps : 1;
-    result->time_ps =
-        (uint64_t)clamp((__int128)base->result.time_ps * factor_ppm / PPM + (__int128)more);
-    for (int r = 0; r < MODEL_RESOURCES; r++) {
-        result->loads[r].busy_ps =
-            (uint64_t)clamp((__int128)result->loads[r].busy_ps * result->time_ps / simulated_ps);
-        result->loads[r].number = -1; /* that of fewer hosts */
-    }
+    result->time_ps = grown(points, shape, is_scaled, base, time_of, 0);
+    for (int r = 0; r < MODEL_RESOURCES; r++)
+        result->loads[r] =
+            (struct model_load){.number = -1, /* that of fewer hosts */
+                                .busy_ps = grown(points, shape, is_scaled, base, load_of, r)};
+    wait_for_busiest(result);
 }
 
 static enum tutti_status extrapolate(const struct predict_job *job, const struct shape *shape,
