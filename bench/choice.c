@@ -3,6 +3,7 @@
  *     --ranks N          (8)               --hosts H     with the same number of ranks each (1)
  *     --racks R          of hosts (1)      --cores C     of each host (one for each of its ranks)
  *     --turns            ranks are dealt to the hosts in turns, and hosts to the racks
+ *     --pinned           ranks of one host are tied to its cores, in turns
  *     --loopback         ranks of one host that reach each other over TCP
  *     --mapped           memory that others can read where it lies
  *     --calibration FILE
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 
 #include "algo/algo.h"
+#include "algo/levels.h"
 #include "base/dtype.h"
 #include "format/calibration_file.h"
 #include "timing.h"
@@ -27,7 +29,7 @@
 
 static struct {
     int ranks, hosts, racks, cores;
-    bool turns, loopback, mapped, exact;
+    bool turns, pinned, loopback, mapped, exact;
     const char *calibration;
 } options = {.ranks = 8, .hosts = 1, .racks = 1};
 
@@ -36,6 +38,7 @@ static const struct option long_options[] = {{"ranks", required_argument, NULL, 
                                              {"racks", required_argument, NULL, 'r'},
                                              {"cores", required_argument, NULL, 'c'},
                                              {"turns", no_argument, NULL, 't'},
+                                             {"pinned", no_argument, NULL, 'p'},
                                              {"loopback", no_argument, NULL, 'l'},
                                              {"mapped", no_argument, NULL, 'm'},
                                              {"exact", no_argument, NULL, 'e'},
@@ -50,6 +53,7 @@ static bool read_options(int argc, char **argv)
         case 'r': options.racks = atoi(optarg); break;
         case 'c': options.cores = atoi(optarg); break;
         case 't': options.turns = true; break;
+        case 'p': options.pinned = true; break;
         case 'l': options.loopback = true; break;
         case 'm': options.mapped = true; break;
         case 'e': options.exact = true; break;
@@ -90,6 +94,7 @@ static double exact_us(const struct tune_site *site, const struct tune_question 
                                     .count = (question->bytes + element_bytes - 1) / element_bytes,
                                     .element_bytes = element_bytes,
                                     .levels = site->levels,
+                                    .order = site->order,
                                     .machine = &machine};
     const bool is_known =
         predict_one(&job, ranked->algorithm, ranked->only_hosts, &prediction) == TUTTI_OK &&
@@ -130,6 +135,17 @@ static bool choose_all(const struct tune_site *site, char **words)
     return true;
 }
 
+/* As a communicator has the ranks. False: as they are numbered. */
+static bool find_order(const struct algo_levels *levels, int core_count, int *order)
+{
+    if (levels != NULL)
+        return options.turns && algo_order_by_levels(levels, options.ranks, order) == TUTTI_OK;
+    int place = 0;
+    for (int core = 0; core < core_count; core++)
+        for (int r = core; r < options.ranks; r += core_count) order[place++] = r;
+    return options.pinned && core_count < options.ranks;
+}
+
 int main(int argc, char **argv)
 {
     struct transport_path within, between;
@@ -142,7 +158,8 @@ int main(int argc, char **argv)
     int *const host_of = calloc((size_t)options.ranks, sizeof *host_of), *const rack_of = calloc(
                                                                              (size_t)options.ranks,
                                                                              sizeof *rack_of);
-    if (host_of == NULL || rack_of == NULL) return 1;
+    int *const order = calloc((size_t)options.ranks, sizeof *order);
+    if (host_of == NULL || rack_of == NULL || order == NULL) return 1;
     for (int r = 0; r < options.ranks; r++) {
         host_of[r] = options.turns ? r % hosts : r / (options.ranks / hosts);
         rack_of[r] =
@@ -169,6 +186,7 @@ int main(int argc, char **argv)
                              .piece_bytes_max = limits->piece_bytes_max,
                              .piece_count_max = limits->piece_count_max,
                              .calibration = &calibration};
+    if (find_order(site.levels, site.core_count, order)) site.order = order;
     site.fingerprint = tune_site_fingerprint(&site, 0);
     if (!choose_all(&site, argv + optind)) {
         fprintf(stderr, "choice: %s\n", tutti_error_message());
@@ -176,5 +194,6 @@ int main(int argc, char **argv)
     }
     free(host_of);
     free(rack_of);
+    free(order);
     return 0;
 }

@@ -1,4 +1,5 @@
-# Every src/**/X_fuzz.c and tools/X_fuzz.c defines LLVMFuzzerTestOneInput and becomes the program FOLDER_X_fuzz.  As a test it
+# Every src/**/X_fuzz.c, train/X_fuzz.c, tools/X_fuzz.c and examples/**/X_fuzz.c defines LLVMFuzzerTestOneInput and becomes the program
+# FOLDER_X_fuzz.  As a test it
 # runs for TUTTI_FUZZ_SECONDS, starting from tests/corpus/FOLDER_X/ (or tests/corpus/X/).  Inputs that it
 # finds stay in the build folder; one that fails is left in BUILD/fuzz/NAME/.
 
@@ -14,7 +15,7 @@ if(TUTTI_TOPOLOGY)
     target_compile_options(tutti_topology_objects PRIVATE -fsanitize=fuzzer-no-link)
 endif()
 
-file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_fuzz.c tools/*_fuzz.c)
+file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_fuzz.c train/*_fuzz.c tools/*_fuzz.c examples/*_fuzz.c)
 topology_filter(fuzzers)
 foreach(source IN LISTS fuzzers)
     string(REGEX REPLACE "^(src/|)(.*)_fuzz\\.c$" "\\2" path ${source})
@@ -26,6 +27,9 @@ foreach(source IN LISTS fuzzers)
     target_include_directories(${name}_fuzz PRIVATE tools)
     target_link_libraries(${name}_fuzz PRIVATE tutti_internal)
     add_dependencies(fuzzers ${name}_fuzz)
+    if(path MATCHES "^examples/gpt/tokenizer") # which needs no OpenBLAS
+        target_sources(${name}_fuzz PRIVATE examples/gpt/tokenizer.c examples/gpt/tokenizer_train.c)
+    endif()
     if(path MATCHES "^transport/virtual_card/") # which is for tests, and no part of the library
         file(GLOB cards CONFIGURE_DEPENDS src/transport/virtual_card/*.c)
         list(FILTER cards EXCLUDE REGEX "(_test|_fuzz|virtual_net)\\.c$")

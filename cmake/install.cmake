@@ -19,6 +19,7 @@ if(Python3_FOUND)
         COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/reference.py --man man3
         COMMAND ${CMAKE_COMMAND} -E touch man3.stamp
         DEPENDS scripts/reference.py scripts/header.py include/tutti/tutti.h include/tutti/plan.h include/tutti/train.h
+            include/tutti/train/pipeline.h
             src/base/status.h scripts/options.py src/base/option_list.h docs/options.md
         COMMENT "Writing the manual pages of the functions")
     add_custom_target(man3 ALL DEPENDS man3.stamp)
@@ -32,7 +33,7 @@ endif()
 install(DIRECTORY share/tutti/topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti FILES_MATCHING PATTERN "*.json")
 
 # bash looks for a file with the program's name.
-foreach(program tutti-run tutti-perf tutti-plan tutti-topo tutti-trace tutti-tune tutti-synth)
+foreach(program tutti-run tutti-perf tutti-plan tutti-topo tutti-trace tutti-tune tutti-synth tutti-schedule)
     install(FILES tools/completion/tutti.bash RENAME ${program}
         DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
 endforeach()

@@ -32,6 +32,33 @@ foreach(source IN LISTS examples)
     add_dependencies(programs ${example})
 endforeach()
 
+# examples/gpt/ is one program, with OpenBLAS, and once more in double, for tests: its files make a library of either sort.
+find_path(OPENBLAS_INCLUDE_DIR openblas_config.h PATH_SUFFIXES openblas openblas-pthread)
+find_library(OPENBLAS_LIBRARY openblas)
+# As OpenBLAS does, they use what this machine has: examples are run where they are built.
+include(CheckCCompilerFlag)
+check_c_compiler_flag(-march=native TUTTI_MARCH_NATIVE)
+set(gpt_machine "")
+if(TUTTI_MARCH_NATIVE AND NOT CMAKE_CROSSCOMPILING)
+    set(gpt_machine -march=native)
+endif()
+if(OPENBLAS_INCLUDE_DIR AND OPENBLAS_LIBRARY)
+    file(GLOB gpt_sources CONFIGURE_DEPENDS examples/gpt/*.c)
+    list(FILTER gpt_sources EXCLUDE REGEX "(_(test|fuzz)|/gpt)\\.c$")
+    foreach(program gpt gpt_double)
+        add_library(${program}_parts STATIC ${gpt_sources})
+        target_include_directories(${program}_parts PUBLIC examples/gpt ${OPENBLAS_INCLUDE_DIR})
+        target_compile_options(${program}_parts PUBLIC -fopenmp-simd -fno-math-errno ${gpt_machine}) # loops become vectors
+        target_link_libraries(${program}_parts PUBLIC ${OPENBLAS_LIBRARY} m)
+        add_executable(${program} examples/gpt/gpt.c)
+        target_link_libraries(${program} PRIVATE ${program}_parts)
+        add_dependencies(programs ${program})
+    endforeach()
+    target_compile_definitions(gpt_double_parts PUBLIC REAL_DOUBLE)
+else()
+    message(STATUS "OpenBLAS is not here (Debian: libopenblas-dev): no examples/gpt")
+endif()
+
 # Benchmarks of single parts; tutti-perf measures the whole.
 file(GLOB benchmarks CONFIGURE_DEPENDS bench/*.c)
 foreach(source IN LISTS benchmarks)

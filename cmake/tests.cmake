@@ -1,4 +1,5 @@
-# Every src/**/X_test.c and tests/X_test.c is a program and a test; every tests/**/X_test.sh is a test.
+# Every src/**/X_test.c and tests/X_test.c is a program and a test; every tests/**/X_test.sh is a test. So is every
+# examples/gpt/X_test.c, with the parts of that example in double, where OpenBLAS is.
 #
 # A test says what is special about it in its own source, in a comment with one line such as
 #     ctest: label=long timeout=300 serial
@@ -83,17 +84,24 @@ function(tutti_describe_test test source)
         LABELS "${labels}" TIMEOUT ${timeout} PROCESSORS ${halves} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endfunction()
 
-file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_test.c)
+file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_test.c train/*_test.c)
 topology_filter(unit_tests)
 file(GLOB system_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.c)
 topology_filter(system_tests)
-foreach(source IN LISTS unit_tests system_tests)
+set(gpt_tests "")
+if(TARGET gpt_double_parts)
+    file(GLOB gpt_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} examples/gpt/*_test.c)
+endif()
+foreach(source IN LISTS unit_tests system_tests gpt_tests)
     string(REGEX REPLACE "^(src/|)(.*)_test\\.c$" "\\2" test ${source})
     string(REPLACE "/" "_" program ${test}_test)
     add_executable(${program} ${source})
     set_target_properties(${program} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     target_link_libraries(${program} PRIVATE tutti_testing)
+    if(source MATCHES "^examples/gpt/")
+        target_link_libraries(${program} PRIVATE gpt_double_parts)
+    endif()
     add_test(NAME ${test} COMMAND ${program})
     tutti_describe_test(${test} ${CMAKE_SOURCE_DIR}/${source})
     get_test_property(${test} LABELS labels)

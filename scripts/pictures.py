@@ -5,7 +5,7 @@
     scripts/pictures.py --tutti-plan build/bin/tutti-plan --compare    writes nothing; fails when they would change
 
 What a collective does is drawn here; what an algorithm does by `tutti-plan draw`, for every algorithm of its list.
-Topologies (examples/*.json) are drawn by `tutti-topo`, which lies beside `tutti-plan`.
+Topologies (examples/*.json) are drawn by `tutti-topo`, schedules of pipelines by `tutti-schedule`, which lie beside `tutti-plan`.
 """
 import argparse
 import colorsys
@@ -322,6 +322,14 @@ HOSTS = ((3, 2), (2, 2), (2, 1))                     # of so many ranks
 CUBES = re.compile(r"doubling|halving|tree|swing|bine|binomial|butterfly|hypercube|cube")
 
 
+# Words of tutti-schedule for the pictures of docs/pipelines.md.
+PIPELINES = {
+    "gpipe": ["gpipe", "--stages", "4", "--micro", "8"],
+    "1f1b": ["1f1b", "--stages", "4", "--micro", "8"],
+    "interleaved": ["interleaved", "--stages", "4", "--micro", "8", "--chunks", "2", "--forward", "0.5", "--backward", "1"],
+}
+
+
 class Tool:
     def __init__(self, program):
         self.program = program
@@ -429,6 +437,9 @@ def make_all(root, tool, topo):
     examples = [(os.path.splitext(os.path.basename(path))[0], path) for path in glob.glob(os.path.join(root, "examples/*.json"))]
     for name, path in sorted(examples + [(name, path) for name, path, _ in shelf(root)]):
         made["docs/pictures/topology/%s.svg" % name] = topo.run(path, "--format", "svg").stdout.decode()
+    schedule = Tool(os.path.join(os.path.dirname(tool.program), "tutti-schedule"))
+    for name, words in PIPELINES.items():
+        made["docs/pictures/pipelines/%s.svg" % name] = schedule.run(*words, "--draw", "-").stdout.decode()
     made["docs/gallery.md"] = gallery(root, drawn, ranks)
     return made
 
@@ -441,7 +452,7 @@ def main():
     options = parser.parse_args()
     topo = os.path.join(os.path.dirname(options.tutti_plan), "tutti-topo")
     made = make_all(options.root, Tool(options.tutti_plan), Tool(topo))
-    there = {os.path.relpath(path, options.root) for folder in ("primitives", "algorithms", "topology")
+    there = {os.path.relpath(path, options.root) for folder in ("primitives", "algorithms", "topology", "pipelines")
              for path in glob.glob(os.path.join(options.root, "docs/pictures", folder, "*.svg"))}
     faults = ["%s: nothing has this picture any more" % path for path in sorted(there - set(made))]
     for path, text in made.items():

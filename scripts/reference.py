@@ -31,7 +31,7 @@ class Interface:
     def __init__(self, root):
         self.root = root
         # forms.h is made from the others.
-        self.headers = [parse_header(path) for path in sorted(glob.glob(os.path.join(root, "include/tutti/*.h")))
+        self.headers = [parse_header(path) for path in sorted(glob.glob(os.path.join(root, "include/tutti/**/*.h"), recursive=True))
                         if not path.endswith("/forms.h")]
         self.headers.sort(key=lambda header: not header.path.endswith("/tutti.h"))
         self.statuses = parse_statuses(os.path.join(root, "src/base/status.h"))
@@ -276,8 +276,8 @@ class Markdown:
     def document(self):
         parts = ["# Reference",
                  "<!-- Made by scripts/reference.py from include/tutti: change the header, then `make reference`. -->"]
-        parts.append("[`tutti.h`](../include/tutti/tutti.h), [`plan.h`](../include/tutti/plan.h) and [`train.h`](../include/tutti/train.h), for "
-                     "browsing. For a first look take the [tour](tour.md), for pictures the [gallery](gallery.md).")
+        parts.append("[`tutti.h`](../include/tutti/tutti.h), [`plan.h`](../include/tutti/plan.h) and [`train.h`](../include/tutti/train.h), and of "
+                     "[`train/pipeline.h`](../include/tutti/train/pipeline.h), for browsing. For a first look take the [tour](tour.md), for pictures the [gallery](gallery.md).")
         lines = []
         for section in self.interface.sections:
             names = [item.name for item in section.items if not isinstance(item, (Text, Define))]
@@ -285,7 +285,7 @@ class Markdown:
             lines.append("* [%s](#%s): %s" % (title_of(section), anchor_of(title_of(section)), links))
         parts.append("\n".join(lines))
         for header in self.interface.headers:
-            name = os.path.basename(header.path)
+            name = header.path.rpartition("include/tutti/")[2]
             parts.append("## %s" % ("The rules" if name == "tutti.h" else name))
             parts.append(self.prose(header.text))
             parts += [self.section(section) for section in header.sections]

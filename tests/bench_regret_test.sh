@@ -81,6 +81,18 @@ prints '^regret: median 1\.225 \(placebo 1\.000\), 90% 1\.225, worst 1\.225, '
 prints '^  private 2 allreduce 8: 1\.225 of ring, best is '
 exits 1
 
+# A file of before does not say where calls found their buffers; one of today does, and cells that differ in that alone are two.
+prints '^in \? +\? buffers +1 '
+begin
+plain private allreduce 8 100
+sed -i '1s/size,/size,buffers,found_in,/; 2,$s/,8,/,8,same,L2,/' "$raw"
+sed -n '2,$s/same,L2/other,memory/p' "$raw" >"$folder/other.csv"
+cat "$folder/other.csv" >>"$raw"
+regret
+prints '^in L2 +same buffers +1 '
+prints '^in memory +other buffers +1 '
+prints 'undecided 0 of 2$'
+
 # The placebo is no candidate.
 begin
 entry private allreduce 8 ring chosen 0 100 100 100 100

@@ -88,6 +88,9 @@ echo '{' >"$work/tutti/calibration-$(uname -n).json"
 job -- :
 succeeds
 says "algorithms are chosen by shipped numbers"
+# Each of two ranks makes two communicators, and says it once.
+times=$(grep -c "algorithms are chosen by shipped numbers" <<<"$said")
+((times == 2)) || fail "said $times times, not twice: $said"
 
 # Measured choices.
 cat >"$work/table.json" <<'JSON'

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Words of tutti-run, tutti-perf, tutti-plan, tutti-topo, tutti-trace, tutti-tune and tutti-synth are completed in bash.
+# Words of tutti-run, tutti-perf, tutti-plan, tutti-topo, tutti-trace, tutti-tune, tutti-synth and tutti-schedule are completed in bash.
 # ctest: label=nosan
 set -uo pipefail
 cd "${TUTTI_ROOT:?}" || exit 1
@@ -116,6 +116,10 @@ gives --time --topo -- tutti-synth allgather --t
 gives --root --rounds -- tutti-synth allgather --ro
 gives gather -- tutti-synth --greedy --size 1M ga
 gives "$work/mine.plan" -- tutti-synth allgather --topo "$work/mi"
+gives gpipe -- tutti-schedule g
+gives --draw -- tutti-schedule 1f1b --d
+gives "$work/mine.plan" -- tutti-schedule "$work/mi"
+gives "$work/mine.plan" -- tutti-schedule 1f1b --stages 4 --micro 8 --draw "$work/mi"
 gives "$work/mine.plan" -- tutti-synth --topo x allgather -o "$work/mi"
 
 # The words that are listed in the script are those of --help.

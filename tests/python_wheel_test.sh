@@ -33,7 +33,7 @@ fi
 
 # Programs of the wheel, not of the machine. What is built without hwloc and jansson lacks two of them.
 version=$(sed -n 's/^#define TUTTI_VERSION_[A-Z]* \([0-9][0-9]*\)$/\1/p' "$root/include/tutti/tutti.h" | paste -sd.)
-programs=(tutti-run tutti-perf tutti-plan)
+programs=(tutti-run tutti-perf tutti-plan tutti-schedule)
 if [[ -e $work/venv/bin/tutti-topo ]] || ldconfig -p | grep 'libhwloc\.so$' >/dev/null; then programs+=(tutti-topo tutti-trace tutti-tune tutti-synth); fi
 for program in "${programs[@]}"; do
     said=$("$work/venv/bin/$program" --version 2>&1) || { echo "$program does not start: $said"; exit 1; }

@@ -90,8 +90,8 @@ static int most_ranks_of_a_host(const struct predictor *predictor)
     return most;
 }
 
-static void make_site(struct predictor *predictor, const struct transport_path *within,
-                      const struct transport_path *between)
+static enum tutti_status make_site(struct predictor *predictor, const struct transport_path *within,
+                                   const struct transport_path *between)
 {
     const int calibrated = predictor->calibration.key.hardware.cpu_count;
     predictor->core_count = calibrated > 0 ? calibrated : most_ranks_of_a_host(predictor);
@@ -105,6 +105,11 @@ static void make_site(struct predictor *predictor, const struct transport_path *
                                          .piece_bytes_max = within->piece_bytes_max,
                                          .piece_count_max = within->piece_count_max,
                                          .calibration = &predictor->calibration};
+    if (!has_hosts) return TUTTI_OK;
+    predictor->order = malloc((size_t)predictor->rank_count * sizeof *predictor->order);
+    predictor->site.order = predictor->order;
+    if (predictor->order == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    return algo_order_by_levels(&predictor->levels, predictor->rank_count, predictor->order);
 }
 
 /* Of which machines dumps are, they do not say; of how many hosts and ranks, they do. */
@@ -128,17 +133,17 @@ enum tutti_status predictor_init(struct predictor *predictor, const struct calls
         return error_set(TUTTI_INTERNAL, "there are no tables of paths");
     calibration_init(&predictor->calibration, within.map.tables[0], between.map.tables[0]);
     if (calibration != NULL) TRY(calibration_file_load(calibration, &predictor->calibration));
-    const enum tutti_status status = place_ranks(predictor, calls);
+    enum tutti_status status = place_ranks(predictor, calls);
+    if (status == TUTTI_OK && predictor->unplaced_count > 0)
+        predictor->why_not = "no dump names the hosts of some ranks";
+    else if (status == TUTTI_OK && predictor->rank_count == 1)
+        predictor->why_not = "there is one rank";
+    else if (status == TUTTI_OK)
+        status = make_site(predictor, &within, &between);
     if (status != TUTTI_OK) {
         predictor_release(predictor);
         return status;
     }
-    if (predictor->unplaced_count > 0)
-        predictor->why_not = "no dump names the hosts of some ranks";
-    else if (predictor->rank_count == 1)
-        predictor->why_not = "there is one rank";
-    else
-        make_site(predictor, &within, &between);
     if (predictor->why_not == NULL) doubt_calibration(predictor);
     return TUTTI_OK;
 }
@@ -147,6 +152,7 @@ void predictor_release(struct predictor *predictor)
 {
     free(predictor->host_of);
     free(predictor->ranks_on);
+    free(predictor->order);
     free(predictor->host_names);
     *predictor = (struct predictor){.rank_count = 0};
 }
@@ -255,7 +261,8 @@ static enum tutti_status estimate_kind(const struct predictor *predictor, const 
                                     .root = entry->root > 0 ? entry->root : 0,
                                     .count = (size_t)entry->count,
                                     .element_bytes = element_bytes,
-                                    .levels = predictor->site.levels};
+                                    .levels = predictor->site.levels,
+                                    .order = predictor->site.order};
     return estimate(predictor, &question, &job, algo_find(kind->collective, entry->algorithm),
                     host_permille, found);
 }

@@ -18,6 +18,7 @@ struct predictor {
     int *host_of;            /* of each rank; hosts in the order of their smallest ranks */
     const char **host_names; /* the dumps' */
     int *ranks_on;           /* how many a host has */
+    int *order;              /* of ranks, host by host, as plans have them; NULL: one host */
     int core_count;
     struct calibration calibration;
     char doubt[CALIBRATION_WHY_SIZE]; /* why the file is not for this job; "": it may be */

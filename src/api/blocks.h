@@ -8,24 +8,12 @@
 /* Blocks of a buffer on this rank; 0 where it is not looked at. */
 static inline size_t blocks_sent(const struct arguments *a, const struct tutti_comm *comm)
 {
-    switch (a->collective) {
-    case COLLECTIVE_BROADCAST: return comm->team.rank == a->root;
-    case COLLECTIVE_SCATTER: return comm->team.rank == a->root ? (size_t)comm->team.size : 0;
-    case COLLECTIVE_REDUCE_SCATTER:
-    case COLLECTIVE_ALLTOALL: return (size_t)comm->team.size;
-    default: return 1;
-    }
+    return collective_blocks_sent(a->collective, comm->team.rank == a->root, comm->team.size);
 }
 
 static inline size_t blocks_received(const struct arguments *a, const struct tutti_comm *comm)
 {
-    switch (a->collective) {
-    case COLLECTIVE_REDUCE: return comm->team.rank == a->root;
-    case COLLECTIVE_GATHER: return comm->team.rank == a->root ? (size_t)comm->team.size : 0;
-    case COLLECTIVE_ALLGATHER:
-    case COLLECTIVE_ALLTOALL: return (size_t)comm->team.size;
-    default: return 1;
-    }
+    return collective_blocks_received(a->collective, comm->team.rank == a->root, comm->team.size);
 }
 
 /* Fill in send, recv, what.count, what.varies, in_place and extra of a call whose other arguments are good. On

@@ -3,6 +3,7 @@
 #define TUTTI_BASE_COLLECTIVE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* X(enumerator, name, reduces, rooted) */
 #define COLLECTIVE_LIST(X)                                      \
@@ -37,6 +38,28 @@ static inline bool collective_reduces(enum collective collective)
     return they_reduce[collective];
 }
 bool collective_is_rooted(enum collective collective);
+/* Blocks of a buffer on one rank; 0 where it is not looked at. */
+static inline size_t collective_blocks_sent(enum collective collective, bool is_root, int rank_count)
+{
+    switch (collective) {
+    case COLLECTIVE_BROADCAST: return is_root;
+    case COLLECTIVE_SCATTER: return is_root ? (size_t)rank_count : 0;
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_ALLTOALL: return (size_t)rank_count;
+    default: return 1;
+    }
+}
+static inline size_t collective_blocks_received(enum collective collective, bool is_root,
+                                                int rank_count)
+{
+    switch (collective) {
+    case COLLECTIVE_REDUCE: return is_root;
+    case COLLECTIVE_GATHER: return is_root ? (size_t)rank_count : 0;
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_ALLTOALL: return (size_t)rank_count;
+    default: return 1;
+    }
+}
 /* COLLECTIVE_COUNT when there is none of that name. */
 enum collective collective_from_name(const char *name);
 

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "tutti/train.h"
+#include "tutti/train/pipeline.h"
 
 /* A size above this is no version's but something that was never set. */
 enum { BYTES_MAX = 4096 };

@@ -30,7 +30,10 @@
     X(tutti_failure, 288, message)           \
     X(tutti_call_options, 32, priority)      \
     X(tutti_message, 24, count)              \
-    X(tutti_buckets_options, 48, reserved)
+    X(tutti_buckets_options, 48, reserved)   \
+    X(tutti_schedule_times, 32, weights)     \
+    X(tutti_pipeline_options, 48, context)   \
+    X(tutti_pipeline_counters, 80, buffer_bytes)
 
 #define SIZED_ONE(type, bytes, last) type##_bytes_first = (bytes),
 enum { SIZED_LIST(SIZED_ONE) };

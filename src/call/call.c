@@ -1,8 +1,8 @@
 /* call.c - blocking calls. */
 #include <stdlib.h>
 
-#include "base/dtype.h"
 #include "base/status.h"
+#include "call/all_memory.h"
 #include "call/begin.h"
 #include "call/call.h"
 #include "call/gated.h"
@@ -10,7 +10,6 @@
 #include "call/wait_loop.h"
 #include "health/failure.h"
 #include "health/lock.h"
-#include "memory/heap.h"
 
 /* The first pass, and then the record: what that costs passes while the others' messages are on their way. */
 static enum run_result run_first(struct tutti_comm *comm, struct call_request *request,
@@ -23,71 +22,17 @@ static enum run_result run_first(struct tutti_comm *comm, struct call_request *r
     return result;
 }
 
-/* Blocks that each rank sends and receives in a collective that no rank ends before all have begun: each needs something of each other one.
- * 0: in this one a rank may be through before another one begins. */
-struct shared_blocks {
-    size_t sent, received;
-};
-
-static struct shared_blocks shared_blocks(enum collective collective, size_t rank_count)
-{
-    switch (collective) {
-    case COLLECTIVE_ALLREDUCE: return (struct shared_blocks){1, 1};
-    case COLLECTIVE_ALLGATHER: return (struct shared_blocks){1, rank_count};
-    case COLLECTIVE_REDUCE_SCATTER: return (struct shared_blocks){rank_count, 1};
-    case COLLECTIVE_ALLTOALL: return (struct shared_blocks){rank_count, rank_count};
-    default: return (struct shared_blocks){0, 0};
-    }
-}
-
-/* A call whose best algorithm depends on memory that only its rank sees, so that ranks must agree: they choose by what all of
- * them had in the call of this kind before. Nobody ends one that somebody has not begun, so everybody reads the same; started
- * calls may begin before the one before them ends, and do not look. */
-static bool heeds_mapping(const struct tutti_comm *comm, const struct call *call)
-{
-    return shared_blocks(call->what.collective, 1).sent > 0 && !call->what.varies &&
-           comm->team.transports.maps_heaps &&
-           call->what.count * dtype_size(call->what.dtype) >=
-               comm->team.transports.set.all->paths.tables[0]->sizes.mapped_bytes_min;
-}
-
-static bool is_mapped(const struct buffer *buffer, size_t bytes)
-{
-    uint64_t where;
-    for (size_t done = 0, run; done < bytes; done += run) {
-        run = bytes - done;
-        const void *address = buffer_at(buffer, done, &run);
-        if (!heap_find(address, run, &where)) return false;
-    }
-    return true;
-}
-
-/* In place the larger buffer holds the smaller one. */
-static bool uses_mapped_memory(const struct tutti_comm *comm, const struct call *call)
-{
-    const struct shared_blocks blocks =
-        shared_blocks(call->what.collective, (size_t)comm->team.size);
-    const struct buffer input = call_buffer(call, 0), output = call_buffer(call, 1);
-    const size_t bytes = call->what.count * dtype_size(call->what.dtype);
-    const bool has_input = !call->in_place || blocks.sent > blocks.received,
-               has_output = !call->in_place || !has_input;
-    return (!has_output || is_mapped(&output, bytes * blocks.received)) &&
-           (!has_input || is_mapped(&input, bytes * blocks.sent));
-}
-
 static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
 {
     struct call_request *request = &comm->calls.blocking;
     if (board_has_failed(comm->health.board)) return health_check(&comm->health);
-    const bool heeds = heeds_mapping(comm, call);
-    call->all_were_mapped =
-        heeds && board_was_mapped(comm->health.board, comm->health.board_size, comm->calls.mapped);
+    const bool is_large = all_memory_matters(comm, call);
+    if (is_large) call->all_were_mapped = all_memory_is_mapped(comm, call->what.collective);
     enum tutti_status status = comm_program(comm, call, &request->program);
     if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED)
         return status; /* so it is on all ranks */
-    if (heeds)
-        board_set_mapped(comm->health.board, comm->health.board_number, ++comm->calls.mapped,
-                         uses_mapped_memory(comm, call));
+    if (is_large) all_memory_note(comm, call);
+    if (__builtin_expect(comm->calls.all_memory.is_due, 0)) all_memory_tell(comm, call);
     request->call = *call;
     request->base.sequence = recorder_next(&comm->health.recorder);
     if (status == TUTTI_OK) status = comm_begin(comm, request);

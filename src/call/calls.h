@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "call/all_memory.h"
 #include "call/report.h"
 #include "call/request.h"
 #include "transport/transport.h"
@@ -18,7 +19,7 @@ struct calls {
     uint64_t started;                     /* started calls so far, queued ones included */
     uint64_t begun_started;               /* how many of them have got a slot */
     uint64_t begun[TRANSPORT_SLOT_COUNT]; /* in each slot */
-    uint64_t mapped; /* blocking calls whose algorithm depends on whether memory is mapped */
+    struct all_memory all_memory;
     struct call_request blocking;                       /* of slot 0 */
     struct call_request *running[TRANSPORT_SLOT_COUNT]; /* in each slot */
     struct call_request *order[STARTED_SLOT_COUNT];     /* the same requests, most urgent first */

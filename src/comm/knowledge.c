@@ -19,6 +19,7 @@ static const char shipped_name[] = "shipped";
 /* The numbers of a file, which are kept for good. */
 struct file {
     struct knowledge knowledge;
+    bool is_wrong; /* it has none; that was said */
     struct file *next;
     char path[];
 };
@@ -81,38 +82,71 @@ static enum tutti_status load(const char *path, struct knowledge *knowledge)
     return TUTTI_OK;
 }
 
-/* The one of that path, or a new one. */
-static enum tutti_status find(const char *path, const struct knowledge **knowledge)
+static struct file *known(const char *path)
 {
-    for (struct file *file = files; file != NULL; file = file->next)
-        if (strcmp(file->path, path) == 0) {
-            *knowledge = &file->knowledge;
-            return TUTTI_OK;
-        }
+    struct file *file = files;
+    while (file != NULL && strcmp(file->path, path) != 0) file = file->next;
+    return file;
+}
+
+/* A new one, which nobody knows yet; NULL: out of memory. */
+static struct file *make_file(const char *path)
+{
     struct file *const file = calloc(1, sizeof *file + strlen(path) + 1);
-    if (file == NULL) return error_set(TUTTI_NO_MEMORY, "reading %s: out of memory", path);
-    strcpy(file->path, path);
-    const enum tutti_status status = load(path, &file->knowledge);
-    if (status != TUTTI_OK) {
-        free(file);
-        return status;
-    }
+    if (file != NULL) strcpy(file->path, path);
+    return file;
+}
+
+static void keep(struct file *file)
+{
     file->next = files;
     files = file;
+}
+
+/* The one of that path, or a new one. One that was wrong is read again: who asks for it is to be told what is wrong. */
+static enum tutti_status find(const char *path, const struct knowledge **knowledge)
+{
+    struct file *file = known(path);
+    if (file == NULL || file->is_wrong) {
+        file = make_file(path);
+        if (file == NULL) return error_set(TUTTI_NO_MEMORY, "reading %s: out of memory", path);
+        const enum tutti_status status = load(path, &file->knowledge);
+        if (status != TUTTI_OK) {
+            free(file);
+            return status;
+        }
+        keep(file);
+    }
     *knowledge = &file->knowledge;
     return TUTTI_OK;
+}
+
+static bool is_wrong(const char *path)
+{
+    const struct file *const file = known(path);
+    return file != NULL && file->is_wrong;
+}
+
+/* Says so, once. */
+static void note_wrong(const char *path)
+{
+    char why[ERROR_TEXT_MAX];
+    error_copy(why, sizeof why);
+    log_write(LOG_WARN, "algorithms are chosen by shipped numbers: %s", why);
+    struct file *const file = make_file(path);
+    if (file == NULL) return;
+    file->is_wrong = true;
+    keep(file);
 }
 
 /* Nobody has asked for it, so nothing fails. */
 static void look_into_cache(const struct knowledge **knowledge)
 {
-    char path[PATH_MAX], why[ERROR_TEXT_MAX], before[ERROR_TEXT_MAX];
+    char path[PATH_MAX], before[ERROR_TEXT_MAX];
     error_copy(before, sizeof before);
     if (calibration_file_path(path, sizeof path) == TUTTI_OK && access(path, F_OK) == 0 &&
-        find(path, knowledge) != TUTTI_OK) {
-        error_copy(why, sizeof why);
-        log_write(LOG_WARN, "algorithms are chosen by shipped numbers: %s", why);
-    }
+        !is_wrong(path) && find(path, knowledge) != TUTTI_OK)
+        note_wrong(path);
     (void)error_unless_ok(TUTTI_OK, before);
 }
 

@@ -26,7 +26,8 @@ enum tutti_status knowledge_read_table(const struct tune_table **table);
 uint32_t knowledge_table_fingerprint(const struct tune_table *table);
 
 /* For good, and the same every time. INVALID_OPTIONS: the file that TUTTI_CALIBRATION names cannot be read, or is wrong. A file of another
- * machine is not used, and the log says so; neither is one in the cache folder that is wrong. */
+ * machine is not used, and the log says so; neither is one in the cache folder that is wrong,
+ * which is read once, too, and said once. */
 enum tutti_status knowledge_read(const struct knowledge **knowledge);
 const struct knowledge *knowledge_shipped(void);
 

@@ -226,14 +226,12 @@ enum tutti_status plans_offer(struct tutti_comm *comm)
 {
     struct own_plans *const plans = comm->plans;
     struct tune_site *const site = &comm->team.members.site;
-    struct tune_shape shape;
     int count = 0;
     if (plans->candidate_count == 0) return TUTTI_OK;
-    TRY(tune_site_shape(site, &shape));
     for (int i = 0; i < plans->candidate_count; i++) {
         struct candidate *const candidate = &plans->candidates[i];
         const struct algorithm *const algorithm = stored_plan_algorithm(candidate->place->plan);
-        bool is_offered = is_for_machines(comm, candidate, &shape);
+        bool is_offered = is_for_machines(comm, candidate, &site->shape);
         if (is_offered && count_offered(plans, count, algorithm->collective) == RANKED_LOADED_MAX) {
             is_offered = false;
             if (!candidate->is_told)

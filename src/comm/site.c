@@ -129,9 +129,11 @@ enum tutti_status comm_find_site(struct tutti_comm *comm)
     members->site = (struct tune_site){.rank_count = comm->team.size,
                                        .core_count = members->core_count,
                                        .levels = has_hosts ? &levels->levels : NULL,
+                                       .order = has_hosts ? levels->order : members->order,
                                        .is_loopback = has_hosts && !team_spans_hosts(&comm->team),
                                        .table = members->table,
                                        .calibration = &members->knowledge->calibration};
+    TRY(tune_site_shape(&members->site, &members->site.shape));
     if (comm->team.size == 1) return TUTTI_OK;
     members->site.within = transports->host->paths.tables[0];
     if (transports->remote != NULL) members->site.between = transports->remote->paths.tables[0];

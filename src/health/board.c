@@ -32,20 +32,26 @@ void board_leave(struct board *board, int rank)
     atomic_store_explicit(&board->ranks[rank].state, RANK_LEFT, memory_order_release);
 }
 
-void board_set_mapped(struct board *board, int rank, uint64_t number, bool mapped)
+void board_tell_mapped(struct board *board, int rank, uint64_t number, uint32_t collectives)
 {
-    atomic_store_explicit(&board->ranks[rank].mapped[number % 2], number << 1 | mapped,
+    atomic_store_explicit(&board->ranks[rank].mapped[number % 2],
+                          number << COLLECTIVE_COUNT | collectives,
                           memory_order_relaxed); /* seen by whoever is through with the call */
 }
 
-bool board_was_mapped(const struct board *board, int size, uint64_t number)
+uint32_t board_all_mapped(const struct board *board, int size, uint64_t number)
 {
-    for (int r = 0; r < size; r++)
-        if (atomic_load_explicit(&board->ranks[r].mapped[number % 2], memory_order_relaxed) !=
-            (number << 1 | 1))
-            return false;
-    return number > 0;
+    uint32_t all = (UINT32_C(1) << COLLECTIVE_COUNT) - 1;
+    if (number == 0) return 0;
+    for (int r = 0; r < size; r++) {
+        const uint64_t told =
+            atomic_load_explicit(&board->ranks[r].mapped[number % 2], memory_order_relaxed);
+        if (told >> COLLECTIVE_COUNT != number) return 0;
+        all &= (uint32_t)told;
+    }
+    return all;
 }
+static_assert(COLLECTIVE_COUNT < 32, "a bit for each");
 
 enum rank_state board_state(const struct board *board, int rank)
 {

@@ -53,8 +53,8 @@ struct board_call {
 struct board_rank {
     _Alignas(64) _Atomic uint32_t state; /* enum rank_state */
     _Atomic int32_t pid;
-    /* Of its last two calls that can do better where all memory is mapped: their number, and then a bit whether its
-     * own was. Nobody is two such calls ahead of anybody. */
+    /* Of the last two calls in which it told what memory it has (call/all_memory.h): their number, and then a bit for
+     * each collective. Nobody is two such calls ahead of anybody. */
     _Atomic uint64_t mapped[2];
     /* Whom it takes to hold up its call: a finding (below), and that rank's sequence number or 0. */
     _Atomic uint64_t finding, finding_sequence;
@@ -93,9 +93,10 @@ void board_enter(struct board *board, int rank, int pid);
 void board_leave(struct board *board, int rank);
 enum rank_state board_state(const struct board *board, int rank);
 int board_pid(const struct board *board, int rank);
-void board_set_mapped(struct board *board, int rank, uint64_t number, bool mapped);
-/* Whether that call's memory was mapped on all of the ranks, which have begun it. */
-bool board_was_mapped(const struct board *board, int size, uint64_t number);
+/* That a rank's memory is mapped in these collectives, a bit for each of them, as of a call of that number. */
+void board_tell_mapped(struct board *board, int rank, uint64_t number, uint32_t collectives);
+/* In which it was on all of the ranks, which have begun that call; number 0: there was none. */
+uint32_t board_all_mapped(const struct board *board, int size, uint64_t number);
 /* The latest calls of a rank in a slot: BOARD_CALLS of them, call k at k % BOARD_CALLS. */
 static inline struct board_call *board_calls(struct board *board, int size, int rank, int slot)
 {

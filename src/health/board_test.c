@@ -167,17 +167,20 @@ static void the_sequence_counts_calls_of_all_slots(void **state)
 static void ranks_agree_on_what_all_had(void **state)
 {
     struct board *board = *state;
-    assert_false(board_was_mapped(board, SIZE, 0)); /* there was none */
+    enum { ALL_COLLECTIVES = (1 << COLLECTIVE_COUNT) - 1 };
+    assert_int_equal(board_all_mapped(board, SIZE, 0), 0); /* there was none */
+    uint32_t before = 0;
     for (uint64_t number = 1; number < 6; number++) {
-        const bool all = number % 3 != 0;
+        const uint32_t one_has_not = (uint32_t)number * 21 & ALL_COLLECTIVES;
         for (int rank = 0; rank < SIZE; rank++) {
-            assert_false(board_was_mapped(board, SIZE, number)); /* one has not begun it */
-            board_set_mapped(board, rank, number, all || rank != 1);
+            assert_int_equal(board_all_mapped(board, SIZE, number), 0); /* one has not begun it */
+            board_tell_mapped(board, rank, number,
+                              rank != 1 ? ALL_COLLECTIVES : ALL_COLLECTIVES & ~one_has_not);
         }
-        assert_true(board_was_mapped(board, SIZE, number) == all);
+        assert_int_equal(board_all_mapped(board, SIZE, number), ALL_COLLECTIVES & ~one_has_not);
         /* The one before is known until somebody begins the next. */
-        if (number > 1)
-            assert_true(board_was_mapped(board, SIZE, number - 1) == ((number - 1) % 3 != 0));
+        if (number > 1) assert_int_equal(board_all_mapped(board, SIZE, number - 1), before);
+        before = ALL_COLLECTIVES & ~one_has_not;
     }
 }
 

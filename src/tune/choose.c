@@ -1,5 +1,7 @@
 #include "tune/choose.h"
 
+#include <assert.h>
+
 #include "base/status.h"
 
 const char *choice_reason_text(enum choice_reason reason)
@@ -67,22 +69,21 @@ static struct tune_question assumed_question(const struct choose_call *call)
     return question;
 }
 
-/* *found: there is a measurement, and the call can use what it says. */
-static enum tutti_status look_up(const struct choose_call *call, struct choice *choice, bool *found)
+/* Whether there is a measurement, and the call can use what it says. */
+static bool look_up(const struct choose_call *call, struct choice *choice)
 {
     const struct tune_question assumed = assumed_question(call), *question = &assumed;
-    *found = false;
-    if (call->site->table == NULL || call->site->table->count == 0) return TUTTI_OK;
-    struct tune_key key = {.collective = question->collective,
-                           .dtypes = calibration_class_of(question->dtype),
-                           .is_mapped = question->is_mapped};
-    TRY(tune_site_shape(call->site, &key.shape));
+    if (call->site->table == NULL || call->site->table->count == 0) return false;
+    const struct tune_key key = {.collective = question->collective,
+                                 .dtypes = calibration_class_of(question->dtype),
+                                 .is_mapped = question->is_mapped,
+                                 .shape = call->site->shape};
+    assert(key.shape.rank_count == call->site->rank_count);
     const struct tune_entry *entry = tune_table_find(call->site->table, &key, question->bytes);
-    if (entry == NULL || !choose_may_take(call, entry->algorithm)) return TUTTI_OK;
+    if (entry == NULL || !choose_may_take(call, entry->algorithm)) return false;
     *choice = (struct choice){
         .algorithm = entry->algorithm, .only_hosts = entry->only_hosts, .reason = CHOICE_TABLE};
-    *found = true;
-    return TUTTI_OK;
+    return true;
 }
 
 enum tutti_status choose_ranking(const struct choose_call *call, struct ranking *ranking)
@@ -103,9 +104,7 @@ enum tutti_status choose_algorithm(const struct choose_call *call, struct choice
         return insist(call, choice->algorithm);
 
     struct ranking ranking;
-    bool is_measured;
-    TRY(look_up(call, choice, &is_measured));
-    if (is_measured) return TUTTI_OK;
+    if (look_up(call, choice)) return TUTTI_OK;
     TRY(choose_ranking(call, &ranking));
     choice->reason = CHOICE_MODEL;
     choice->algorithm = NULL;

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,6 +31,7 @@ static struct tune_site site_of(int rank_count)
                              .within = local_paths(false),
                              .calibration = &calibration};
     local_limits(rank_count, false, &site.piece_bytes_max, &site.piece_count_max);
+    assert_int_equal(tune_site_shape(&site, &site.shape), TUTTI_OK);
     site.fingerprint = tune_site_fingerprint(&site, 0);
     return site;
 }
@@ -144,7 +146,78 @@ static void compilers_agree(void **state)
                 for (size_t bytes = 8; bytes <= 1 << 20; bytes <<= 6)
                     hash = hash_ranking(hash, &site, (enum collective)c, bytes);
         }
-    assert_int_equal(hash, 0xd6c3cd9369b3626f);
+    assert_int_equal(hash, 0xcf20554122eadefa);
+}
+
+/* Ranks dealt to hosts in turns: plans have them host by host, so a ring takes what it takes where they are numbered so. */
+static void plans_have_ranks_in_their_order(void **state)
+{
+    (void)state;
+    enum { RANKS = 64, HOSTS = 8 };
+    static int host_of[3][RANKS], order[RANKS];
+    for (int ranks = 16; ranks <= RANKS; ranks *= 4) { /* simulated as they are, and fewer of them */
+        uint64_t times_ps[3];
+        for (int way = 0; way < 3; way++) {
+            for (int r = 0; r < ranks; r++) {
+                host_of[way][r] = way == 0 ? r / (ranks / HOSTS) : r % HOSTS;
+                order[r] = r % (ranks / HOSTS) * HOSTS + r / (ranks / HOSTS);
+            }
+            const struct algo_levels levels = {1, {host_of[way]}};
+            struct tune_site site = site_of(ranks);
+            site.levels = &levels;
+            site.between = tcp_paths();
+            site.core_count = ranks / HOSTS;
+            site.order = way == 2 ? order : NULL;
+            site.fingerprint = tune_site_fingerprint(&site, (uint64_t)way + 1);
+            const struct tune_question question = {.collective = COLLECTIVE_ALLGATHER,
+                                                   .bytes = 64 << 10};
+            struct ranking ranking;
+            assert_int_equal(ranking_find(&site, &question, &ranking), TUTTI_OK);
+            for (int i = 0; i < ranking.count; i++)
+                if (strcmp(ranking.ranked[i].algorithm->name, "ring") == 0)
+                    times_ps[way] = ranking.ranked[i].time_ps;
+        }
+        assert_true(times_ps[1] > times_ps[0] * 3 / 2); /* every message leaves its host */
+        assert_int_equal(times_ps[2], times_ps[0]);
+    }
+}
+
+/* A vector of which every host takes in or gives away all, whatever the algorithm: by 12 ranks that are simulated a part of the vector after
+ * the other, and by thousands of which a few are. */
+static void no_estimate_is_below_what_a_card_takes(void **state)
+{
+    (void)state;
+    enum { RANKS_MAX = 10000, BYTES = 64 << 20 };
+    static const int ranks_of[] = {12, 96, RANKS_MAX, RANKS_MAX, RANKS_MAX},
+                     of_host[] = {1, 1, 8, 8, 1}, of_rack[] = {3, 96, 1250, 25, 200};
+    static const enum collective collectives[] = {COLLECTIVE_ALLREDUCE, COLLECTIVE_BROADCAST,
+                                                  COLLECTIVE_REDUCE};
+    static int host_of[RANKS_MAX], rack_of[RANKS_MAX];
+    for (int shape = 0; shape < 5; shape++) {
+        for (int r = 0; r < ranks_of[shape]; r++) {
+            host_of[r] = r / of_host[shape];
+            rack_of[r] = host_of[r] / of_rack[shape];
+        }
+        const bool has_racks = ranks_of[shape] > of_host[shape] * of_rack[shape];
+        const struct algo_levels levels = {has_racks ? 2 : 1, {host_of, rack_of}};
+        struct tune_site site = site_of(ranks_of[shape]);
+        site.levels = &levels;
+        site.between = tcp_paths();
+        site.core_count = of_host[shape];
+        site.fingerprint = tune_site_fingerprint(&site, (uint64_t)shape + 1000);
+        const uint64_t card_ps =
+            (uint64_t)BYTES * site.calibration->numbers[CALIBRATION_card_byte_fs].value / 1000;
+        for (int c = 0; c < 3; c++) {
+            struct ranking ranking;
+            const struct tune_question question = {.collective = collectives[c], .bytes = BYTES};
+            assert_int_equal(ranking_find(&site, &question, &ranking), TUTTI_OK);
+            for (int i = 0; i < ranking.count; i++)
+                if (ranking.ranked[i].time_ps < card_ps / 10 * 9) /* some passes in a burst */
+                    fail_msg("%s of %s on %d ranks: %" PRIu64 " us",
+                             ranking.ranked[i].algorithm->name, collective_name(collectives[c]),
+                             ranks_of[shape], ranking.ranked[i].time_ps / 1000000);
+        }
+    }
 }
 
 static void rules_decide_where_they_speak(void **state)
@@ -357,16 +430,15 @@ static void a_measurement_is_of_hosts_and_racks(void **state)
     struct tune_site site = site_of(6);
     site.levels = &levels;
     site.between = tcp_paths();
-    struct tune_shape shape;
-    assert_int_equal(tune_site_shape(&site, &shape), TUTTI_OK);
-    assert_int_equal(shape.rank_count, 6);
-    assert_int_equal(shape.host_count, 3);
-    assert_int_equal(shape.rack_count, 2);
-    assert_false(shape.is_loopback);
+    assert_int_equal(tune_site_shape(&site, &site.shape), TUTTI_OK);
+    assert_int_equal(site.shape.rank_count, 6);
+    assert_int_equal(site.shape.host_count, 3);
+    assert_int_equal(site.shape.rack_count, 2);
+    assert_false(site.shape.is_loopback);
     struct tune_table table;
     tune_table_init(&table);
     struct tune_entry entry = measured("hierarchical", 8, 64);
-    entry.key.shape = shape;
+    entry.key.shape = site.shape;
     entry.only_hosts = true;
     add(&table, entry);
     site.table = &table;
@@ -377,10 +449,10 @@ static void a_measurement_is_of_hosts_and_racks(void **state)
     assert_int_equal(choice.reason, CHOICE_TABLE);
     assert_true(choice.only_hosts);
     site.is_loopback = true;
-    assert_int_equal(tune_site_shape(&site, &shape), TUTTI_OK);
-    assert_int_equal(shape.host_count, 1);
-    assert_int_equal(shape.rack_count, 1);
-    assert_true(shape.is_loopback);
+    assert_int_equal(tune_site_shape(&site, &site.shape), TUTTI_OK);
+    assert_int_equal(site.shape.host_count, 1);
+    assert_int_equal(site.shape.rack_count, 1);
+    assert_true(site.shape.is_loopback);
     assert_int_equal(choice_of(&call).reason, CHOICE_MODEL);
     tune_table_release(&table);
 }
@@ -392,6 +464,8 @@ int main(void)
         cmocka_unit_test(the_cheapest_is_chosen),
         cmocka_unit_test(numbers_decide),
         cmocka_unit_test(compilers_agree),
+        cmocka_unit_test(plans_have_ranks_in_their_order),
+        cmocka_unit_test(no_estimate_is_below_what_a_card_takes),
         cmocka_unit_test(rules_decide_where_they_speak),
         cmocka_unit_test(a_name_wins_over_rules),
         cmocka_unit_test(what_cannot_be_done_is_refused),

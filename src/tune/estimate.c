@@ -1,6 +1,7 @@
 /* The three small numbers are n, 2n and 4n. With d and e, by how much 2n costs more than n, and 4n more than 2n:
  *
  *     e > d     A + B lg n + C n: C n is e - d, B is 2d - e
+ *     e > 2d    A + C n + E n^2, as of messages between all ranks that one card or memory carries
  *     e < d     A + B lg n - D/n: what is left of a vector when one's own part is out, (n-1)/n of it; D/n is 4 (d - e), B is 2e - d
  *
  * What grows with n multiplies over the dimensions, as the rounds of a ring do; what grows with lg n adds, as those of a tree.
@@ -9,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "algo/levels.h"
 #include "base/status.h"
 
 enum {
@@ -16,6 +18,7 @@ enum {
     FEW_PIECES = 8,
     FEW_RANKS = 16, /* with more, half as many pieces are enough */
     POINTS = 3,
+    POINTS_RATIO = 4,   /* of the last to the first */
     DIMENSION_LEAST = 4 /* below, a dimension is small already */
 };
 #define TIME_MAX (INT64_MAX / 8)
@@ -53,6 +56,14 @@ static uint64_t beyond(uint64_t one, uint64_t two, size_t part, size_t twice, si
     return more < TIME_MAX - two ? two + (uint64_t)more : TIME_MAX;
 }
 
+/* Nothing is over before what is busy for it. What is busy grows evenly with bytes and ranks, and is known better than the time: a part of a
+ * message may be too short to fill a long chain of ranks, which then seems to take in the next part at once. */
+static void wait_for_busiest(struct model_result *result)
+{
+    for (int r = 0; r < MODEL_RESOURCES; r++)
+        if (result->time_ps < result->loads[r].busy_ps) result->time_ps = result->loads[r].busy_ps;
+}
+
 static enum tutti_status simulate(const struct predict_job *job, const struct plan *plan,
                                   const struct wiring *wiring, struct model_result *result)
 {
@@ -70,6 +81,7 @@ static enum tutti_status simulate(const struct predict_job *job, const struct pl
     for (int r = 0; r < MODEL_RESOURCES; r++)
         result->loads[r].busy_ps =
             beyond(one.loads[r].busy_ps, result->loads[r].busy_ps, part, 2 * part, job->count);
+    wait_for_busiest(result);
     return TUTTI_OK;
 }
 
@@ -81,7 +93,7 @@ struct small {
     struct predict_job job;
     struct model_machine machine;
     struct algo_levels levels;
-    int *host_of, *rack_of_host, *rack_of;
+    int *host_of, *rack_of_host, *rack_of, *order;
     struct plan *plan;
     struct wiring wiring;
     struct model_result result;
@@ -92,33 +104,28 @@ static void release(struct small *small)
     free(small->host_of);
     free(small->rack_of_host);
     free(small->rack_of);
+    free(small->order);
     if (small->plan != NULL) wiring_release(&small->wiring);
     plan_free(small->plan);
     *small = (struct small){.plan = NULL};
 }
 
-static uint64_t times(uint64_t value, int factor, int of)
+/* As a communicator has it, of hosts, or of ranks that are tied to cores which they share: the model's cores are dealt to ranks in turns. */
+static enum tutti_status find_order(struct small *small)
 {
-    return (uint64_t)((unsigned __int128)value * (unsigned)factor / (unsigned)of);
+    const int ranks = small->machine.rank_count, cores = small->machine.core_count;
+    small->order = malloc((size_t)ranks * sizeof *small->order);
+    if (small->order == NULL) return error_set(TUTTI_NO_MEMORY, "an estimate: out of memory");
+    small->job.order = small->order;
+    if (small->job.levels != NULL)
+        return algo_order_by_levels(small->job.levels, ranks, small->order);
+    int place = 0;
+    for (int core = 0; core < cores; core++)
+        for (int r = core; r < ranks; r += cores) small->order[place++] = r;
+    return TUTTI_OK;
 }
 
-/* Of hosts of so many ranks, that many are taken, which have cores and the card as if they were all: less of each. */
-struct thinning {
-    int ranks, of;
-};
-
-static void thin_out(struct model_machine *machine, int ranks, int of)
-{
-    if (ranks == of) return;
-    const int cores = (int)(((int64_t)machine->core_count * ranks + of - 1) / of);
-    machine->core_count = cores > 0 ? cores : 1;
-    machine->card.message.each_ps = times(machine->card.message.each_ps, of, ranks);
-    machine->card.message.byte_fs = times(machine->card.message.byte_fs, of, ranks);
-    machine->memory_byte_fs = times(machine->memory_byte_fs, of, ranks);
-}
-
-static enum tutti_status place(struct small *small, const struct predict_job *job,
-                               struct thinning thinning)
+static enum tutti_status place(struct small *small, const struct predict_job *job)
 {
     const struct shape *shape = &small->shape;
     const int ranks = rank_count_of(shape), hosts = shape->of[RACK_HOSTS] * shape->of[RACKS];
@@ -137,11 +144,11 @@ static enum tutti_status place(struct small *small, const struct predict_job *jo
     small->machine = *job->machine;
     small->machine.rank_count = ranks;
     small->machine.host_permille = NULL;
-    thin_out(&small->machine, thinning.ranks, thinning.of);
     small->job = *job;
     small->job.machine = &small->machine;
     small->job.root = 0;
-    if (job->levels == NULL) return TUTTI_OK;
+    small->job.order = NULL;
+    if (job->levels == NULL) return job->order != NULL ? find_order(small) : TUTTI_OK;
     small->levels = (struct algo_levels){1, {small->host_of}};
     if (shape->of[RACKS] > 1) small->levels.group_of[small->levels.level_count++] = small->rack_of;
     small->job.levels = &small->levels;
@@ -150,16 +157,18 @@ static enum tutti_status place(struct small *small, const struct predict_job *jo
     small->machine.rack_of = shape->of[RACKS] > 1 ? small->rack_of_host : NULL;
     small->machine.host_count = hosts;
     small->machine.rack_count = shape->of[RACKS];
+    if (job->order != NULL && (shape->ranks_in_turns || shape->hosts_in_turns))
+        return find_order(small);
     return TUTTI_OK;
 }
 
 /* Its plan; the job's count is that of the large one. */
 static enum tutti_status make(struct small *small, const struct shape *shape,
-                              const struct predict_job *job, struct thinning thinning,
-                              const struct algorithm *algorithm, bool only_hosts)
+                              const struct predict_job *job, const struct algorithm *algorithm,
+                              bool only_hosts)
 {
     *small = (struct small){.shape = *shape};
-    TRY(place(small, job, thinning));
+    TRY(place(small, job));
     return predict_plan(&small->job, algorithm, only_hosts, &small->plan, &small->wiring);
 }
 
@@ -202,12 +211,12 @@ static int first_point(int count)
     return (count & (count - 1)) == 0 ? 2 : 3;
 }
 
-/* Makes dimensions small, the largest first, until few ranks are left. Where hosts and racks are many, each dimension's numbers multiply with
- * the other's first, so those are as small as can be. */
+/* Makes dimensions small, the largest first, until few ranks are left, even in the largest job, which has four times as many. Where hosts and
+ * racks are many, each dimension's numbers multiply with the other's first, so those are as small as can be. */
 static void shrink(struct shape *shape, bool is_scaled[DIMENSIONS])
 {
     int count = 0;
-    while (rank_count_of(shape) > RANKS_MAX) {
+    while (rank_count_of(shape) > RANKS_MAX / POINTS_RATIO) {
         int largest = 0;
         for (int d = 1; d < DIMENSIONS; d++)
             if (shape->of[d] > shape->of[largest]) largest = d;
@@ -218,20 +227,6 @@ static void shrink(struct shape *shape, bool is_scaled[DIMENSIONS])
     }
     for (int d = 0; d < DIMENSIONS && count > 1; d++)
         if (is_scaled[d]) shape->of[d] = 2;
-}
-
-/* Ranks of a host that are taken, so that the largest job that is simulated is small, too. */
-static int few_of_host(const struct shape *shape)
-{
-    struct shape few = *shape;
-    bool is_scaled[DIMENSIONS] = {false};
-    int ranks = shape->of[HOST_RANKS];
-    for (;; ranks = (ranks + 1) / 2) {
-        few = *shape;
-        few.of[HOST_RANKS] = ranks;
-        shrink(&few, is_scaled);
-        if (ranks <= 2 || 4 * rank_count_of(&few) <= RANKS_MAX) return ranks;
-    }
 }
 
 /* -------------------------------------------------------------------------------------------- many ranks */
@@ -257,37 +252,47 @@ struct growth {
 
 enum { PPM = 1000000 };
 
-static struct growth grow(const int64_t values[POINTS], int first, int count)
+/* may_square: of what ranks share. Times of a few ranks often seem to, because they do not yet wait for each other. */
+static struct growth grow(const int64_t values[POINTS], int first, int count, bool may_square)
 {
-    const int64_t d = values[1] - values[0], e = values[2] - values[1];
+    /* More ranks do not make anything shorter. */
+    const int64_t d = values[1] > values[0] ? values[1] - values[0] : 0,
+                  e = values[2] > values[1] ? values[2] - values[1] : 0;
     struct growth growth = {0, PPM};
-    if (e >= d) {
-        int64_t lg_part = 2 * d - e, part = e - d; /* of first */
-        if (lg_part < 0) {
-            lg_part = 0;
-            part = (values[2] - values[0]) / 3;
-        }
-        growth.more = clamp((__int128)lg_part * lg_permille(count, first) / 1000);
-        if (values[0] > 0)
-            growth.factor_ppm += (__int128)part * PPM * (count - first) / first / values[0];
+    if (e < d) {
+        const int64_t lg_part = 2 * e - d > 0 ? 2 * e - d : 0, part = 2 * (d - lg_part);
+        growth.more = (int64_t)((__int128)lg_part * lg_permille(count, first) / 1000 +
+                                (__int128)part * (count - first) / count);
         return growth;
     }
-    const int64_t lg_part = 2 * e - d > 0 ? 2 * e - d : 0, part = 2 * (d - lg_part);
-    growth.more = (int64_t)((__int128)lg_part * lg_permille(count, first) / 1000 +
-                            (__int128)part * (count - first) / count);
+    int64_t lg_part = 2 * d - e, part = e - d, square = 0; /* of first */
+    if (lg_part < 0) {
+        lg_part = 0;
+        square = may_square ? (e - 2 * d) / 6 : 0;
+        part = may_square ? d - 3 * square : (d + e) / 3;
+    }
+    const __int128 parts = (__int128)part * (count - first) / first +
+                           (__int128)square * ((__int128)count * count / first - first) / first;
+    growth.more = clamp((__int128)lg_part * lg_permille(count, first) / 1000);
+    if (values[0] > 0) growth.factor_ppm += clamp(parts * PPM / values[0]);
     return growth;
 }
 
-/* Parts of a block are so many in all, or as many as there are ranks of some kind. */
+/* Parts of a block are as many as there are ranks of some kind, or so many in all; those of a torus depend on its dimensions, and are
+ * soon as many as they will be. */
 static uint64_t parts_of(const struct small points[DIMENSIONS][POINTS], const struct shape *shape,
                          const bool is_scaled[DIMENSIONS], const struct small *base)
 {
     uint64_t parts = base->plan->shape.parts;
     for (int d = 0; d < DIMENSIONS; d++) {
         if (!is_scaled[d]) continue;
-        const uint64_t one = base->plan->shape.parts, two = points[d][1].plan->shape.parts;
+        const uint64_t one = base->plan->shape.parts, two = points[d][1].plan->shape.parts,
+                       four = points[d][2].plan->shape.parts;
         const unsigned first = (unsigned)base->shape.of[d], count = (unsigned)shape->of[d];
-        if (two > one) parts = parts * (one + (two - one) * (count - first) / first) / one;
+        if (two > one && four - two >= two - one)
+            parts = parts * (one + (two - one) * (count - first) / first) / one;
+        else if (four > one)
+            parts = parts * four / one;
     }
     return parts;
 }
@@ -299,46 +304,63 @@ static enum tutti_status simulate_small(struct small *small, uint64_t parts)
     return simulate(&small->job, small->plan, &small->wiring, &small->result);
 }
 
+static uint64_t time_of(const struct model_result *result, int unused)
+{
+    (void)unused;
+    return result->time_ps;
+}
+
+static uint64_t load_of(const struct model_result *result, int resource)
+{
+    return result->loads[resource].busy_ps;
+}
+
+/* Of a quantity of the small jobs, what it is in the large one. */
+static uint64_t grown(const struct small points[DIMENSIONS][POINTS], const struct shape *shape,
+                      const bool is_scaled[DIMENSIONS], const struct small *base,
+                      uint64_t (*quantity)(const struct model_result *result, int which), int which)
+{
+    const bool is_shared = quantity == load_of && which != MODEL_CORE;
+    const int64_t first = (int64_t)quantity(&base->result, which);
+    __int128 factor_ppm = PPM;
+    int64_t more = 0;
+    for (int d = 0; d < DIMENSIONS; d++) {
+        if (!is_scaled[d]) continue;
+        const int64_t values[POINTS] = {first, (int64_t)quantity(&points[d][1].result, which),
+                                        (int64_t)quantity(&points[d][2].result, which)};
+        const struct growth growth = grow(values, base->shape.of[d], shape->of[d], is_shared);
+        more = clamp((__int128)more + growth.more);
+        factor_ppm = clamp(factor_ppm * growth.factor_ppm / PPM);
+    }
+    return (uint64_t)clamp((__int128)first * factor_ppm / PPM + (__int128)more);
+}
+
 static void combine(const struct small points[DIMENSIONS][POINTS], const struct shape *shape,
                     const bool is_scaled[DIMENSIONS], const struct small *base,
                     struct model_result *result)
 {
     *result = base->result;
-    __int128 factor_ppm = PPM;
-    int64_t more = 0;
-    for (int d = 0; d < DIMENSIONS; d++) {
-        if (!is_scaled[d]) continue;
-        const int64_t values[POINTS] = {(int64_t)base->result.time_ps,
-                                        (int64_t)points[d][1].result.time_ps,
-                                        (int64_t)points[d][2].result.time_ps};
-        const struct growth growth = grow(values, base->shape.of[d], shape->of[d]);
-        more = clamp((__int128)more + growth.more);
-        factor_ppm = clamp(factor_ppm * growth.factor_ppm / PPM);
-        *result = points[d][2].result; /* of the largest that was simulated: what is busy */
-    }
-    const uint64_t simulated_ps = result->time_ps > 0 ? result->time_ps : 1;
-    result->time_ps =
-        (uint64_t)clamp((__int128)base->result.time_ps * factor_ppm / PPM + (__int128)more);
-    for (int r = 0; r < MODEL_RESOURCES; r++) {
-        result->loads[r].busy_ps =
-            (uint64_t)clamp((__int128)result->loads[r].busy_ps * result->time_ps / simulated_ps);
-        result->loads[r].number = -1; /* that of fewer hosts */
-    }
+    result->time_ps = grown(points, shape, is_scaled, base, time_of, 0);
+    for (int r = 0; r < MODEL_RESOURCES; r++)
+        result->loads[r] =
+            (struct model_load){.number = -1, /* that of fewer hosts */
+                                .busy_ps = grown(points, shape, is_scaled, base, load_of, r)};
+    wait_for_busiest(result);
 }
 
 static enum tutti_status extrapolate(const struct predict_job *job, const struct shape *shape,
                                      const struct shape *small_shape,
-                                     const bool is_scaled[DIMENSIONS], struct thinning thinning,
+                                     const bool is_scaled[DIMENSIONS],
                                      const struct algorithm *algorithm, bool only_hosts,
                                      struct model_result *result)
 {
     struct small base = {.plan = NULL}, points[DIMENSIONS][POINTS] = {{{.plan = NULL}}};
-    enum tutti_status status = make(&base, small_shape, job, thinning, algorithm, only_hosts);
+    enum tutti_status status = make(&base, small_shape, job, algorithm, only_hosts);
     for (int d = 0; d < DIMENSIONS; d++)
         for (int p = 1; p < POINTS && is_scaled[d] && status == TUTTI_OK; p++) {
             struct shape point = *small_shape;
             point.of[d] <<= p;
-            status = make(&points[d][p], &point, job, thinning, algorithm, only_hosts);
+            status = make(&points[d][p], &point, job, algorithm, only_hosts);
         }
     if (status == TUTTI_OK) {
         const uint64_t parts = parts_of(points, shape, is_scaled, &base);
@@ -376,11 +398,8 @@ enum tutti_status estimate_one(const struct predict_job *job, const struct algor
     if (job->machine->rank_count <= RANKS_MAX || algorithm->plan != NULL)
         return estimate_few(job, algorithm, only_hosts, &prediction->result);
     find_shape(job, &shape);
-    struct thinning thinning = {shape.of[HOST_RANKS], shape.of[HOST_RANKS]};
-    if (shape.of[RACK_HOSTS] * shape.of[RACKS] > 1)
-        shape.of[HOST_RANKS] = thinning.ranks = few_of_host(&shape);
     struct shape small_shape = shape;
     shrink(&small_shape, is_scaled);
-    return extrapolate(job, &shape, &small_shape, is_scaled, thinning, algorithm, only_hosts,
+    return extrapolate(job, &shape, &small_shape, is_scaled, algorithm, only_hosts,
                        &prediction->result);
 }

@@ -20,7 +20,7 @@ struct predict_job {
     size_t element_bytes;
     bool in_place;
     const struct algo_levels *levels; /* hosts, and racks above them; NULL: all ranks are on one host */
-    const int *order;                 /* of ranks that are near each other, or NULL */
+    const int *order; /* in which plans have the ranks, as in struct tune_site; NULL: as they are numbered */
     const struct model_machine *machine;
     const struct algorithm *const *loaded; /* what predict_all takes besides the list: of this collective */
     int loaded_count;

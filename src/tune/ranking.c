@@ -27,6 +27,8 @@ uint64_t tune_site_fingerprint(const struct tune_site *site, uint64_t levels_fin
     hash = hash_take(hash, (uint64_t)site->core_count << 1 | site->is_loopback);
     hash = hash_take(hash, site->levels != NULL ? levels_fingerprint : 0);
     hash = hash_take(hash, site->levels != NULL ? (uint64_t)site->levels->level_count : 0);
+    for (int i = 0; site->order != NULL && i < site->rank_count; i++)
+        hash = hash_take(hash, (uint64_t)site->order[i]);
     hash = hash_take(hash, (uintptr_t)site->within);
     hash = hash_take(hash, (uintptr_t)site->between);
     hash = hash_take(hash, site->piece_bytes_max);
@@ -171,6 +173,7 @@ static enum tutti_status estimate_all(const struct tune_site *site,
                                     .count = (question->bytes + element_bytes - 1) / element_bytes,
                                     .element_bytes = element_bytes,
                                     .levels = site->levels,
+                                    .order = site->order,
                                     .machine = &machine};
     enum tutti_status status = TUTTI_OK;
     for (int i = 0; i < algo_count && status == TUTTI_OK; i++)

@@ -25,6 +25,7 @@ struct tune_site {
     int rank_count;
     int core_count;                   /* of each host, the least of all; at least 1 */
     const struct algo_levels *levels; /* NULL: all ranks are on one host, which they know */
+    const int *order; /* in which plans have the ranks, near ones side by side; NULL: as they are numbered */
     bool is_loopback; /* they are on one host, and reach each other over its network; there are levels, of a host each */
     const struct path_table *within, *between; /* as they ship; between: NULL without levels */
     size_t piece_bytes_max;
@@ -34,12 +35,13 @@ struct tune_site {
     /* Plans that are not built in, and compete with those that are: proven, and for these machines. They stay for good. */
     const struct algorithm *const *loaded;
     int loaded_count;
-    uint64_t fingerprint; /* of all of this */
+    struct tune_shape shape; /* by tune_site_shape; whoever has no table needs none */
+    uint64_t fingerprint;    /* of all of this, by tune_site_fingerprint */
 };
 
 /* Of everything but itself. */
 uint64_t tune_site_fingerprint(const struct tune_site *site, uint64_t levels_fingerprint);
-/* What tables of measurements tell machines apart by. NO_MEMORY. Any thread. */
+/* What tables of measurements tell machines apart by: takes as long as looking at each rank, so it is done once. NO_MEMORY. Any thread. */
 enum tutti_status tune_site_shape(const struct tune_site *site, struct tune_shape *shape);
 
 struct tune_question {

@@ -10,7 +10,7 @@ compile() {
     command -v "$1" >/dev/null || return 0
     compilers=$((compilers + 1))
     local header
-    for header in include/tutti/*.h; do
+    for header in include/tutti/*.h include/tutti/train/*.h; do
         # Twice: the guard has to work, too.
         if ! printf '#include "%s"\n#include "%s"\n' "${header#include/}" "${header#include/}" |
             "$@" -pedantic -Wall -Wextra -Wshadow -Werror -fsyntax-only -Iinclude -; then

@@ -43,7 +43,7 @@ def strings(source):
 
 rows = options.parse_options(read(options.LIST))
 known = {row.variable for row in rows}
-declared = words_of("include/tutti/*.h", "src/tutti.map")
+declared = words_of("include/tutti/*.h", "include/tutti/train/*.h", "src/tutti.map")
 built = words_of("CMakeLists.txt", "CMakePresets.json", "cmake/*")
 
 code = [path for path in files("src/**/*.[ch]", "src/**/*.inc", "tools/*.[ch]", "train/*.[ch]")

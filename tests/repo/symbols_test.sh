@@ -33,7 +33,7 @@ if ! diff <(printf '%s\n' "$shared_names") <(sort <<<"$static_symbols"); then
     bad=1
 fi
 declared=$(
-    for header in "${TUTTI_ROOT:?}"/include/tutti/*.h; do
+    for header in "${TUTTI_ROOT:?}"/include/tutti/*.h "$TUTTI_ROOT"/include/tutti/train/*.h; do
         "${CC:-cc}" -E -P -I"$TUTTI_ROOT/include" "$header"
     done | tr '\n' ' ' | sed 's,typedef [^;]*;,,g' | grep -oE '\<tutti_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u
 )

@@ -20,11 +20,11 @@ nm -D --defined-only "$library" | awk '$2 == "T" { print $3 }' | sed 's/@.*//' |
 
 find_faults() { # folder of the headers
     local name line
-    "$ctags" -x --language-force=C --kinds-C=p "$1"/*.h | awk '{ print $1 }' | sort >"$work/tags"
+    "$ctags" -x --language-force=C --kinds-C=p "$1"/*.h "$1"/train/*.h | awk '{ print $1 }' | sort >"$work/tags"
     diff "$work/names" <(uniq "$work/tags") || echo "above: exported (<) or a prototype for ctags (>) only"
     uniq -d "$work/tags" | sed 's/$/: ctags finds it twice/'
     while read -r name; do
-        line=$(grep -hE "^(TUTTI_(API|OPERATION) .*)?\b$name\(" "$1"/*.h | grep -c . || true)
+        line=$(grep -hE "^(TUTTI_(API|OPERATION) .*)?\b$name\(" "$1"/*.h "$1"/train/*.h | grep -c . || true)
         [[ $line == 1 ]] || echo "$name: grep '$name(' finds $line prototypes"
     done <"$work/names"
     # What stands above a prototype, or above the macro that a prototype begins with, is a comment. Lists are told of together.

@@ -1,4 +1,4 @@
-# Completion of tutti-run, tutti-perf, tutti-plan, tutti-topo, tutti-trace, tutti-tune and tutti-synth in bash.  `cmake --install` puts it where bash-completion looks;
+# Completion of tutti-run, tutti-perf, tutti-plan, tutti-topo, tutti-trace, tutti-tune, tutti-synth and tutti-schedule in bash.  `cmake --install` puts it where bash-completion looks;
 # by hand:
 #     source tools/completion/tutti.bash
 #
@@ -107,7 +107,7 @@ _tutti_common() {
         tutti-run:--rsh) _tutti_reply_files -c ;;
         tutti-run:--hosts | tutti-run:--remote-path) _tutti_reply_files -f ;;
         tutti-run:-H | tutti-run:--host) _tutti_reply_files -A hostname ;;
-        tutti-trace:--calibration | tutti-plan:-o | tutti-plan:--output | tutti-topo:-o | tutti-topo:--output | tutti-tune:-o | tutti-tune:--output | tutti-synth:-o | tutti-synth:--output | tutti-synth:--topo | tutti-perf:--plot | tutti-perf:--from) _tutti_reply_files -f ;;
+        tutti-trace:--calibration | tutti-plan:-o | tutti-plan:--output | tutti-topo:-o | tutti-topo:--output | tutti-tune:-o | tutti-tune:--output | tutti-synth:-o | tutti-synth:--output | tutti-synth:--topo | tutti-schedule:--draw | tutti-perf:--plot | tutti-perf:--from) _tutti_reply_files -f ;;
         *) _tutti_reply "$(_tutti_values "$previous")" ;;
         esac
         return 0
@@ -177,6 +177,12 @@ _tutti_synth() {
     _tutti_reply 'allgather reduce_scatter allreduce broadcast reduce gather scatter alltoall'
 }
 
+_tutti_schedule() {
+    if _tutti_common || [[ $(_tutti_word 1) ]]; then return; fi
+    _tutti_reply 'gpipe 1f1b interleaved'
+    if ((${#COMPREPLY[@]} == 0)); then _tutti_reply_files -f; fi
+}
+
 complete -F _tutti_run tutti-run
 complete -F _tutti_perf tutti-perf
 complete -F _tutti_plan tutti-plan
@@ -184,3 +190,4 @@ complete -F _tutti_topo tutti-topo
 complete -F _tutti_trace tutti-trace
 complete -F _tutti_tune tutti-tune
 complete -F _tutti_synth tutti-synth
+complete -F _tutti_schedule tutti-schedule

@@ -1,0 +1,208 @@
+#include "options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char usage[] =
+    "usage: gpt [options]\n"
+    "  Trains a small GPT on a text, and lets it write.\n"
+    "text:\n"
+    "  --text FILE         what to learn (default: the licences in /usr/share/common-licenses)\n"
+    "  --vocabulary N      tokens, 256 of which are bytes (default 512)\n"
+    "  --tokenizer FILE    use the tokenizer in FILE, or train one and keep it there\n"
+    "model:\n"
+    "  --context N         tokens that the model sees (default 128)\n"
+    "  --width N           numbers for each token (default 128)\n"
+    "  --layers N          (default 4)\n"
+    "  --heads N           of attention (default 4)\n"
+    "  --hidden N          columns of the MLP (default: 8/3 of the width)\n"
+    "  --untied            the head has a matrix of its own, not the embedding's\n"
+    "training:\n"
+    "  --steps N           (default 1000)\n"
+    "  --batch N           samples of a step (default 8)\n"
+    "  --micro-batch N     of them at once (default: all)\n"
+    "  --lr RATE           the highest learning rate (default 0.003)\n"
+    "  --warm-up N         steps until it is reached (default 40)\n"
+    "  --weight-decay X    of matrices (default 0.1)\n"
+    "  --clip X            the most that the gradients' length may be (default 1)\n"
+    "  --dropout X         the share of each branch that is dropped (default 0)\n"
+    "  --recompute         keep less of the forward pass, and compute it again in the backward "
+    "pass\n"
+    "  --seed N            (default 1)\n"
+    "what comes out:\n"
+    "  --report N          steps between lines, where the output is no terminal (default: 12 "
+    "lines)\n"
+    "  --write N           tokens that the model writes in the end (default 200)\n"
+    "  --temperature X     below 1: likelier tokens even more often (default 0.7)\n"
+    "  --check-gradients   only compare the gradients with differences of losses; exit with 1 if "
+    "they\n"
+    "                      differ (gpt_double does that)\n"
+    "  --help              this text\n";
+
+enum name {
+    TEXT = 1,
+    VOCABULARY,
+    TOKENIZER,
+    CONTEXT,
+    WIDTH,
+    LAYERS,
+    HEADS,
+    HIDDEN,
+    UNTIED,
+    STEPS,
+    BATCH,
+    MICRO_BATCH,
+    RATE,
+    WARM_UP,
+    WEIGHT_DECAY,
+    CLIP,
+    DROPOUT,
+    RECOMPUTE,
+    SEED,
+    REPORT,
+    WRITE,
+    TEMPERATURE,
+    CHECK_GRADIENTS,
+    HELP
+};
+static const struct option list[] = {{"text", required_argument, NULL, TEXT},
+                                     {"vocabulary", required_argument, NULL, VOCABULARY},
+                                     {"tokenizer", required_argument, NULL, TOKENIZER},
+                                     {"context", required_argument, NULL, CONTEXT},
+                                     {"width", required_argument, NULL, WIDTH},
+                                     {"layers", required_argument, NULL, LAYERS},
+                                     {"heads", required_argument, NULL, HEADS},
+                                     {"hidden", required_argument, NULL, HIDDEN},
+                                     {"untied", no_argument, NULL, UNTIED},
+                                     {"steps", required_argument, NULL, STEPS},
+                                     {"batch", required_argument, NULL, BATCH},
+                                     {"micro-batch", required_argument, NULL, MICRO_BATCH},
+                                     {"lr", required_argument, NULL, RATE},
+                                     {"warm-up", required_argument, NULL, WARM_UP},
+                                     {"weight-decay", required_argument, NULL, WEIGHT_DECAY},
+                                     {"clip", required_argument, NULL, CLIP},
+                                     {"dropout", required_argument, NULL, DROPOUT},
+                                     {"recompute", no_argument, NULL, RECOMPUTE},
+                                     {"seed", required_argument, NULL, SEED},
+                                     {"report", required_argument, NULL, REPORT},
+                                     {"write", required_argument, NULL, WRITE},
+                                     {"temperature", required_argument, NULL, TEMPERATURE},
+                                     {"check-gradients", no_argument, NULL, CHECK_GRADIENTS},
+                                     {"help", no_argument, NULL, HELP},
+                                     {NULL, 0, NULL, 0}};
+
+static bool parse_real(const char *text, double min, double max, double *number)
+{
+    char *end;
+    *number = strtod(text, &end);
+    return end != text && *end == '\0' && *number >= min && *number <= max;
+}
+
+static bool parse_count(const char *text, double min, double max, size_t *count)
+{
+    double number;
+    if (!parse_real(text, min, max, &number) || number != floor(number)) return false;
+    *count = (size_t)number;
+    return true;
+}
+
+/* False if the number makes no sense. */
+static bool set(struct options *options, int name, const char *text)
+{
+    struct trainer_options *trainer = &options->trainer;
+    struct shape *shape = &trainer->model.shape;
+    double number = 0;
+    size_t count = 0;
+    bool good;
+    switch (name) {
+    case TEXT: options->text_path = text; return true;
+    case TOKENIZER: options->tokenizer_path = text; return true;
+    case VOCABULARY:
+        return parse_count(text, TOKENIZER_BYTES, TOKENIZER_VOCABULARY_MAX, &shape->vocabulary);
+    case CONTEXT: return parse_count(text, 2, 1 << 13, &shape->context);
+    case WIDTH: return parse_count(text, 2, 1 << 13, &shape->width);
+    case LAYERS: return parse_count(text, 1, 1 << 10, &shape->layers);
+    case HEADS: return parse_count(text, 1, 1 << 10, &shape->heads);
+    case HIDDEN: return parse_count(text, 1, 1 << 15, &shape->hidden);
+    case UNTIED: shape->tied = false; return true;
+    case STEPS:
+        good = parse_count(text, 1, 1e9, &count);
+        trainer->schedule.steps = count;
+        return good;
+    case BATCH: return parse_count(text, 1, 1 << 16, &trainer->batch);
+    case MICRO_BATCH: return parse_count(text, 1, 1 << 16, &trainer->model.samples_max);
+    case RATE: return parse_real(text, 0, 1e3, &trainer->schedule.rate);
+    case WARM_UP:
+        good = parse_count(text, 0, 1e9, &count);
+        trainer->schedule.warm_up_steps = count;
+        return good;
+    case WEIGHT_DECAY: return parse_real(text, 0, 1e3, &trainer->adamw.weight_decay);
+    case CLIP: return parse_real(text, 1e-9, 1e9, &trainer->clip);
+    case DROPOUT:
+        good = parse_real(text, 0, 0.99, &number);
+        trainer->model.dropout = (real)number;
+        return good;
+    case RECOMPUTE: trainer->model.recompute = true; return true;
+    case SEED:
+        good = parse_count(text, 0, 0x1p53, &count);
+        trainer->model.seed = count;
+        return good;
+    case REPORT: return parse_count(text, 1, 1e9, &options->report_steps);
+    case WRITE: return parse_count(text, 0, 1e9, &options->write_tokens);
+    case TEMPERATURE: return parse_real(text, 0, 1e3, &options->temperature);
+    case CHECK_GRADIENTS: options->check_gradients = true; return true;
+    default: return false;
+    }
+}
+
+/* NULL if the options fit together. */
+static const char *find_mistake(const struct options *options)
+{
+    const struct trainer_options *trainer = &options->trainer;
+    const struct shape *shape = &trainer->model.shape;
+    if (shape->width % (2 * shape->heads) != 0)
+        return "the width has to be a multiple of twice the heads";
+    if (trainer->batch % trainer->model.samples_max != 0)
+        return "the batch has to be a multiple of the micro-batch";
+    if (options->check_gradients && sizeof(real) < sizeof(double))
+        return "gradients can be checked in double alone: use gpt_double";
+    return NULL;
+}
+
+int options_parse(int argument_count, char **arguments, struct options *options)
+{
+    *options = (struct options){.write_tokens = 200, .temperature = 0.7};
+    options->trainer = (struct trainer_options){
+        .model = {.shape = {.vocabulary = 512,
+                            .context = 128,
+                            .width = 128,
+                            .layers = 4,
+                            .heads = 4,
+                            .tied = true},
+                  .seed = 1,
+                  .exchange = &exchange_alone},
+        .batch = 8,
+        .schedule = {.rate = 0.003, .warm_up_steps = 40, .steps = 1000},
+        .adamw = {.first_decay = 0.9, .second_decay = 0.95, .epsilon = 1e-8, .weight_decay = 0.1},
+        .clip = 1};
+    for (int name; (name = getopt_long(argument_count, arguments, "", list, NULL)) != -1;) {
+        if (name == HELP) {
+            fputs(usage, stdout);
+            return 0;
+        }
+        if (name != '?' && set(options, name, optarg)) continue;
+        if (name != '?') fprintf(stderr, "gpt: this makes no sense: %s\n", optarg);
+        fputs(usage, stderr);
+        return 2;
+    }
+    struct model_options *model = &options->trainer.model;
+    struct shape *shape = &model->shape;
+    if (shape->hidden == 0) shape->hidden = (shape->width * 8 / 3 + 31) / 32 * 32;
+    if (model->samples_max == 0) model->samples_max = options->trainer.batch;
+    model->part = part_whole(shape);
+    const char *mistake = optind < argument_count ? arguments[optind] : find_mistake(options);
+    if (mistake == NULL) return -1;
+    fprintf(stderr, "gpt: %s\n", mistake);
+    return 2;
+}

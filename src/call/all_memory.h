@@ -1,0 +1,53 @@
+/* all_memory.h - whether all ranks' memory is mapped, which each rank sees only of its own: what the others said of theirs, and when
+ * that is the same on all ranks.
+ *
+ *     rank 0    reduce ── notes its own ──► allreduce ── tells ──► reduce: chooses by what all told ──► reduce: the same ──► barrier ── tells ──►
+ *     rank 1    reduce ── notes its own ──────────────► allreduce ── tells ──► reduce ...
+ *
+ * Only blocking calls with large blocks of one count choose by it. Each of them notes what it had, and the next blocking call that no rank
+ * ends before all have begun it, a large one itself or whichever comes, tells the others on the board. Calls after that one choose
+ * by what all ranks had in the last call of their own collective; of a collective that was not called yet, by what they had in the last call of all.
+ *
+ * Why ranks cannot disagree. All make the same calls in the same order, so they count alike the calls n in which they tell. A rank reads what was
+ * told in call n after it has ended n and before it begins n+1:
+ *
+ * 1. all have told it by then: they tell before they begin n, and nobody ends n that somebody has not begun;
+ * 2. nobody has overwritten it: the place of n is that of n+2, which a rank tells after it has ended n+1, hence after all have begun n+1.
+ *
+ * The call that reads need not be one that all begin before any ends: a rank may be through with a broadcast, and tell its part of n+1, while
+ * others have not begun the broadcast; what they read then is still n.
+ *
+ * Started, prepared and grouped calls do not look. The blocking call n may be under way in another thread as they begin, and may be over by
+ * then on some ranks and not on others; and where calls wait in line they begin later than they were made.
+ */
+#ifndef TUTTI_CALL_ALL_MEMORY_H
+#define TUTTI_CALL_ALL_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/collective.h"
+
+struct tutti_comm;
+struct call;
+
+/* Of a communicator; with the domain held. All but `own` is the same on all ranks. */
+struct all_memory {
+    uint64_t told; /* calls so far in which ranks told each other */
+    uint32_t called,
+        own; /* collectives that were called; and in whose last call this rank's memory was mapped */
+    uint32_t all; /* in whose last call that of all ranks was, as of call `told` */
+    bool is_read; /* `all` is known */
+    bool is_due;  /* something was noted that is not told */
+};
+
+/* Whether the algorithm of this blocking call depends on it. */
+bool all_memory_matters(const struct tutti_comm *comm, const struct call *call);
+/* What a call of that collective chooses by. */
+bool all_memory_is_mapped(struct tutti_comm *comm, enum collective collective);
+/* A call that chose by it is about to begin. */
+void all_memory_note(struct tutti_comm *comm, const struct call *call);
+/* Any blocking call is about to begin, and something is to be told: does that if it can. */
+void all_memory_tell(struct tutti_comm *comm, const struct call *call);
+
+#endif
