@@ -346,7 +346,8 @@ static enum tutti_status create(const struct card_options *options, struct card_
         .shape = {.piece_bytes = options->piece_bytes != 0 ? options->piece_bytes : piece_bytes_max,
                   .window = given_or(options->piece_count, CARD_PIECE_COUNT_DEFAULT),
                   .asked_bytes = options->asked_bytes != 0 ? options->asked_bytes : ASKED_BYTES,
-                  .landing_bytes = options->landing_bytes != 0 ? options->landing_bytes : LANDING_BYTES},
+                  .landing_bytes =
+                      options->landing_bytes != 0 ? options->landing_bytes : LANDING_BYTES},
         .receive_count = given_or(options->receive_count, RECEIVE_COUNT_DEFAULT),
         .signatures = &card->base.signatures,
         .hears = options->hears,

@@ -11,7 +11,7 @@ struct card {
     struct transport base;
     struct card_shared shared;
     size_t reach_bytes, offer_bytes;
-    struct card_pair **pairs; /* NULL: never used */
+    struct card_pair **pairs;       /* NULL: never used */
     unsigned idle_passes, patience; /* of progress, one after the other; as the options say */
     _Atomic uint32_t asleep;
 };

@@ -7,7 +7,8 @@
 
 enum {
     ALIGNMENT = 64,
-    WRITE_BYTES_MAX = 262144 /* what is sent behind a write waits for it, and a peer of which nothing comes for seconds counts as lost */
+    WRITE_BYTES_MAX =
+        262144 /* what is sent behind a write waits for it, and a peer of which nothing comes for seconds counts as lost */
 };
 
 static enum tutti_status out_of_memory(void)

@@ -62,7 +62,7 @@ struct card_entry {
 /* What was written, and has the number of a message. */
 struct card_written {
     bool is_used, has_landed, is_told, is_done; /* is_done: the card does not read there any more */
-    uint64_t number, entry, offset, key; /* key: of the target */
+    uint64_t number, entry, offset, key;        /* key: of the target */
     size_t bytes;
 };
 
@@ -78,7 +78,7 @@ struct card_tx {
     uint64_t slots_key;
     struct card_entry entries[CARD_WINDOW_MAX];
     struct card_written written[CARD_WINDOW_MAX]; /* by number */
-    unsigned untold;                              /* of these: have landed, and the receiver does not know it */
+    unsigned untold; /* of these: have landed, and the receiver does not know it */
     uint64_t entry_first, entry_sending, entry_end; /* kept, next to be sent, next to be made */
     uint64_t sent, consumed;                        /* messages that have a number */
     uint64_t offset;                                /* bytes in all entries so far */
@@ -157,7 +157,7 @@ struct card_rx {
     uint64_t asked_until, asked_signature; /* the sender asks for a place for bytes up to there */
     bool was_looked_for;                   /* these were, in vain */
     char *landing;                         /* or NULL */
-    struct card_target landing_target; /* key 0: it could not be made */
+    struct card_target landing_target;     /* key 0: it could not be made */
 };
 
 enum tutti_status card_rx_create(const struct card_shape *shape, const uint64_t *signature,

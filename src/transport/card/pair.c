@@ -450,8 +450,9 @@ static void land(struct card_pair *pair, const struct card_completion *completio
 /* A message did not leave, as its memory was given back with the links. The peer waits for its number. */
 static void fill_gap(struct card_pair *pair, uint64_t number)
 {
-    const struct card_message message = {
-        .kind = CARD_MESSAGE_CREDIT, .number = (uint32_t)number, .posted = (uint32_t)posted_for(pair)};
+    const struct card_message message = {.kind = CARD_MESSAGE_CREDIT,
+                                         .number = (uint32_t)number,
+                                         .posted = (uint32_t)posted_for(pair)};
     const struct card_memory nothing = {0};
     if (device_of(pair)->ops->send(device_of(pair), pair->rank, &message, sizeof message, &nothing,
                                    number))

@@ -88,7 +88,7 @@ struct peer {
     uint64_t heard_ns;
     uint64_t ids[CARD_RECEIVES_MAX]; /* of receives that were posted for it */
     unsigned id_count;
-    unsigned ungiven;                  /* writes of which libfabric has not all parts yet */
+    unsigned ungiven; /* writes of which libfabric has not all parts yet */
     uint64_t trouble_ns;
     char trouble[OFI_TROUBLE_MAX];
 };

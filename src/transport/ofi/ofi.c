@@ -70,7 +70,7 @@ struct ofi {
     struct card_device *device; /* the data's */
     struct remote_options user; /* who made this */
     struct queue **queues;      /* of each rank; NULL: none was held */
-    int both; /* an epoll instance of the two descriptors; -1: none yet */
+    int both;                   /* an epoll instance of the two descriptors; -1: none yet */
     struct gap *gaps;           /* of each rank */
     pid_t *pids;                /* of ranks that may leave files; or NULL */
     bool is_stopped, any_held;
@@ -283,7 +283,8 @@ static void ofi_sleep(struct transport *transport, uint64_t timeout_ns)
     if (entries[0].fd < 0 && timeout_ns > SHORT_SLEEP_NS) timeout_ns = SHORT_SLEEP_NS;
     const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
                                      (long)(timeout_ns % 1000000000u)};
-    (void)ppoll(entries, entries[0].fd < 0 ? 2 : 1, &timeout, NULL); /* passes over what is negative */
+    (void)ppoll(entries, entries[0].fd < 0 ? 2 : 1, &timeout,
+                NULL); /* passes over what is negative */
     ofi_sleep_cancel(transport);
 }
 
