@@ -519,7 +519,7 @@ static bool receive_answers(struct p2p *p2p, int rank)
 /* The next bytes of a link are what is left of a payload. */
 static void expect(struct link_rx *link, struct p2p_request *request, size_t left)
 {
-    if (request->is_expected) return;
+    if (request->is_expected || (link->capabilities & LINK_PLACES_DIRECTLY) == 0) return;
     request->is_expected = true;
     link->ops->place_directly(link, (char *)request->buffer + request->moved_bytes, left);
 }
