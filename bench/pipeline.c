@@ -2,7 +2,7 @@
  * `tutti-run ... build/bench/pipeline [-b BYTES] [-m MICRO_BATCHES] [-f MILLISECONDS] [-n STEPS]`.
  *
  * Passes only sleep, a backward one twice as long as a forward one, as where another device computes; so any number of ranks fits on few
- * CPUs. What a step takes longer than simulated are its messages, as far as nothing hides them, and waking up. Passes through chunks of the
+ * CPUs. A step takes longer than simulated by its messages, as far as nothing hides them, and by waking up. Passes through chunks of the
  * interleaved schedule take half the time, so all schedules have the same work. Medians of the steps count.
  */
 #include <getopt.h>

@@ -108,7 +108,7 @@ static enum tutti_status make(const struct step *s, const int32_t *in, int32_t *
     return status != TUTTI_OK ? status : ended;
 }
 
-/* What a rank has at a place of its output. */
+/* The contents of a place of a rank's output. */
 static int32_t expected(const struct step *s, int rank, int size, size_t i)
 {
     const size_t block = i / s->count, own = (size_t)rank * s->count;

@@ -180,7 +180,7 @@ static int end_orphans(void)
     return count;
 }
 
-/* Provider shm names what it has after processes. What a killed rank left is removed by those that outlived it. */
+/* Provider shm names its files after processes. Those of a killed rank are removed by ranks that outlived it. */
 static int count_names(const struct fault_record *record)
 {
     int count = 0;

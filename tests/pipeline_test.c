@@ -30,7 +30,7 @@ struct model {
     uint64_t weights[PARTS_MAX], gradients[PARTS_MAX];
 };
 
-/* What the batch has; and what the loss asks of the result. */
+/* The batch's tensors; and the gradient of the loss with respect to the result. */
 static uint64_t datum(const struct model *model, int micro, size_t i)
 {
     return elements_mixed((uint64_t)(model->step * MICRO_MAX + micro), i);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tutti_schedule_test.sh - tutti-schedule from outside: what it draws, prints and reads again; mistakes are named.
+# tutti_schedule_test.sh - tutti-schedule from outside: it draws, prints and reads schedules; mistakes are named.
 #
 #     TUTTI_BIN=build/bin tests/tutti_schedule_test.sh
 #
@@ -32,7 +32,7 @@ expect 0 'idle over busy 12.50 %' interleaved --stages 2 --micro 4 --chunks 2
 expect 0 'step 11, idle over busy 50.00 %' gpipe --stages 2 --micro 2 --forward 3 --backward .666666666666666667
 expect 0 '(the step takes 7500' gpipe --stages 1 --micro 500
 
-# What is printed is read again.
+# A printed schedule can be read again.
 expect 0 'stage 1: F0.0 F1.0' interleaved --stages 2 --micro 2 --chunks 2 --print
 cp out mine.txt
 expect 0 'stage 1: F0.0 F1.0' mine.txt --print

@@ -19,7 +19,7 @@ static enum tutti_status open_schedule(const struct options *options,
     return tutti_schedule_load(is_standard(options->name) ? "/dev/stdin" : options->name, schedule);
 }
 
-/* What tutti_schedule_text (where picture is NULL) or tutti_schedule_draw writes; to be freed. */
+/* The output of tutti_schedule_text (where picture is NULL) or tutti_schedule_draw; to be freed. */
 static enum tutti_status write_out(const struct tutti_schedule *schedule,
                                    const struct tutti_schedule_times *times,
                                    const enum tutti_schedule_picture *picture, char **text)

@@ -18,7 +18,7 @@ struct options {
     bool prints_text;    /* the text form, and nothing else */
 };
 
-/* Fills *options from the command line. EXIT_USAGE: what is wrong has been said on stderr. */
+/* Fills *options from the command line. EXIT_USAGE: the mistake has been named on stderr. */
 enum exit_code options_parse(int argc, char **argv, struct options *options);
 
 #endif

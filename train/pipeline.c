@@ -23,7 +23,7 @@
 
 enum { ALIGNMENT = 64 };
 
-/* What comes to this stage in one direction: buffers, each of which is free, or holds what a pass receives. */
+/* Data that comes to this stage in one direction: buffers, each of which is free, or holds the message for a pass. */
 struct receives {
     char *memory;
     struct tutti_request **requests; /* of each buffer; NULL: nothing is under way */
@@ -33,7 +33,7 @@ struct receives {
     size_t next_posted; /* position of the pass from which on no receive is started */
 };
 
-/* What goes from this stage in one direction: a ring of buffers. */
+/* Data that leaves this stage in one direction: a ring of buffers. */
 struct sends {
     char *memory;
     struct tutti_request **requests;
@@ -280,7 +280,7 @@ static enum tutti_status start_receives(struct tutti_pipeline *p, enum tutti_pas
     return TUTTI_OK;
 }
 
-/* What a pass reads, once it is there; NULL: the pass has it. */
+/* The message that a pass reads, once it is there; NULL: the pass has it. */
 static enum tutti_status take_input(struct tutti_pipeline *p, struct tutti_schedule_action a,
                                     const void **input)
 {
@@ -354,7 +354,7 @@ static enum tutti_status call_back(const struct tutti_pipeline *p, struct tutti_
                      tutti_status_name(status));
 }
 
-/* After a backward pass: what it read, and the activation that was kept for it. */
+/* After a backward pass: the gradient that it read, and the activation that was kept for it. */
 static void give_back(struct tutti_pipeline *p, struct tutti_schedule_action a)
 {
     for (int pass = 0; pass < 2; pass++) {

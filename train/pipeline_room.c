@@ -26,7 +26,7 @@ struct rehearsal {
 
 /* ------------------------------------------------------------------------------------------- one stage alone */
 
-/* With one stage: what lies between two parts of the model. */
+/* With one stage: the data between two parts of the model. */
 static void count_alone(const struct tutti_schedule *schedule, struct pipeline_room *room)
 {
     const struct schedule_stage *const stage = &schedule->stages[0];

@@ -11,7 +11,7 @@
  * in which all stages move at the same pace: with rings of the most that they have there, that very run is possible. And where one order
  * of events is possible, no other one comes to a halt, because nothing that a stage does takes from another what it waits for.
  *
- * With one stage nothing is sent. What a part makes then lies in the buffer of a receive until the next part is done with it.
+ * With one stage nothing is sent. The result of a part then lies in the buffer of a receive until the next part is done with it.
  */
 #ifndef TUTTI_TRAIN_PIPELINE_ROOM_H
 #define TUTTI_TRAIN_PIPELINE_ROOM_H

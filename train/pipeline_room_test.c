@@ -17,7 +17,7 @@
 
 enum { STAGES_MAX = 5, MESSAGES_MAX = 2 * 64 * 8 };
 
-/* A pipeline without data: what pipeline.c does, one event at a time, in any order. */
+/* A pipeline without data: the events of pipeline.c, one at a time, in any order. */
 struct stage {
     size_t next, posted_to[2];
     int free_count[2];

@@ -189,7 +189,7 @@ static int print_wait(const struct run *run, int stage, char *text, size_t text_
     return other_stage;
 }
 
-/* Stages that wait for each other in a circle: what one waits for comes later in the order of another one, which waits, too. */
+/* Stages that wait for each other in a circle: each waits for a pass that comes later in the order of another one, which waits, too. */
 static enum tutti_status report_deadlock(const struct run *run)
 {
     enum { SHOWN_MAX = 4, WAIT_MAX = 200 };

@@ -1,4 +1,4 @@
-/* Whatever bytes come: tutti_schedule_parse ends, and what it accepts survives printing and reading once more, is checked, and drawn. */
+/* Of any bytes: tutti_schedule_parse ends, and a schedule that it accepts survives printing and reading once more, is checked, and drawn. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>

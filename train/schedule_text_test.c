@@ -1,4 +1,4 @@
-/* Schedules as text: what is printed is read again, and what cannot be read is named by its line. Pictures hold every pass.
+/* Schedules as text: a printed one can be read again, and a mistake is named by its line. Pictures hold every pass.
  *
  * ctest: label=notsan
  */

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdint.h>
 
-/* What numbers are for: the first place after the seed. */
+/* Uses of random numbers: the first place after the seed. */
 enum counter_purpose {
     COUNTER_PARAMETERS,
     COUNTER_DROPOUT,

@@ -21,7 +21,7 @@ struct data {
     uint32_t *tokens;
     size_t token_count;
     size_t context;   /* tokens of a sample */
-    size_t stretches; /* of 20 contexts each; what is left at the end is not used */
+    size_t stretches; /* of 20 contexts each; a rest at the end is not used */
     uint64_t seed;
     double entropy_nats;    /* a token's, by the frequency of tokens alone: the loss to beat */
     double bytes_per_token; /* in the mean */

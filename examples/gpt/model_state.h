@@ -15,7 +15,7 @@ struct layer_saved {
 
 struct saved {
     real *memory;
-    real **streams; /* [layers here + 1], [rows here x width] each: what goes into each layer, and what comes out */
+    real **streams; /* [layers here + 1], [rows here x width] each: the input of each layer, and the output of the last one */
     struct layer_saved *layers; /* [layers here], or NULL if they are computed again */
     real *head_rms, *head_input, *probabilities;
 };

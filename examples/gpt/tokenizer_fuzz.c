@@ -1,4 +1,4 @@
-/* Whatever bytes come: tokenizer_parse ends, what it refuses it refuses with a reason, and what it accepts it prints as it
+/* Of any bytes: tokenizer_parse ends, gives a reason when it refuses them, and prints a tokenizer that it accepts as it
  * was, and can encode with. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -232,7 +232,7 @@ static void what_is_no_tokenizer_is_refused(void **state)
     tokenizer_free(tokenizer);
 }
 
-/* Whatever is done to a file: parsing ends, and what it accepts is what was written. */
+/* Of a file damaged in any way: parsing ends, and accepts only the file that was written. */
 static void damaged_files_do_no_damage(void **state)
 {
     (void)state;

@@ -10,7 +10,7 @@
  * right of each place; so all of training takes as many turns as there are symbols to begin with.
  *
  * A new pair has the new token in it, so its count grows only while that token is made. Afterwards it can only fall. A
- * heap of counts may therefore be out of date in one direction: what comes out of it too large goes in again.
+ * heap of counts may therefore be out of date in one direction: an entry that comes out with too large a count goes in again.
  */
 
 #include "tokenizer_state.h"

@@ -212,7 +212,7 @@ bool embed_fits(const struct embedder *embedder, const struct plan_step *step)
            lies_in_one_piece(embedder, step->destination, step->chunk_count);
 }
 
-/* What the root stores in its output it has in its input, even if the plan has it from elsewhere. */
+/* The root has in its input all that it stores in its output, even if the plan brings it from elsewhere. */
 static bool lies_in_input(const struct embedder *embedder, const struct plan_step *step,
                           const struct plan_source *source, struct plan_place *place)
 {

@@ -1,4 +1,4 @@
-/* all_memory.h - whether all ranks' memory is mapped, which each rank sees only of its own: what the others said of theirs, and when
+/* all_memory.h - whether all ranks' memory is mapped, which each rank sees only of its own: the words of the others on theirs, and when
  * that is the same on all ranks.
  *
  *     rank 0    reduce ── notes its own ──► allreduce ── tells ──► reduce: chooses by what all told ──► reduce: the same ──► barrier ── tells ──►
@@ -15,7 +15,7 @@
  * 2. nobody has overwritten it: the place of n is that of n+2, which a rank tells after it has ended n+1, hence after all have begun n+1.
  *
  * The call that reads need not be one that all begin before any ends: a rank may be through with a broadcast, and tell its part of n+1, while
- * others have not begun the broadcast; what they read then is still n.
+ * others have not begun the broadcast; those then still read n.
  *
  * Started, prepared and grouped calls do not look. The blocking call n may be under way in another thread as they begin, and may be over by
  * then on some ranks and not on others; and where calls wait in line they begin later than they were made.
@@ -43,7 +43,7 @@ struct all_memory {
 
 /* Whether the algorithm of this blocking call depends on it. */
 bool all_memory_matters(const struct tutti_comm *comm, const struct call *call);
-/* What a call of that collective chooses by. */
+/* Whether a call of that collective chooses as for mapped memory. */
 bool all_memory_is_mapped(struct tutti_comm *comm, enum collective collective);
 /* A call that chose by it is about to begin. */
 void all_memory_note(struct tutti_comm *comm, const struct call *call);

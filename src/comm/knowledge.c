@@ -103,7 +103,7 @@ static void keep(struct file *file)
     files = file;
 }
 
-/* The one of that path, or a new one. One that was wrong is read again: who asks for it is to be told what is wrong. */
+/* The one of that path, or a new one. One that was wrong is read again, so that whoever asks for it gets the reason. */
 static enum tutti_status find(const char *path, const struct knowledge **knowledge)
 {
     struct file *file = known(path);

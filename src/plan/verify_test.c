@@ -250,7 +250,7 @@ static void two_copies(struct plan_builder *b, int rank, int rank_count)
     plan_copy(b, PLAN_SCRATCH, s, PLAN_OUTPUT, 0, 1);
 }
 
-/* What rank 1 has got comes back, as if the root had not had it: right, but not for memory that can only be read. */
+/* The data of rank 1 comes back, as if the root had not had it: right, but not for memory that can only be read. */
 static void send_back(struct plan_builder *b, int rank, int rank_count)
 {
     (void)rank_count;

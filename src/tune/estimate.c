@@ -56,7 +56,7 @@ static uint64_t beyond(uint64_t one, uint64_t two, size_t part, size_t twice, si
     return more < TIME_MAX - two ? two + (uint64_t)more : TIME_MAX;
 }
 
-/* Nothing is over before what is busy for it. What is busy grows evenly with bytes and ranks, and is known better than the time: a part of a
+/* Nothing is over before the busiest resource is. Its work grows evenly with bytes and ranks, and is known better than the time: a part of a
  * message may be too short to fill a long chain of ranks, which then seems to take in the next part at once. */
 static void wait_for_busiest(struct model_result *result)
 {

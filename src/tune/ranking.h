@@ -41,7 +41,7 @@ struct tune_site {
 
 /* Of everything but itself. */
 uint64_t tune_site_fingerprint(const struct tune_site *site, uint64_t levels_fingerprint);
-/* What tables of measurements tell machines apart by: takes as long as looking at each rank, so it is done once. NO_MEMORY. Any thread. */
+/* The key by which tables of measurements tell machines apart. Looks at each rank, so it is done once. NO_MEMORY. Any thread. */
 enum tutti_status tune_site_shape(const struct tune_site *site, struct tune_shape *shape);
 
 struct tune_question {

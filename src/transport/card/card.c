@@ -150,7 +150,7 @@ static bool has_untold(const struct card *card)
     return false;
 }
 
-/* What peers may be told later they are told when nothing else has moved for a while: mostly an answer goes before, which says it, too. */
+/* News that can wait goes to peers when nothing else has moved for a while: mostly an answer goes before, and carries it. */
 static bool card_progress(struct transport *transport)
 {
     struct card *card = card_of(transport);

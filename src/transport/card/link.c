@@ -8,7 +8,7 @@
 enum {
     ALIGNMENT = 64,
     WRITE_BYTES_MAX =
-        262144 /* what is sent behind a write waits for it, and a peer of which nothing comes for seconds counts as lost */
+        262144 /* messages behind a write wait for it, and a peer of which none comes for seconds counts as lost */
 };
 
 static enum tutti_status out_of_memory(void)
@@ -114,7 +114,7 @@ static size_t offered_bytes(const struct card_tx *tx, const struct card_entry *e
 }
 
 /* Whether an entry waits for a place. */
-static bool is_asked(const struct card_tx *tx, const struct card_entry *entry)
+static bool needs_place(const struct card_tx *tx, const struct card_entry *entry)
 {
     const uint64_t at = entry->offset + entry->done;
     const bool is_declined = tx->offer.target.key == 0 && entry->signature == tx->offer.signature &&
@@ -175,7 +175,7 @@ bool card_tx_next(const struct card_tx *tx, struct card_piece *piece)
         piece->memory.bytes = offered;
         piece->target = tx->offer.target;
         piece->at = tx->offer.room == 0 ? behind : behind % tx->offer.room;
-    } else if (is_asked(tx, entry)) {
+    } else if (needs_place(tx, entry)) {
         if (entry->has_asked) return false;
         piece->memory = (struct card_memory){0};
         piece->message = describe(tx, entry, CARD_MESSAGE_ASK, tx->sent, false);
@@ -430,11 +430,10 @@ bool card_rx_needs_landing(struct card_rx *rx)
 void card_rx_land(struct card_rx *rx)
 {
     assert(card_rx_may_offer(rx));
-    const bool has_landing = rx->landing_target.key != 0;
     rx->offer = (struct card_offer){.target = rx->landing_target,
                                     .from = rx->position,
                                     .until = rx->asked_until,
-                                    .room = has_landing ? rx->shape.landing_bytes : 0,
+                                    .room = rx->landing != NULL ? rx->shape.landing_bytes : 0,
                                     .signature = rx->asked_signature,
                                     .destination = rx->landing};
     rx->owes_offer = true;

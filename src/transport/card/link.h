@@ -14,7 +14,7 @@
  *   receiver       ◄── GRANT: where              (consumed) ◄── GRANT: so much further, in a landing
  *
  * A region offered belongs to a range of the link's bytes; it is over when the receiver has consumed to its end. Until then no other
- * one is offered. No part of the user's is used twice. A landing is a ring: what was consumed makes room for what comes.
+ * one is offered. No part of the user's is used twice. A landing is a ring: room for new bytes is made by consuming old ones.
  */
 #ifndef TUTTI_TRANSPORT_CARD_LINK_H
 #define TUTTI_TRANSPORT_CARD_LINK_H
@@ -59,7 +59,7 @@ struct card_entry {
     unsigned writing; /* writes that read from it, or of which the receiver was not told */
 };
 
-/* What was written, and has the number of a message. */
+/* A write, which has the number of a message. */
 struct card_written {
     bool is_used, has_landed, is_told, is_done; /* is_done: the card does not read there any more */
     uint64_t number, entry, offset, key;        /* key: of the target */
@@ -113,8 +113,8 @@ bool card_tx_next(const struct card_tx *tx, struct card_piece *piece);
 void card_tx_given(struct card_tx *tx, const struct card_piece *piece);
 /* Whether nothing of it is left to be given, now or later. */
 bool card_tx_is_all_given(const struct card_tx *tx);
-/* What was written with that number, modulo 2^32, lies at the receiver, or will before whatever is sent from now on; and with is_done its
- * memory is not read any more. False: nothing was. */
+/* The write with that number, modulo 2^32, lies at the receiver, or will before any message sent from now on; with is_done its memory is
+ * not read any more. False: there is no such write. */
 bool card_tx_landed(struct card_tx *tx, uint32_t number, bool is_done);
 /* What the receiver says. False: it cannot have consumed that many. */
 bool card_tx_granted(struct card_tx *tx, const struct card_message *grant);
@@ -156,8 +156,8 @@ struct card_rx {
     uint64_t told_until;                   /* of a landing */
     uint64_t asked_until, asked_signature; /* the sender asks for a place for bytes up to there */
     bool was_looked_for;                   /* these were, in vain */
-    char *landing;                         /* or NULL */
-    struct card_target landing_target;     /* key 0: it could not be made */
+    char *landing;                         /* registered; or NULL */
+    struct card_target landing_target;     /* key 0: there is none */
 };
 
 enum tutti_status card_rx_create(const struct card_shape *shape, const uint64_t *signature,

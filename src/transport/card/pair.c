@@ -292,11 +292,15 @@ static void make_landing(struct card_pair *pair, struct card_rx *rx)
     struct card_device *const device = device_of(pair);
     const size_t bytes = rx->shape.landing_bytes;
     if (rx->landing != NULL || device->ops->make_room(device, 1) != TUTTI_OK) return;
-    rx->landing = aligned_alloc(ALIGNMENT, bytes);
-    if (rx->landing == NULL) return;
-    const uint64_t key = device->ops->enroll(device, rx->landing, bytes, CARD_ACCESS_WRITTEN);
-    if (key == 0) return;
+    char *const landing = aligned_alloc(ALIGNMENT, bytes);
+    if (landing == NULL) return;
+    const uint64_t key = device->ops->enroll(device, landing, bytes, CARD_ACCESS_WRITTEN);
+    if (key == 0) {
+        free(landing);
+        return;
+    }
     pair->shared->own_regions++;
+    rx->landing = landing;
     rx->landing_target = device->ops->target(device, key);
 }
 

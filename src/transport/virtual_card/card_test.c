@@ -336,6 +336,37 @@ static void an_offer_is_said_again_to_who_asks(void **state)
     }
 }
 
+/* Where no landing could be made, bytes come by messages, and nobody can have written any. */
+static void without_a_landing_nothing_is_placed(void **state)
+{
+    (void)state;
+    static const struct card_shape shape = {
+        .piece_bytes = 64, .window = 4, .asked_bytes = 1, .landing_bytes = 512};
+    const uint64_t signature = 7;
+    struct card_message message = {
+        .kind = CARD_MESSAGE_ASK, .length = UINT32_MAX, .signature = signature};
+    char head[CARD_MESSAGE_HEAD_BYTES + 64] = "";
+    struct card_buffer buffer = {.data = head};
+    struct link_view view;
+    struct card_rx *rx;
+    assert_int_equal(card_rx_create(&shape, &signature, &rx), TUTTI_OK);
+    assert_null(card_rx_arrive(rx, &message, NULL, 0));
+    assert_false(card_rx_needs_landing(rx)); /* its user may still offer a place */
+    assert_true(card_rx_needs_landing(rx));
+    card_rx_land(rx);
+    message.sequence = 1;
+    message.kind = CARD_MESSAGE_PLACED;
+    message.offset = UINT32_MAX / 2;
+    message.length = 10;
+    assert_non_null(card_rx_arrive(rx, &message, NULL, 0));
+    message.kind = CARD_MESSAGE_DATA;
+    message.offset = 0;
+    assert_null(card_rx_arrive(rx, &message, &buffer, 64));
+    assert_int_equal(card_rx_peek(rx, &view), LINK_READY);
+    assert_ptr_equal(card_rx_consume(rx, 64), &buffer);
+    card_rx_free(rx);
+}
+
 static void a_message_of_another_signature_is_a_fault(void **state)
 {
     (void)state;
@@ -672,6 +703,7 @@ int main(void)
         cmocka_unit_test(posted_memory_comes_where_it_is_expected),
         cmocka_unit_test(long_memory_comes_through_a_landing),
         cmocka_unit_test(an_offer_is_said_again_to_who_asks),
+        cmocka_unit_test(without_a_landing_nothing_is_placed),
         cmocka_unit_test(a_message_of_another_signature_is_a_fault),
         cmocka_unit_test(no_function_is_missing),
         cmocka_unit_test(there_are_no_groups),
