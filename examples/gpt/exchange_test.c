@@ -236,8 +236,8 @@ static void stages_in_a_row_are_the_model(void **state)
     struct model_options options = whole_options();
     struct model *whole = model_create(&options), *stages[STAGES];
     struct saved *saved = saved_create(whole), *stage_saved[STAGES];
-    const double loss = model_forward(whole, &batch, saved, NULL);
-    model_backward(whole, &batch, saved, 0.1, NULL);
+    const double loss = model_forward(whole, &batch, saved, NULL, NULL);
+    model_backward(whole, &batch, saved, 0.1, NULL, NULL);
 
     real *stream = allocate(ROWS * WIDTH, sizeof *stream);
     real *collected = allocate(whole->parameters.elements, sizeof *collected);
@@ -246,10 +246,10 @@ static void stages_in_a_row_are_the_model(void **state)
         options.part = (struct part){.layers = range_share(3, i, STAGES), .tensor_count = 1};
         stages[i] = model_create(&options);
         stage_saved[i] = saved_create(stages[i]);
-        stage_loss += model_forward(stages[i], &batch, stage_saved[i], stream);
+        stage_loss += model_forward(stages[i], &batch, stage_saved[i], stream, stream);
     }
     for (size_t i = STAGES; i-- > 0;) {
-        model_backward(stages[i], &batch, stage_saved[i], 0.1, stream);
+        model_backward(stages[i], &batch, stage_saved[i], 0.1, stream, stream);
         collect(whole, stages[i], stages[i]->gradients, false, collected);
         saved_free(stage_saved[i]);
         model_free(stages[i]);
@@ -347,8 +347,8 @@ static void *run_rank(void *argument)
     options.part.rows_split = rank->rows_split;
     rank->model = model_create(&options);
     struct saved *saved = saved_create(rank->model);
-    rank->loss = model_forward(rank->model, &batch, saved, NULL);
-    model_backward(rank->model, &batch, saved, 0.1, NULL);
+    rank->loss = model_forward(rank->model, &batch, saved, NULL, NULL);
+    model_backward(rank->model, &batch, saved, 0.1, NULL, NULL);
     saved_free(saved);
     return NULL;
 }
@@ -359,8 +359,8 @@ static void expect_ranks_equal_whole(size_t ranks, bool rows_split, bool tied)
     options.shape.tied = tied;
     struct model *whole = model_create(&options);
     struct saved *saved = saved_create(whole);
-    const double loss = model_forward(whole, &batch, saved, NULL);
-    model_backward(whole, &batch, saved, 0.1, NULL);
+    const double loss = model_forward(whole, &batch, saved, NULL, NULL);
+    model_backward(whole, &batch, saved, 0.1, NULL, NULL);
 
     struct meeting meeting = {.ranks = ranks};
     struct rank all[RANKS_MAX] = {{.index = 0}};

@@ -181,47 +181,105 @@ static const struct layer_saved *place_of(const struct model *model, const struc
     return saved->layers != NULL ? &saved->layers[index] : &model->workspace->again;
 }
 
-double model_forward(struct model *model, const struct batch *batch, struct saved *saved,
-                     real *stream)
+/* Brings a group's weights here, and in the backward pass its gradients. */
+static void take(const struct model *model, enum holder_pass pass, int group)
+{
+    const struct holder *holder = model->options.holder;
+    const size_t index = (size_t)group;
+    if (holder == NULL || group == GROUP_NONE) return;
+    model_place(model, index, false, holder->acquire(pass, index, holder->context));
+    if (pass == HOLDER_BACKWARD)
+        model_place(model, index, true, holder->gradient(index, holder->context));
+}
+
+static void leave(const struct model *model, enum holder_pass pass, int group)
+{
+    const struct holder *holder = model->options.holder;
+    const size_t index = (size_t)group;
+    if (holder == NULL || group == GROUP_NONE) return;
+    if (pass == HOLDER_BACKWARD) holder->ready(index, holder->context);
+    holder->release(index, holder->context);
+}
+
+static int layer_group(const struct model *model, size_t index)
+{
+    return model->parameters.layers_group + (int)index;
+}
+
+/* The groups of both ends: where one matrix is both, it is taken at the first use and left at the last. */
+static int first_group(const struct model *model)
+{
+    return part_has_embedding(&model->options.part) ? model->parameters.embedding_group : GROUP_NONE;
+}
+
+static int last_group(const struct model *model)
 {
     const struct shape *shape = &model->options.shape;
-    const struct part *part = &model->options.part;
-    const size_t layers = part->layers.count;
-    const size_t bytes = model_rows(model, batch->samples).count * shape->width * sizeof(real);
+    if (!part_has_head(shape, &model->options.part)) return GROUP_NONE;
+    return shape->tied ? model->parameters.embedding_group : model->parameters.head_group;
+}
 
-    if (part_has_embedding(part))
+double model_forward(struct model *model, const struct batch *batch, struct saved *saved,
+                     const real *input, real *output)
+{
+    const struct part *part = &model->options.part;
+    const int first = first_group(model), last = last_group(model);
+    const size_t layers = part->layers.count, width = model->options.shape.width;
+    const size_t bytes = model_rows(model, batch->samples).count * width * sizeof(real);
+    double loss = 0;
+
+    take(model, HOLDER_FORWARD, GROUP_GAINS);
+    take(model, HOLDER_FORWARD, first);
+    if (first != GROUP_NONE)
         begin_forward(model, batch, saved->streams[0]);
     else
-        memcpy(saved->streams[0], stream, bytes);
-    for (size_t i = 0; i < layers; i++)
+        memcpy(saved->streams[0], input, bytes);
+    if (first != last) leave(model, HOLDER_FORWARD, first);
+    for (size_t i = 0; i < layers; i++) {
+        take(model, HOLDER_FORWARD, layer_group(model, i));
         layer_forward(model, batch, i, saved->streams[i], place_of(model, saved, i),
                       saved->streams[i + 1]);
-    if (part_has_head(shape, part)) return end_forward(model, batch, saved, saved->streams[layers]);
-    memcpy(stream, saved->streams[layers], bytes);
-    return 0;
+        leave(model, HOLDER_FORWARD, layer_group(model, i));
+    }
+    if (first != last) take(model, HOLDER_FORWARD, last);
+    if (last != GROUP_NONE)
+        loss = end_forward(model, batch, saved, saved->streams[layers]);
+    else
+        memcpy(output, saved->streams[layers], bytes);
+    leave(model, HOLDER_FORWARD, last);
+    leave(model, HOLDER_FORWARD, GROUP_GAINS);
+    return loss;
 }
 
 void model_backward(struct model *model, const struct batch *batch, struct saved *saved, real scale,
-                    real *stream_gradient)
+                    const real *output_gradient, real *input_gradient)
 {
-    const struct shape *shape = &model->options.shape;
     const struct part *part = &model->options.part;
-    const size_t layers = part->layers.count;
-    const size_t bytes = model_rows(model, batch->samples).count * shape->width * sizeof(real);
+    const int first = first_group(model), last = last_group(model);
+    const size_t layers = part->layers.count, width = model->options.shape.width;
+    const size_t bytes = model_rows(model, batch->samples).count * width * sizeof(real);
     real *gradient = model->workspace->stream_gradient;
 
-    if (part_has_head(shape, part))
+    take(model, HOLDER_BACKWARD, last);
+    take(model, HOLDER_BACKWARD, GROUP_GAINS);
+    if (last != GROUP_NONE)
         end_backward(model, batch, saved, saved->streams[layers], scale, gradient);
     else
-        memcpy(gradient, stream_gradient, bytes);
+        memcpy(gradient, output_gradient, bytes);
+    if (first != last) leave(model, HOLDER_BACKWARD, last);
     for (size_t i = layers; i-- > 0;) {
         const struct layer_saved *kept = place_of(model, saved, i);
+        take(model, HOLDER_BACKWARD, layer_group(model, i));
         if (saved->layers == NULL) /* the output is there already, and becomes the same again */
             layer_forward(model, batch, i, saved->streams[i], kept, saved->streams[i + 1]);
         layer_backward(model, batch, i, saved->streams[i], kept, gradient);
+        leave(model, HOLDER_BACKWARD, layer_group(model, i));
     }
-    if (part_has_embedding(part))
+    if (first != last) take(model, HOLDER_BACKWARD, first);
+    if (first != GROUP_NONE)
         begin_backward(model, batch, gradient);
     else
-        memcpy(stream_gradient, gradient, bytes);
+        memcpy(input_gradient, gradient, bytes);
+    leave(model, HOLDER_BACKWARD, first);
+    leave(model, HOLDER_BACKWARD, GROUP_GAINS);
 }

@@ -20,6 +20,24 @@
 #include "layers.h"
 #include "parameters.h"
 
+/* Who has the parameters. Without a holder the model has them itself, in two flat arrays. With one it asks for each
+ * group (parameters.h) when it needs it:
+ *
+ *     forward     acquire ── uses weights ── release
+ *     backward    acquire, gradient ── uses weights, adds to gradients ── ready, release
+ *
+ * A group is asked for once in each pass, forward in the order embedding, layers, head, and backward the other way round;
+ * but a part that has a tied embedding at both its ends keeps it from the first use to the last, and gains are there all
+ * the time. Every function succeeds, or does not return. */
+enum holder_pass { HOLDER_FORWARD, HOLDER_BACKWARD };
+struct holder {
+    real *(*acquire)(enum holder_pass pass, size_t group, void *context);
+    void (*release)(size_t group, void *context);
+    real *(*gradient)(size_t group, void *context);
+    void (*ready)(size_t group, void *context); /* with the micro-batch's gradients */
+    void *context;
+};
+
 struct model_options {
     struct shape shape;
     struct part part;
@@ -28,6 +46,7 @@ struct model_options {
     real dropout;       /* rate */
     bool recompute; /* keep only the stream between layers, run each layer's forward pass again before its backward pass */
     const struct exchange *exchange; /* borrowed; exchange_alone where matrices are whole */
+    const struct holder *holder;     /* borrowed; NULL: none */
 };
 
 /* Samples that go through the model together. */
@@ -49,8 +68,8 @@ struct layer_tensors {
 struct model {
     struct model_options options;
     struct parameters parameters; /* the table of both arrays */
-    real *weights, *gradients;
-    struct workspace *workspace; /* of the model's own */
+    real *weights, *gradients;    /* NULL with a holder */
+    struct workspace *workspace;  /* of the model's own */
 };
 
 /* With first values, and gradients of zero. */
@@ -65,16 +84,16 @@ void saved_free(struct saved *saved);
 /* Rows of the stream that are here: all of a micro-batch's, or, where rows are split, this rank's. */
 struct range model_rows(const struct model *model, size_t samples);
 
-/* Runs the part. `stream` [rows here x width] is read if the part does not begin with the embedding, and written if it
- * does not end with the head; otherwise it may be NULL. Returns the sum of the loss over all tokens, in nats, or 0
- * where there is no head. */
+/* Runs the part. `input`, the stream [rows here x width], is NULL if the part begins with the embedding; `output`, the
+ * same behind the part, is NULL if it ends with the head. They may be one. Returns the sum of the loss over all tokens, in
+ * nats, or 0 where there is no head. */
 double model_forward(struct model *model, const struct batch *batch, struct saved *saved,
-                     real *stream);
+                     const real *input, real *output);
 
-/* Adds gradients of `scale` times the loss. `stream_gradient` is read if the part does not end with the head, and
- * written if it does not begin with the embedding. Uses up what was saved. */
+/* Adds gradients of `scale` times the loss. `output_gradient` and `input_gradient` are those of the stream behind and
+ * before the part, or NULL as above. Uses up what was saved. */
 void model_backward(struct model *model, const struct batch *batch, struct saved *saved, real scale,
-                    real *stream_gradient);
+                    const real *output_gradient, real *input_gradient);
 
 /* The probabilities of the next token after model_forward: [rows x tokens of the vocabulary here]. */
 const real *saved_probabilities(const struct saved *saved);

@@ -134,49 +134,64 @@ const real *saved_probabilities(const struct saved *saved)
 
 size_t model_bytes(const struct model *model)
 {
-    return 2 * model->parameters.elements * sizeof(real) + model->workspace->bytes +
+    const size_t arrays = model->options.holder == NULL ? 2 : 0;
+    return arrays * model->parameters.elements * sizeof(real) + model->workspace->bytes +
            model->workspace->saved_bytes;
 }
 
 /* --------------------------------------------------------------------------------------------- the tensors */
 
-static real *find(const struct model *model, real *array, enum tensor_kind kind, size_t layer)
+/* Where the workspace says where a tensor lies. */
+static real **place_of(const struct model *model, const struct tensor *tensor, bool are_gradients)
 {
-    const struct tensor *tensor = parameters_find(&model->parameters, kind, layer);
-    return tensor != NULL ? array + tensor->offset : NULL;
-}
-
-static struct layer_tensors *find_layers(const struct model *model, real *array)
-{
-    const struct range layers = model->options.part.layers;
-    struct layer_tensors *tensors = allocate(layers.count, sizeof *tensors);
-    for (size_t i = 0; i < layers.count; i++) {
-        const size_t layer = layers.first + i;
-        tensors[i] = (struct layer_tensors){
-            .attention_norm = find(model, array, TENSOR_ATTENTION_NORM, layer),
-            .mlp_norm = find(model, array, TENSOR_MLP_NORM, layer),
-            .attention = {.query = find(model, array, TENSOR_QUERY, layer),
-                          .key = find(model, array, TENSOR_KEY, layer),
-                          .value = find(model, array, TENSOR_VALUE, layer),
-                          .output = find(model, array, TENSOR_OUTPUT, layer)},
-            .mlp = {.gate = find(model, array, TENSOR_GATE, layer),
-                    .up = find(model, array, TENSOR_UP, layer),
-                    .down = find(model, array, TENSOR_DOWN, layer)}};
+    struct workspace *space = model->workspace;
+    const size_t first = model->options.part.layers.first;
+    const size_t layer = tensor->layer > first ? tensor->layer - first : 0;
+    struct layer_tensors *here = are_gradients ? &space->gradients[layer] : &space->weights[layer];
+    switch (tensor->kind) {
+    case TENSOR_EMBEDDING: return are_gradients ? &space->embedding_gradient : &space->embedding;
+    case TENSOR_HEAD: return are_gradients ? &space->head_gradient : &space->head;
+    case TENSOR_FINAL_NORM: return are_gradients ? &space->final_norm_gradient : &space->final_norm;
+    case TENSOR_QUERY: return &here->attention.query;
+    case TENSOR_KEY: return &here->attention.key;
+    case TENSOR_VALUE: return &here->attention.value;
+    case TENSOR_OUTPUT: return &here->attention.output;
+    case TENSOR_GATE: return &here->mlp.gate;
+    case TENSOR_UP: return &here->mlp.up;
+    case TENSOR_DOWN: return &here->mlp.down;
+    case TENSOR_ATTENTION_NORM: return &here->attention_norm;
+    default: return &here->mlp_norm;
     }
-    return tensors;
 }
 
-static void find_tensors(const struct model *model, struct workspace *space)
+void model_place(const struct model *model, size_t index, bool are_gradients, real *values)
 {
-    const enum tensor_kind head = model->options.shape.tied ? TENSOR_EMBEDDING : TENSOR_HEAD;
-    space->weights = find_layers(model, model->weights);
-    space->gradients = find_layers(model, model->gradients);
-    space->embedding = find(model, model->weights, TENSOR_EMBEDDING, 0);
-    space->embedding_gradient = find(model, model->gradients, TENSOR_EMBEDDING, 0);
-    space->head = find(model, model->weights, head, 0);
-    space->head_gradient = find(model, model->gradients, head, 0);
-    space->final_norm = find(model, model->weights, TENSOR_FINAL_NORM, 0);
-    space->final_norm_gradient = find(model, model->gradients, TENSOR_FINAL_NORM, 0);
+    struct workspace *space = model->workspace;
+    const struct group *group = &model->parameters.groups[index];
+    for (size_t i = 0; i < group->tensor_count; i++) {
+        const struct tensor *tensor = &model->parameters.tensors[group->first_tensor + i];
+        *place_of(model, tensor, are_gradients) = values + (tensor->offset - group->offset);
+    }
+    if (!model->options.shape.tied || (int)index != model->parameters.embedding_group) return;
+    if (are_gradients)
+        space->head_gradient = space->embedding_gradient;
+    else
+        space->head = space->embedding;
+}
+
+/* In arrays of the model's own. */
+static void make_arrays(struct model *model)
+{
+    const struct parameters *parameters = &model->parameters;
+    model->weights = allocate_reals(parameters->elements);
+    model->gradients = allocate_reals(parameters->elements);
+    for (size_t g = 0; g < parameters->group_count; g++) {
+        const struct group *group = &parameters->groups[g];
+        parameters_randomise(parameters, group, &model->options.shape, model->options.seed,
+                             model->weights + group->offset);
+        model_place(model, g, false, model->weights + group->offset);
+        model_place(model, g, true, model->gradients + group->offset);
+    }
 }
 
 struct model *model_create(const struct model_options *options)
@@ -187,10 +202,9 @@ struct model *model_create(const struct model_options *options)
     model->options = *options;
     model->workspace = space;
     parameters_init(&model->parameters, shape, &options->part);
-    model->weights = allocate_reals(model->parameters.elements);
-    model->gradients = allocate_reals(model->parameters.elements);
-    parameters_randomise(&model->parameters, shape, options->seed, model->weights);
-    find_tensors(model, space);
+    space->weights = allocate(options->part.layers.count, sizeof *space->weights);
+    space->gradients = allocate(options->part.layers.count, sizeof *space->gradients);
+    if (options->holder == NULL) make_arrays(model);
 
     space->vocabulary = part_vocabulary(shape, &options->part);
     space->hidden = part_hidden(shape, &options->part).count;

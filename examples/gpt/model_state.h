@@ -37,4 +37,7 @@ struct workspace {
     struct layer_saved again; /* of the layer that was computed again */
 };
 
+/* Says where a group's weights, or gradients, lie from now on. */
+void model_place(const struct model *model, size_t group, bool are_gradients, real *values);
+
 #endif

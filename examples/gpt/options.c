@@ -30,6 +30,21 @@ static const char usage[] =
     "  --recompute         keep less of the forward pass, and compute it again in the backward "
     "pass\n"
     "  --seed N            (default 1)\n"
+    "many ranks, as in `tutti-run -n 4 gpt --mesh dp=2,tp=2`:\n"
+    "  --mesh AXES         dp=N: ranks that share the samples, tp=N: matrices, pp=N: layers "
+    "(default: "
+    "dp\n"
+    "                      alone)\n"
+    "  --zero N            what dp ranks share of parameters: 0 nothing, 1 the optimizer's state, "
+    "2 "
+    "and\n"
+    "                      gradients, 3 and weights (default 1)\n"
+    "  --ahead N           layers that are gathered ahead, with --zero 3 (default 2)\n"
+    "  --split-rows        tp ranks share the rows between matrices, too (sequence parallelism)\n"
+    "  --schedule NAME     of the pipeline: 1f1b or gpipe (default 1f1b)\n"
+    "  --check-single      train again in one process; exit with 1 if the weights differ by more "
+    "than\n"
+    "                      rounding\n"
     "what comes out:\n"
     "  --report N          steps between lines, where the output is no terminal (default: 12 "
     "lines)\n"
@@ -64,6 +79,12 @@ enum name {
     WRITE,
     TEMPERATURE,
     CHECK_GRADIENTS,
+    MESH,
+    ZERO,
+    AHEAD,
+    OWN_ROWS,
+    SCHEDULE,
+    CHECK_SINGLE,
     HELP
 };
 static const struct option list[] = {{"text", required_argument, NULL, TEXT},
@@ -89,6 +110,12 @@ static const struct option list[] = {{"text", required_argument, NULL, TEXT},
                                      {"write", required_argument, NULL, WRITE},
                                      {"temperature", required_argument, NULL, TEMPERATURE},
                                      {"check-gradients", no_argument, NULL, CHECK_GRADIENTS},
+                                     {"mesh", required_argument, NULL, MESH},
+                                     {"zero", required_argument, NULL, ZERO},
+                                     {"ahead", required_argument, NULL, AHEAD},
+                                     {"split-rows", no_argument, NULL, OWN_ROWS},
+                                     {"schedule", required_argument, NULL, SCHEDULE},
+                                     {"check-single", no_argument, NULL, CHECK_SINGLE},
                                      {"help", no_argument, NULL, HELP},
                                      {NULL, 0, NULL, 0}};
 
@@ -105,6 +132,50 @@ static bool parse_count(const char *text, double min, double max, size_t *count)
     if (!parse_real(text, min, max, &number) || number != floor(number)) return false;
     *count = (size_t)number;
     return true;
+}
+
+/* "pp=2,dp=4,tp=2", of which any may be absent. */
+static bool parse_mesh(const char *text, struct mesh_sizes *mesh)
+{
+    while (*text != '\0') {
+        size_t *size = strncmp(text, "pp=", 3) == 0   ? &mesh->stages
+                       : strncmp(text, "dp=", 3) == 0 ? &mesh->replicas
+                       : strncmp(text, "tp=", 3) == 0 ? &mesh->slices
+                                                      : NULL;
+        char number[8] = "";
+        const size_t length = size != NULL ? strcspn(text + 3, ",") : 0;
+        if (length == 0 || length >= sizeof number) return false;
+        memcpy(number, text + 3, length);
+        if (!parse_count(number, 1, 1 << 16, size)) return false;
+        text += 3 + length;
+        if (*text == ',' && *++text == '\0') return false;
+    }
+    return true;
+}
+
+static bool set_parallel(struct options *options, enum name name, const char *text)
+{
+    struct parallel_options *parallel = &options->parallel;
+    size_t count = 0;
+    bool good = true;
+    options->wants_ranks = true;
+    switch (name) {
+    case MESH: return parse_mesh(text, &parallel->mesh);
+    case ZERO:
+        good = parse_count(text, 0, 3, &count);
+        parallel->zero = (int)count;
+        return good;
+    case AHEAD:
+        good = parse_count(text, 0, 64, &count);
+        parallel->ahead = (int)count;
+        return good;
+    case OWN_ROWS: parallel->rows_split = true; return true;
+    case SCHEDULE:
+        parallel->schedule = text;
+        return strcmp(text, "1f1b") == 0 || strcmp(text, "gpipe") == 0;
+    case CHECK_SINGLE: options->check_single = true; return true;
+    default: return false;
+    }
 }
 
 /* False if the number makes no sense. */
@@ -131,7 +202,9 @@ static bool set(struct options *options, int name, const char *text)
         trainer->schedule.steps = count;
         return good;
     case BATCH: return parse_count(text, 1, 1 << 16, &trainer->batch);
-    case MICRO_BATCH: return parse_count(text, 1, 1 << 16, &trainer->model.samples_max);
+    case MICRO_BATCH:
+        options->has_micro_batch = true;
+        return parse_count(text, 1, 1 << 16, &trainer->model.samples_max);
     case RATE: return parse_real(text, 0, 1e3, &trainer->schedule.rate);
     case WARM_UP:
         good = parse_count(text, 0, 1e9, &count);
@@ -152,7 +225,7 @@ static bool set(struct options *options, int name, const char *text)
     case WRITE: return parse_count(text, 0, 1e9, &options->write_tokens);
     case TEMPERATURE: return parse_real(text, 0, 1e3, &options->temperature);
     case CHECK_GRADIENTS: options->check_gradients = true; return true;
-    default: return false;
+    default: return set_parallel(options, name, text);
     }
 }
 
@@ -165,6 +238,8 @@ static const char *find_mistake(const struct options *options)
         return "the width has to be a multiple of twice the heads";
     if (trainer->batch % trainer->model.samples_max != 0)
         return "the batch has to be a multiple of the micro-batch";
+    if (options->check_gradients && options->wants_ranks)
+        return "gradients are checked in one process";
     if (options->check_gradients && sizeof(real) < sizeof(double))
         return "gradients can be checked in double alone: use gpt_double";
     return NULL;
@@ -172,7 +247,10 @@ static const char *find_mistake(const struct options *options)
 
 int options_parse(int argument_count, char **arguments, struct options *options)
 {
-    *options = (struct options){.write_tokens = 200, .temperature = 0.7};
+    *options = (struct options){
+        .write_tokens = 200,
+        .temperature = 0.7,
+        .parallel = {.mesh = {.stages = 1, .slices = 1}, .zero = 1, .ahead = 2, .schedule = "1f1b"}};
     options->trainer = (struct trainer_options){
         .model = {.shape = {.vocabulary = 512,
                             .context = 128,

@@ -2,7 +2,7 @@
 #ifndef GPT_OPTIONS_H
 #define GPT_OPTIONS_H
 
-#include "trainer.h"
+#include "parallel.h"
 
 struct options {
     const char *text_path;      /* NULL: licences */
@@ -12,6 +12,10 @@ struct options {
     size_t write_tokens;
     double temperature;
     bool check_gradients;
+    struct parallel_options parallel; /* replicas 0: as many as there are ranks for */
+    bool has_micro_batch;             /* the user said how large it is */
+    bool wants_ranks; /* an option was given that is for many ranks, or as many as there are */
+    bool check_single;
 };
 
 /* Fills in the options. Returns -1 to go on, otherwise the exit status: 0 after --help, 2 after a mistake. */

@@ -70,6 +70,38 @@ static void end_block(struct parameters *parameters)
     parameters->elements = blocks * PARAMETERS_BLOCK;
 }
 
+/* A group of the tensors from `first` on, which lie together. */
+static int add_group(struct parameters *parameters, size_t first, size_t count)
+{
+    struct group *group = &parameters->groups[parameters->group_count];
+    if (count == 0) return GROUP_NONE;
+    const struct tensor *begin = &parameters->tensors[first], *last = begin + count - 1;
+    group->first_tensor = first;
+    group->tensor_count = count;
+    group->offset = begin->offset;
+    group->elements = last->offset + tensor_elements(last) - begin->offset;
+    group->decays = begin->split != SPLIT_NOT;
+    return (int)parameters->group_count++;
+}
+
+static void find_groups(struct parameters *parameters, const struct part *part)
+{
+    enum { MATRICES = TENSOR_DOWN - TENSOR_QUERY + 1 };
+    const struct tensor *tensors = parameters->tensors;
+    const size_t layers = part->layers.count;
+    const size_t first_layer = tensors[0].kind == TENSOR_EMBEDDING;
+    const size_t behind = first_layer + layers * MATRICES;
+    const size_t heads = behind < parameters->tensor_count && tensors[behind].kind == TENSOR_HEAD;
+    parameters->groups = allocate(layers + 3, sizeof *parameters->groups);
+    add_group(parameters, behind + heads, parameters->tensor_count - behind - heads);
+    const bool is_embedding = part_has_embedding(part); /* or a head that is tied to it */
+    if (is_embedding) parameters->embedding_group = add_group(parameters, 0, first_layer);
+    parameters->layers_group = (int)parameters->group_count;
+    for (size_t i = 0; i < layers; i++) add_group(parameters, first_layer + i * MATRICES, MATRICES);
+    parameters->head_group = add_group(parameters, behind, heads);
+    if (!is_embedding) parameters->embedding_group = add_group(parameters, 0, first_layer);
+}
+
 void parameters_init(struct parameters *parameters, const struct shape *shape,
                      const struct part *part)
 {
@@ -105,12 +137,15 @@ void parameters_init(struct parameters *parameters, const struct shape *shape,
     }
     if (has_head) add_gain(parameters, TENSOR_FINAL_NORM, 0, width.count);
     end_block(parameters);
+    find_groups(parameters, part);
 }
 
 void parameters_release(struct parameters *parameters)
 {
     free(parameters->tensors);
+    free(parameters->groups);
     parameters->tensors = NULL;
+    parameters->groups = NULL;
 }
 
 const struct tensor *parameters_find(const struct parameters *parameters, enum tensor_kind kind,
@@ -137,17 +172,16 @@ static double deviation_of(enum tensor_kind kind, const struct shape *shape)
     }
 }
 
-void parameters_randomise(const struct parameters *parameters, const struct shape *shape,
-                          uint64_t seed, real *values)
+void parameters_randomise(const struct parameters *parameters, const struct group *group,
+                          const struct shape *shape, uint64_t seed, real *values)
 {
     const uint64_t purpose = counter_bits(seed, COUNTER_PARAMETERS);
-    memset(values, 0, parameters->elements * sizeof *values);
-    for (size_t i = 0; i < parameters->tensor_count; i++) {
-        const struct tensor *tensor = &parameters->tensors[i];
+    for (size_t i = 0; i < group->tensor_count; i++) {
+        const struct tensor *tensor = &parameters->tensors[group->first_tensor + i];
         const bool is_gain = tensor->split == SPLIT_NOT;
         const uint64_t key = counter_bits(counter_bits(purpose, tensor->kind), tensor->layer);
         const double deviation = deviation_of(tensor->kind, shape);
-        real *value = values + tensor->offset;
+        real *value = values + (tensor->offset - group->offset);
         for (size_t r = 0; r < tensor->rows.count; r++)
             for (size_t c = 0; c < tensor->columns.count; c++) {
                 const size_t row = tensor->rows.first + r, column = tensor->columns.first + c;

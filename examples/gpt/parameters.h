@@ -86,10 +86,24 @@ struct tensor {
     size_t offset;              /* of its first element in the array */
 };
 
+/* Tensors that are used at the same time and lie together, and so come and go together (model.h). */
+struct group {
+    size_t first_tensor, tensor_count;
+    size_t offset, elements; /* in the array */
+    bool decays;
+};
+
+/* In the order of their use, as far as the part has them. A layer's group has its matrices. */
+enum { GROUP_GAINS = 0, GROUP_NONE = -1 };
+
 struct parameters {
     struct tensor *tensors;
     size_t tensor_count;
     size_t matrix_elements, elements;
+    struct group *groups; /* gains, embedding, layers, head, which may be a tied embedding */
+    size_t group_count;
+    int embedding_group, layers_group,
+        head_group; /* of the first layer; GROUP_NONE: not in the part */
 };
 
 void parameters_init(struct parameters *parameters, const struct shape *shape,
@@ -100,9 +114,9 @@ void parameters_release(struct parameters *parameters);
 const struct tensor *parameters_find(const struct parameters *parameters, enum tensor_kind kind,
                                      size_t layer);
 
-/* Writes the first values of all elements. */
-void parameters_randomise(const struct parameters *parameters, const struct shape *shape,
-                          uint64_t seed, real *values);
+/* Writes the first values of a group's elements. */
+void parameters_randomise(const struct parameters *parameters, const struct group *group,
+                          const struct shape *shape, uint64_t seed, real *values);
 
 /* Heads, columns of the MLP and tokens of the vocabulary that a part has. */
 struct range part_heads(const struct shape *shape, const struct part *part);

@@ -54,8 +54,9 @@ static double run(struct trainer *trainer, uint64_t step, bool with_gradients)
             data_sample(trainer->data, trainer->numbers[i], trainer->inputs + i * context,
                         trainer->targets + i * context);
         }
-        loss += model_forward(model, &batch, trainer->saved, NULL);
-        if (with_gradients) model_backward(model, &batch, trainer->saved, (real)(1 / tokens), NULL);
+        loss += model_forward(model, &batch, trainer->saved, NULL, NULL);
+        if (with_gradients)
+            model_backward(model, &batch, trainer->saved, (real)(1 / tokens), NULL, NULL);
     }
     return loss / tokens;
 }
@@ -103,7 +104,7 @@ double trainer_held_out(struct trainer *trainer, size_t samples_max)
             data_held_out(trainer->data, (done + i) * available / count,
                           trainer->inputs + i * context, trainer->targets + i * context);
         const struct batch batch = batch_of(trainer, samples);
-        loss += model_forward(trainer->model, &batch, trainer->saved, NULL);
+        loss += model_forward(trainer->model, &batch, trainer->saved, NULL, NULL);
     }
     return loss / (double)(count * context);
 }

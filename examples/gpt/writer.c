@@ -45,7 +45,7 @@ void writer_write(struct model *model, struct saved *saved, const struct tokeniz
         /* Tokens behind the last one change nothing before it. Targets are needed for a loss that nobody asks for. */
         const struct batch batch = {
             .samples = 1, .inputs = tokens, .targets = tokens, .numbers = &number};
-        model_forward(model, &batch, saved, NULL);
+        model_forward(model, &batch, saved, NULL, NULL);
         const real *probabilities = saved_probabilities(saved) + (count - 1) * vocabulary;
         const uint32_t next =
             draw(probabilities, vocabulary, options->temperature, counter_unit(key, i));

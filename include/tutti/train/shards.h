@@ -1,0 +1,244 @@
+/* shards.h - ZeRO: data-parallel training in which ranks share the optimizer's state, gradients and
+ * parameters instead of having copies of all.
+ *
+ *     one rank of four has            parameters      gradients       optimizer's state
+ *     NONE         data parallel      ■■■■■■■■        ■■■■■■■■        ■■■■■■■■ ■■■■■■■■
+ *     OPTIMIZER    ZeRO 1             ■■■■■■■■        ■■■■■■■■        ■■·····  ■■······
+ *     GRADIENTS    ZeRO 2             ■■■■■■■■        ■■······        ■■·····  ■■······
+ *     PARAMETERS   ZeRO 3             ■■······        ■■······        ■■·····  ■■······
+ *
+ * The parameters of a model are cut into *groups*, usually its layers. A group is what is reduced
+ * and gathered at once; some MB are a good size. Of each group every rank owns a *shard*: it has
+ * the reduced gradients, the optimizer's state and the new parameters of that.
+ *
+ *     struct tutti_shard_group groups[] = {{embedding_count, 0.1}, {layer_count, 0.1}, ...};
+ *     struct tutti_shards_options options = TUTTI_SHARDS_OPTIONS_INIT;
+ *     options.stage = TUTTI_SHARDS_PARAMETERS;
+ *     tutti_shards_create(groups, count, &options, comm, &shards);
+ *     for (each group) tutti_shards_set(shards, g, first_values[g]);
+ *     for (each step) {
+ *         for (each group g, from the first) {
+ *             tutti_shards_acquire(shards, TUTTI_PASS_FORWARD, g, &parameters);
+ *             compute the forward pass;
+ *             tutti_shards_release(shards, g);
+ *         }
+ *         for (each group g, from the last) {
+ *             tutti_shards_acquire(shards, TUTTI_PASS_BACKWARD, g, &parameters);
+ *             tutti_shards_gradient(shards, g, &gradient);
+ *             compute the backward pass, and add to the gradient;
+ *             tutti_shards_ready(shards, g);
+ *             tutti_shards_release(shards, g);
+ *         }
+ *         tutti_shards_step(shards, &step, NULL);
+ *     }
+ *
+ * The calls are the same for all stages, which differ in memory and in what they send. All ranks of
+ * the communicator make them in the same order, with the same groups. On a communicator with
+ * `deterministic` set, all stages compute the same bits, as long as they reduce equally often (enum
+ * tutti_shards_reduction).
+ *
+ * Shards are for one thread at a time. Their calls are calls on the communicator: other ones there
+ * must come in the same order on all ranks, as ever. docs/shards.md has costs and the paper.
+ */
+#ifndef TUTTI_TRAIN_SHARDS_H
+#define TUTTI_TRAIN_SHARDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/train/pipeline.h"
+#include "tutti/tutti.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --------------------------------------------------------------------------------------- shards */
+
+struct tutti_shards; /* opaque */
+
+/* The stage of ZeRO says what ranks share. */
+enum tutti_shards_stage {
+    TUTTI_SHARDS_NONE,      /* nothing: every rank does all of every step */
+    TUTTI_SHARDS_OPTIMIZER, /* the optimizer's state */
+    TUTTI_SHARDS_GRADIENTS, /* and gradients, once they are reduced */
+    TUTTI_SHARDS_PARAMETERS /* and parameters, but for groups that are acquired, or soon will be */
+};
+
+/* When the gradients of a step's micro-batches are reduced. */
+enum tutti_shards_reduction {
+    TUTTI_SHARDS_REDUCE_CHOSEN, /* EACH for GRADIENTS and PARAMETERS, else ONCE */
+    /* Ranks add up their micro-batches' gradients, and reduce the sums. Until then every rank has
+     * gradients of all groups. */
+    TUTTI_SHARDS_REDUCE_ONCE,
+    /* Each micro-batch's gradients are reduced, and each owner adds them up. Every rank has whole
+     * gradients only of the few groups that are being reduced. */
+    TUTTI_SHARDS_REDUCE_EACH
+};
+
+enum tutti_shards_optimizer {
+    TUTTI_SHARDS_ADAMW, /* Adam with decay that does not go through the moments */
+    TUTTI_SHARDS_SGD    /* v = first_decay v + g;  w = w - rate (v + weight_decay w) */
+};
+
+struct tutti_shard_group {
+    size_t count;        /* elements; may be 0 */
+    double weight_decay; /* of these parameters; 0 or more */
+};
+
+struct tutti_shards_options {
+    size_t size_bytes; /* sizeof(struct tutti_shards_options); TUTTI_SHARDS_OPTIONS_INIT sets it */
+    enum tutti_shards_stage stage;
+    enum tutti_dtype dtype; /* of parameters, gradients and state: FLOAT32 or FLOAT64 */
+    int micro_batches;      /* of a step; 1 or more */
+    enum tutti_shards_reduction reduction;
+    enum tutti_shards_optimizer optimizer;
+    /* With PARAMETERS: as many groups behind the one that is acquired are gathered ahead. Where
+     * gradients are not kept: so many reductions may be under way while the next gradients are
+     * computed. 0 to 64. */
+    int ahead;
+    double first_decay;  /* AdamW: of the first moment; SGD: the momentum. From 0 to below 1 */
+    double second_decay; /* AdamW: of the second moment. From 0 to below 1 */
+    double epsilon;      /* AdamW: added to the root of the second moment; above 0 */
+    uint64_t first_step; /* steps that were taken before; a checkpoint has their number and state */
+};
+#define TUTTI_SHARDS_OPTIONS_INIT                                                            \
+    {                                                                                        \
+        sizeof(struct tutti_shards_options), TUTTI_SHARDS_NONE, TUTTI_FLOAT32, 1,            \
+            TUTTI_SHARDS_REDUCE_CHOSEN, TUTTI_SHARDS_ADAMW, 2, 0.9, 0.999, 1e-8, (uint64_t)0 \
+    }
+
+/* Makes shards of `count` groups. All ranks give the same groups and options. Both are copied; the
+ * communicator must outlive the shards. Parameters begin as zeros. options may be NULL.
+ * Collective; blocks until the communicator's deadline. On failure *created is NULL:
+ * INVALID_BUFFER, INVALID_COUNT, INVALID_DTYPE, INVALID_OPTIONS, NO_MEMORY, NO_SPACE, MISMATCH
+ * (ranks gave different groups or options, or another rank failed), or a status of an allreduce. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_shards_create(const struct tutti_shard_group *groups, size_t count,
+                    const struct tutti_shards_options *options, struct tutti_comm *comm,
+                    struct tutti_shards **created);
+/* Frees the shards; blocks until what they started is done, at most until the communicator's
+ * deadline. NULL is allowed. */
+TUTTI_API enum tutti_status tutti_shards_free(struct tutti_shards *shards);
+
+/* Sets all parameters of a group of the shards to these values, which stay the caller's and are
+ * the same on all ranks. Only while the group is not acquired, and no gradients of a step are
+ * there. Local; blocks until an allgather of the step before is done. INVALID_OPTIONS: there is no
+ * such group, or it is not the time; INVALID_BUFFER: values is NULL. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_set(struct tutti_shards *shards,
+                                                            size_t group, const void *values);
+
+/* Gives *parameters, which belong to the shards: all of the group's, to be read until
+ * tutti_shards_release. 64-byte aligned. A group may be acquired several times, and is there until
+ * it was released as often. With PARAMETERS that gathers the group, and starts to gather `ahead`
+ * groups that follow it in this pass: forward the next higher numbers, backward the next lower
+ * ones. Collective; blocks until the parameters are there, at most until the communicator's
+ * deadline. INVALID_OPTIONS: there is no such group or pass; else the status of an allgather, or
+ * NO_MEMORY or NO_SPACE. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_acquire(struct tutti_shards *shards,
+                                                                enum tutti_pass pass, size_t group,
+                                                                void **parameters);
+/* Ends that; with PARAMETERS the shards take the memory back. Local; does not block.
+ * INVALID_OPTIONS: there is no such group, or it is not acquired. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_release(struct tutti_shards *shards,
+                                                                size_t group);
+
+/* Gives *gradient, which belongs to the shards: the group's gradient, to be added to until
+ * tutti_shards_ready. It holds what micro-batches that are not reduced yet added; before the first
+ * of them, zeros. Blocks until there is memory, which means until earlier reductions are done, at
+ * most until the communicator's deadline. INVALID_OPTIONS: there is no such group, or it was ready
+ * for all micro-batches of the step; else the status of a reduction, or NO_MEMORY or NO_SPACE. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_gradient(struct tutti_shards *shards,
+                                                                 size_t group, void **gradient);
+/* Tells the shards that this rank's gradient of one more micro-batch is added, and starts to
+ * reduce it if it is time for that. Collective; does not block. INVALID_OPTIONS: there is no such
+ * group, or its gradient was not asked for; else the status of starting a reduction. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_ready(struct tutti_shards *shards,
+                                                              size_t group);
+
+/* Waits for all reductions of the shards' step. From then on until tutti_shards_step,
+ * tutti_shards_own gives the sums of all ranks' and micro-batches' gradients. Blocks at most until
+ * the communicator's deadline. INVALID_OPTIONS: a group is not ready for all micro-batches; the
+ * step can go on. Else the status of a reduction. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_finish(struct tutti_shards *shards);
+/* After tutti_shards_finish: squares[g] becomes the sum of squares of the gradients of group g of
+ * the shards, as they are then. Blocks of TUTTI_SHARDS_BLOCK elements are added up in float64, and
+ * then blocks in their order. So the result is the same on all ranks, and has the same bits
+ * whatever the stage and the number of ranks, if the gradients have. Collective; costs an
+ * allgather of a number for each block, unless the stage is NONE. Blocks until the communicator's
+ * deadline. INVALID_OPTIONS: tutti_shards_finish comes first; INVALID_BUFFER: squares is NULL;
+ * else the status of the allgather. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_squares(struct tutti_shards *shards,
+                                                                double *squares);
+#define TUTTI_SHARDS_BLOCK 1024
+
+struct tutti_shards_step_options {
+    size_t size_bytes; /* sizeof(struct tutti_shards_step_options); TUTTI_SHARDS_STEP_INIT sets it */
+    double rate;       /* learning rate; 0 or more */
+    /* Gradients are multiplied by this, after they were summed over ranks and micro-batches. 0: by
+     * 1 / (ranks * micro_batches), so that they are averages. */
+    double factor;
+    /* Above 0: gradients are then scaled down so that the Euclidean norm of all of them together is
+     * at most norm_max. */
+    double norm_max;
+};
+#define TUTTI_SHARDS_STEP_INIT                                   \
+    {                                                            \
+        sizeof(struct tutti_shards_step_options), 1e-3, 0.0, 0.0 \
+    }
+
+/* The result of a step. The same on all ranks. */
+struct tutti_shards_result {
+    double norm;  /* of all gradients times factor, before scaling down; 0 without norm_max */
+    int scaled;   /* nonzero: scaled down to norm_max. A norm that is not finite scales nothing */
+    int reserved; /* is 0 */
+};
+
+/* Does tutti_shards_finish if that was not called, and then one step of the optimizer: each owner
+ * computes the new parameters of its shards, which with OPTIMIZER and GRADIENTS are gathered.
+ * Returns before these allgathers are done; tutti_shards_acquire waits for them. options and
+ * result may be NULL. Collective; blocks until the communicator's deadline. INVALID_OPTIONS: as
+ * tutti_shards_finish, or a group is acquired; nothing has changed. Another failure leaves shards
+ * that can only be freed. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_shards_step(struct tutti_shards *shards, const struct tutti_shards_step_options *options,
+                  struct tutti_shards_result *result);
+
+/* The shard of a group that this rank owns: `count` elements from element `first` of the group on.
+ * Pointers are NULL where there is nothing, or nothing yet. A caller may change what they point
+ * to, for a checkpoint to be read back, say; parameters so only with PARAMETERS, because otherwise
+ * every rank has a copy of them, which tutti_shards_set sets. */
+struct tutti_shard {
+    size_t first, count;
+    void *parameters;
+    void *gradients;      /* from tutti_shards_finish to tutti_shards_step, else NULL */
+    void *first_moments;  /* SGD: v */
+    void *second_moments; /* SGD: NULL */
+};
+/* Fills *shard, whose pointers belong to the shards. Local; does not block. INVALID_OPTIONS: there
+ * is no such group. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_own(struct tutti_shards *shards,
+                                                            size_t group, struct tutti_shard *shard);
+
+/* Work of this rank in all steps so far, and its memory. In an operation every rank gives, or
+ * gets, as many elements as are counted here. So its logical volume for each rank is (n - 1) / n
+ * of that for a reduce_scatter and an allgather, and twice that for an allreduce. */
+struct tutti_shards_counters {
+    size_t size_bytes; /* set by the caller to sizeof(struct tutti_shards_counters) */
+    uint64_t steps;    /* first_step included */
+    uint64_t elements_allreduced, elements_reduce_scattered, elements_gathered;
+    size_t parameter_bytes; /* that are always here */
+    size_t gradient_bytes;  /* the same for reduced gradients, and those that are always whole */
+    size_t state_bytes;     /* of the optimizer */
+    size_t buffer_bytes; /* of groups that were gathered or are being reduced: the most at once */
+};
+/* Fills *counters with those of the shards. Local; does not block. INVALID_OPTIONS:
+ * counters->size_bytes is not set. */
+TUTTI_API enum tutti_status tutti_shards_count(const struct tutti_shards *shards,
+                                               struct tutti_shards_counters *counters);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,78 @@
+#!/bin/bash
+# examples/gpt on many ranks computes what one process does: however the samples, matrices, rows and layers are shared, whatever is
+# sharded, with everything that might make a difference (dropout, a tied embedding or not, recomputing).
+# In double: within 1e-9 of each tensor's length.
+# ctest: label=nosan label=once timeout=300
+set -uo pipefail
+
+if [[ ! -x ${TUTTI_BIN:?}/gpt_double ]]; then
+    echo "there is no gpt here: it needs OpenBLAS"
+    exit 77
+fi
+tool=$TUTTI_BIN/tutti-run
+# shellcheck source=tests/tool.sh
+source "${TUTTI_ROOT:?}/tests/tool.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+gpt=$TUTTI_BIN/gpt_double
+
+for i in {1..1500}; do echo "line $i: the quick brown fox number $((i * i % 97)) jumps"; done >text
+small=(--text text --tokenizer words --vocabulary 270 --context 12 --width 16 --layers 4 --heads 4 --hidden 22 --batch 8 --warm-up 3 --write 0)
+
+# N MESH WORDS...: N ranks on that mesh.
+same() {
+    local n=$1 mesh=$2
+    shift 2
+    exits 0 -n "$n" "$gpt" "${small[@]}" --steps "$steps" --mesh "$mesh" --check-single "$@"
+    grep -q 'one process  *differs by' out || fail "$mesh $*: nothing was compared: $(cat out err)"
+}
+
+steps=6
+if [[ -n ${TUTTI_LONG:-} ]]; then steps=50; fi
+
+same 2 dp=2 --zero 3 --micro-batch 2 --dropout 0.1
+same 2 tp=2 --dropout 0.1
+same 2 pp=2 --micro-batch 2 --zero 0
+same 4 dp=2,tp=2 --zero 2 --split-rows --micro-batch 2 --untied
+same 4 pp=2,tp=2 --split-rows --micro-batch 2 --recompute
+if [[ -n ${TUTTI_LONG:-} ]]; then
+    for zero in 0 1 2 3; do
+        same 2 dp=2 --zero $zero --micro-batch 2
+        same 4 dp=4 --zero $zero --micro-batch 1 --ahead 0 --untied
+        same 4 dp=2,tp=2 --zero $zero --micro-batch 2 --dropout 0.1
+        same 4 pp=2,dp=2 --zero $zero --micro-batch 1 --dropout 0.1
+        same 8 pp=2,dp=2,tp=2 --zero $zero --micro-batch 2 --split-rows
+    done
+    same 1 dp=1 --zero 3 --micro-batch 4
+    same 3 tp=3 --split-rows
+    same 4 tp=4 --split-rows --untied --dropout 0.1
+    same 3 pp=3 --micro-batch 1 --schedule gpipe --untied
+    same 4 pp=4 --micro-batch 2
+    same 6 pp=3,dp=2 --zero 3 --micro-batch 2 --recompute --untied
+fi
+
+# Float learns, too, and tells how: once, from rank 0.
+exits 0 -n 2 "$TUTTI_BIN/gpt" "${small[@]}" --steps 60 --zero 2 --write 20
+[[ $(grep -c 'held out ' out) == 1 ]] || fail "not told once: $(cat out)"
+awk '/held out /  { for (i = 1; i < NF; i++) if ($i == "loss") loss = $(i + 1) + 0 } END { exit !(loss > 0 && loss < 0.8 * log(270)) }' out ||
+    fail "it learns nothing: $(cat out)"
+
+# What does not fit is said once, by all ranks together.
+refused() { # WORDS OF THE MESSAGE, options
+    local message=$1
+    shift
+    exits 2 -n 2 "$gpt" "${small[@]}" "$@"
+    grep -q "$message" err || fail "$*: $(cat err)"
+}
+refused 'as many ranks' --mesh dp=3
+refused 'multiple of the replicas' --mesh dp=2 --micro-batch 8
+refused 'makes no sense: xp=2' --mesh xp=2
+refused 'makes no sense: dp=' --mesh dp=
+refused 'makes no sense: 4' --zero 4
+refused 'in one process' --check-gradients
+exits 2 -n 5 "$gpt" "${small[@]}" --mesh tp=5
+grep -q 'has to have a head' err || fail "five slices of four heads: $(cat err)"
+exits 2 -n 5 "$gpt" "${small[@]}" --mesh pp=5
+grep -q 'has to have a layer' err || fail "five stages of four layers: $(cat err)"
+exit $((failures > 0))

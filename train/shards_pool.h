@@ -1,0 +1,28 @@
+/* shards_pool.h - memory for groups that are gathered, or whose gradients are being reduced: taken, given back, and taken again by
+ * another group of the same size.
+ */
+#ifndef TUTTI_TRAIN_SHARDS_POOL_H
+#define TUTTI_TRAIN_SHARDS_POOL_H
+
+#include <stddef.h>
+
+#include "tutti/tutti.h"
+
+struct shards_buffer;
+
+/* Zeros are a pool. */
+struct shards_pool {
+    struct shards_buffer *unused; /* in a list */
+    size_t bytes, bytes_max; /* that it has from the system, unused ones included; the most so far */
+};
+
+/* Gives *memory, 64-byte aligned, with anything in it. NO_MEMORY, NO_SPACE. */
+enum tutti_status shards_pool_take(struct shards_pool *pool, size_t bytes,
+                                   struct shards_buffer **buffer);
+void *shards_buffer_memory(struct shards_buffer *buffer);
+/* NULL is allowed. */
+void shards_pool_give(struct shards_pool *pool, struct shards_buffer *buffer);
+/* Everything that was taken has been given back. */
+void shards_pool_release(struct shards_pool *pool);
+
+#endif

@@ -1,0 +1,78 @@
+/* shards_state.h - what the files of the shards share: where everything of a group is.
+ *
+ *     parameters, below PARAMETERS   whole ──── step: own part is updated, and gathered in place ────►
+ *     parameters, with PARAMETERS    shard      gathered: absent ─start─► under way ─wait─► there ─last release─► absent
+ *
+ *     gradients that are kept        whole: added to ─last ready─► being reduced in place ─wait─► its own part is the sum
+ *     gradients that are not         open buffer: added to ─ready─► being reduced in place ─wait─► its own part joins the sum, buffer given back
+ *
+ * Invariants
+ *   1. What is started depends on the caller's calls alone, never on what is done already: so all ranks start the same, in one order.
+ *   2. Reductions end in the order in which they were started, so sums of micro-batches are added in their order.
+ *   3. A communicator of one rank starts nothing.
+ */
+#ifndef TUTTI_TRAIN_SHARDS_STATE_H
+#define TUTTI_TRAIN_SHARDS_STATE_H
+
+#include <stdbool.h>
+
+#include "shards_layout.h"
+#include "shards_pool.h"
+
+struct shards_group {
+    size_t count;
+    double weight_decay;
+    struct shards_range own;        /* with NONE all of it */
+    size_t *counts;                 /* of each rank's shard */
+    size_t blocks_before;           /* of groups before this one */
+    char *parameters;               /* the whole group, or with PARAMETERS the own part */
+    char *gradients;                /* the whole group's, where they are kept; else NULL */
+    char *sums;                     /* of the own part's gradients */
+    char *first, *second;           /* moments of the own part */
+    struct tutti_request *gather;   /* under way */
+    struct shards_buffer *gathered; /* with PARAMETERS; else NULL */
+    int use_count;
+    struct shards_buffer *open;   /* where gradients are not kept */
+    bool is_asked_for;            /* the gradient, since the last micro-batch was ready */
+    bool is_stale;                /* kept gradients are those of the step before */
+    int ready_count, added_count; /* micro-batches of this step: ready; in sums */
+};
+
+struct shards_reduction {
+    struct shards_group *group;
+    struct shards_buffer *buffer;  /* NULL: gradients are kept */
+    struct tutti_request *request; /* NULL: done */
+};
+
+struct tutti_shards {
+    struct tutti_shards_options options;
+    struct tutti_comm *comm;
+    int rank, size;
+    size_t element_bytes;
+    struct shards_group *groups;
+    size_t group_count, block_count;
+    bool keeps_gradients, is_finished, is_broken;
+    struct shards_reduction *reductions; /* under way: a ring */
+    size_t reduction_first, reduction_count, reduction_room;
+    struct shards_pool pool;
+    size_t *counts;                         /* of all groups */
+    void *parameters, *gradients, *state;   /* memory of all groups */
+    double *all_squares, *gathered_squares; /* of blocks: in their order; rank by rank */
+    size_t *square_counts;                  /* of each rank's blocks */
+    struct tutti_shards_counters counters;
+};
+
+/* For `function` of the interface. */
+enum tutti_status shards_check(const struct tutti_shards *shards, const char *function,
+                               size_t group);
+/* Passes a status on; one that is no success breaks the shards. */
+enum tutti_status shards_broken_by(struct tutti_shards *shards, enum tutti_status status);
+
+/* Waits for an allgather of the group, if there is one. */
+enum tutti_status shards_wait_gather(struct shards_group *group);
+/* Gives back what was gathered of a group that nobody uses. */
+void shards_drop_gathered(struct tutti_shards *shards, struct shards_group *group);
+/* Waits until at most `left` reductions are under way. */
+enum tutti_status shards_settle(struct tutti_shards *shards, size_t left);
+
+#endif

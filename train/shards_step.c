@@ -1,0 +1,201 @@
+/* shards_step.c - from reduced gradients to new parameters. */
+#include <math.h>
+
+#include "base/sized.h"
+#include "base/status.h"
+#include "norm.h"
+#include "shards_state.h"
+#include "shards_update.h"
+
+enum tutti_status tutti_shards_finish(struct tutti_shards *s)
+{
+    if (s->is_broken) return shards_check(s, "finish", 0);
+    for (size_t g = 0; g < s->group_count; g++)
+        if (s->groups[g].ready_count < s->options.micro_batches && s->groups[g].count > 0)
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "tutti_shards_finish: group %zu is ready for %d of %d micro-batches",
+                             g, s->groups[g].ready_count, s->options.micro_batches);
+    TRY(shards_broken_by(s, shards_settle(s, 0)));
+    s->is_finished = true;
+    return TUTTI_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ squares */
+
+static double square_of_block(const struct tutti_shards *s, const struct shards_group *group,
+                              size_t block)
+{
+    const size_t first = block * TUTTI_SHARDS_BLOCK, left = group->count - first;
+    return norm_square_sum(group->sums + (first - group->own.first) * s->element_bytes,
+                           left < TUTTI_SHARDS_BLOCK ? left : TUTTI_SHARDS_BLOCK, s->options.dtype);
+}
+
+/* Of all blocks of all groups in their order: everybody has everything. */
+static void square_whole(struct tutti_shards *s)
+{
+    for (size_t g = 0; g < s->group_count; g++)
+        for (size_t b = 0; b < shards_blocks(s->groups[g].count); b++)
+            s->all_squares[s->groups[g].blocks_before + b] = square_of_block(s, &s->groups[g], b);
+}
+
+/* Each rank has the sums of its blocks, group by group; then they are brought into the order of square_whole. */
+static enum tutti_status square_shards(struct tutti_shards *s)
+{
+    size_t own_count = 0;
+    for (size_t g = 0; g < s->group_count; g++) {
+        const struct shards_range own = shards_own_blocks(s->groups[g].count, s->rank, s->size);
+        for (size_t b = 0; b < own.count; b++)
+            s->all_squares[own_count++] = square_of_block(s, &s->groups[g], own.first + b);
+    }
+    TRY(tutti_allgatherv(s->all_squares, s->gathered_squares, s->square_counts, NULL, TUTTI_FLOAT64,
+                         s->comm));
+    const double *square = s->gathered_squares;
+    for (int r = 0; r < s->size; r++)
+        for (size_t g = 0; g < s->group_count; g++) {
+            const struct shards_range theirs = shards_own_blocks(s->groups[g].count, r, s->size);
+            for (size_t b = 0; b < theirs.count; b++)
+                s->all_squares[s->groups[g].blocks_before + theirs.first + b] = *square++;
+        }
+    return TUTTI_OK;
+}
+
+static double square_of_group(const struct tutti_shards *s, const struct shards_group *group)
+{
+    double sum = 0;
+    for (size_t b = 0; b < shards_blocks(group->count); b++)
+        sum += s->all_squares[group->blocks_before + b];
+    return sum;
+}
+
+static enum tutti_status square_blocks(struct tutti_shards *s)
+{
+    if (s->options.stage != TUTTI_SHARDS_NONE && s->size > 1) return square_shards(s);
+    square_whole(s);
+    return TUTTI_OK;
+}
+
+enum tutti_status tutti_shards_squares(struct tutti_shards *s, double *squares)
+{
+    if (s->is_broken) return shards_check(s, "squares", 0);
+    if (squares == NULL && s->group_count > 0)
+        return error_set(TUTTI_INVALID_BUFFER, "tutti_shards_squares: squares is NULL");
+    if (!s->is_finished)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_shards_squares: there are no gradients before tutti_shards_finish");
+    TRY(shards_broken_by(s, square_blocks(s)));
+    for (size_t g = 0; g < s->group_count; g++) squares[g] = square_of_group(s, &s->groups[g]);
+    return TUTTI_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------- step */
+
+static enum tutti_status take_step(const struct tutti_shards *s,
+                                   const struct tutti_shards_step_options *given,
+                                   struct tutti_shards_step_options *step)
+{
+    *step = (struct tutti_shards_step_options)TUTTI_SHARDS_STEP_INIT;
+    if (given != NULL)
+        TRY(SIZED_READ("tutti_shards_step: options", tutti_shards_step_options, given, step));
+    if (!(step->rate >= 0) || !isfinite(step->factor) || !(step->norm_max >= 0))
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_shards_step: rate and norm_max must be 0 or more, and factor a "
+                         "finite number; they are %g, %g and %g",
+                         step->rate, step->norm_max, step->factor);
+    if (step->factor == 0) step->factor = 1 / ((double)s->size * (double)s->options.micro_batches);
+    for (size_t g = 0; g < s->group_count; g++)
+        if (s->groups[g].use_count > 0)
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "tutti_shards_step: group %zu is still acquired", g);
+    return TUTTI_OK;
+}
+
+static enum tutti_status limit_norm(struct tutti_shards *s, struct tutti_shards_step_options *step,
+                                    struct tutti_shards_result *result)
+{
+    double sum = 0;
+    if (step->norm_max == 0) return TUTTI_OK;
+    TRY(square_blocks(s));
+    for (size_t g = 0; g < s->group_count; g++) sum += square_of_group(s, &s->groups[g]);
+    result->norm = sqrt(sum) * fabs(step->factor);
+    if (!isfinite(result->norm) || result->norm <= step->norm_max) return TUTTI_OK;
+    result->scaled = 1;
+    step->factor *= step->norm_max / result->norm;
+    return TUTTI_OK;
+}
+
+static void update(struct tutti_shards *s, const struct tutti_shards_step_options *step,
+                   struct shards_group *group)
+{
+    const struct shards_update what = {.optimizer = s->options.optimizer,
+                                       .rate = step->rate,
+                                       .weight_decay = group->weight_decay,
+                                       .factor = step->factor,
+                                       .first_decay = s->options.first_decay,
+                                       .second_decay = s->options.second_decay,
+                                       .epsilon = s->options.epsilon,
+                                       .step = s->counters.steps};
+    const bool is_whole = s->options.stage < TUTTI_SHARDS_PARAMETERS;
+    shards_update(&what, s->options.dtype, group->own.count, group->sums, group->first,
+                  group->second,
+                  group->parameters + (is_whole ? group->own.first * s->element_bytes : 0));
+}
+
+/* In place. */
+static enum tutti_status start_gather(struct tutti_shards *s, struct shards_group *group)
+{
+    const enum tutti_shards_stage stage = s->options.stage;
+    const bool is_needed = stage == TUTTI_SHARDS_OPTIMIZER || stage == TUTTI_SHARDS_GRADIENTS;
+    if (!is_needed || s->size == 1 || group->count == 0) return TUTTI_OK;
+    s->counters.elements_gathered += group->count;
+    return tutti_allgatherv_start(group->parameters + group->own.first * s->element_bytes,
+                                  group->parameters, group->counts, NULL, s->options.dtype, NULL,
+                                  s->comm, &group->gather);
+}
+
+/* What was gathered ahead and not acquired, or is still being gathered since the step before. */
+static enum tutti_status drop_old(struct tutti_shards *s)
+{
+    for (size_t g = 0; g < s->group_count; g++) {
+        TRY(shards_wait_gather(&s->groups[g]));
+        shards_drop_gathered(s, &s->groups[g]);
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status do_step(struct tutti_shards *s, struct tutti_shards_step_options *step,
+                                 struct tutti_shards_result *result)
+{
+    TRY(limit_norm(s, step, result));
+    TRY(drop_old(s));
+    for (size_t g = 0; g < s->group_count; g++) {
+        update(s, step, &s->groups[g]);
+        TRY(start_gather(s, &s->groups[g]));
+    }
+    return TUTTI_OK;
+}
+
+static void begin_step(struct tutti_shards *s)
+{
+    s->counters.steps++;
+    s->is_finished = false;
+    for (size_t g = 0; g < s->group_count; g++) {
+        s->groups[g].ready_count = s->groups[g].added_count = 0;
+        s->groups[g].is_stale = true;
+    }
+}
+
+enum tutti_status tutti_shards_step(struct tutti_shards *s,
+                                    const struct tutti_shards_step_options *options,
+                                    struct tutti_shards_result *result)
+{
+    struct tutti_shards_step_options step;
+    struct tutti_shards_result own = {0, 0, 0};
+    if (result != NULL) *result = own;
+    if (s->is_broken) return shards_check(s, "step", 0);
+    TRY(take_step(s, options, &step));
+    TRY(tutti_shards_finish(s));
+    TRY(shards_broken_by(s, do_step(s, &step, &own)));
+    begin_step(s);
+    if (result != NULL) *result = own;
+    return TUTTI_OK;
+}
