@@ -30,7 +30,7 @@ static void results_are_right_with_every_dummy(void **state)
 {
     (void)state;
     const unsigned each = getenv("TUTTI_LONG") != NULL ? 10000
-                          : IS_SANITIZED               ? 180
+                          : IS_SPARSE                  ? 180
                                                        : 450; /* seeds of a dummy */
     const uint64_t seeds = (uint64_t)each / COLLECTIVE_COUNT * engine_dummies_round();
     struct engine_dummies_report report = {0};

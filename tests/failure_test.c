@@ -285,7 +285,8 @@ static int one_never_calls(struct tutti_comm *comm, int rank, int size, uint64_t
 static void a_rank_that_never_calls_is_named_at_the_deadline(void **state)
 {
     (void)state;
-    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS; kind += RANKS_THREADS) {
+    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS && !ranks_repeat(kind);
+         kind += RANKS_THREADS) {
         assert_int_equal(run(3, (enum ranks_kind)kind, 10 * SECOND, one_never_calls, NULL, NULL), 0);
         assert_int_equal(run(2, (enum ranks_kind)kind, 10 * SECOND, one_never_calls, shared, NULL),
                          0);
@@ -385,8 +386,8 @@ static void other_operations_are_a_mismatch(void **state)
 static void other_algorithms_are_a_mismatch(void **state)
 {
     (void)state;
-    static const struct tutti_call_options ring = {sizeof ring, 0, "ring", 0, 0};
-    static const struct tutti_call_options tree = {sizeof tree, 0, "tree", 0, 0};
+    static const struct tutti_call_options ring = {sizeof ring, 0, "ring", 0, 0, NULL, 0, 0};
+    static const struct tutti_call_options tree = {sizeof tree, 0, "tree", 0, 0, NULL, 0, 0};
     struct disagreement d = {allreduce_1000, allreduce_1000,      TUTTI_MISMATCH,
                              "count 1000",   "another algorithm", false};
     d.call.options = &ring;
@@ -494,7 +495,8 @@ static int blocked_and_aborted(struct tutti_comm *comm, int rank, int size, uint
 static void an_abort_from_another_thread_ends_blocked_calls_everywhere(void **state)
 {
     (void)state;
-    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS; kind += RANKS_THREADS) {
+    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS && !ranks_repeat(kind);
+         kind += RANKS_THREADS) {
         assert_int_equal(
             run(3, (enum ranks_kind)kind, 10 * SECOND, blocked_and_aborted, NULL, NULL), 0);
         assert_int_equal(
@@ -629,11 +631,12 @@ static int some_are_missing(struct tutti_comm *unused, int rank, int size, uint6
     const int first = *(const int *)context; /* who comes: first, first + 1, ... of size + 2 */
     struct tutti_comm *comm = (struct tutti_comm *)&shared;
     const uint64_t begin = clock_now_ns();
-    RANKS_EXPECT(join_as(first + rank, size + 2, SECOND / 2, &comm) == TUTTI_INIT_TIMEOUT);
+    /* Long enough for those who come to meet on a crowded machine. */
+    RANKS_EXPECT(join_as(first + rank, size + 2, 2 * SECOND, &comm) == TUTTI_INIT_TIMEOUT);
     const uint64_t took = clock_now_ns() - begin;
     RANKS_EXPECT(comm == NULL);
-    RANKS_EXPECT(took < 4 * SECOND);
-    fault_time_raise(&shared->slowest_ns, fault_time_beyond(took, SECOND / 2));
+    RANKS_EXPECT(took < 10 * SECOND);
+    fault_time_raise(&shared->slowest_ns, fault_time_beyond(took, 2 * SECOND));
     const char *const message = tutti_error_message();
     if (first == 0) {
         RANKS_EXPECT(strstr(message, "2 of 4 ranks are missing: 2 3") != NULL);
@@ -647,7 +650,8 @@ static void missing_ranks_are_listed_at_the_start_up_deadline(void **state)
 {
     (void)state;
     for (int first = 0; first < 2; first++) {
-        for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS; kind += RANKS_THREADS) {
+        for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS && !ranks_repeat(kind);
+             kind += RANKS_THREADS) {
             const struct ranks_options options = {
                 .kind = (enum ranks_kind)kind, .deadline_ms = 20000, .without_comm = true};
             assert_int_equal(tutti_id_create(&shared->id), TUTTI_OK);
@@ -744,7 +748,8 @@ static void strangers_are_dropped_and_the_meeting_goes_on(void **state)
 {
     (void)state;
     if (ranks_are_on_hosts()) skip(); /* strangers come to the sockets of one host */
-    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS; kind += RANKS_THREADS) {
+    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS && !ranks_repeat(kind);
+         kind += RANKS_THREADS) {
         const struct ranks_options options = {
             .kind = (enum ranks_kind)kind, .deadline_ms = 25000, .without_comm = true};
         assert_int_equal(tutti_id_create(&shared->id), TUTTI_OK);
@@ -934,7 +939,8 @@ static int all_invalid(struct tutti_comm *comm, int rank, int size, uint64_t see
 static void invalid_arguments_are_named_and_change_nothing(void **state)
 {
     (void)state;
-    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS; kind += RANKS_THREADS)
+    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS && !ranks_repeat(kind);
+         kind += RANKS_THREADS)
         assert_int_equal(run(3, (enum ranks_kind)kind, 10 * SECOND, all_invalid, NULL, NULL), 0);
 }
 

@@ -7,9 +7,12 @@
 #     run_tests NAME...       tests_NAME_test, where it was built
 #     run_beside NAME...      the same, at the same time: of programs that mostly wait
 #     is_sanitized            whether the tests are built with a sanitizer
+#
+# Which calls there are is the business of the same programs over shared memory; here they go through a third of the combinations (sanitized.h).
 bin=${TUTTI_BIN:?}
 tests=$bin/../tests
 failed=0
+export TUTTI_TEST_SPARSE=1
 operations='allreduce reduce broadcast gather scatter allgather reduce_scatter alltoall barrier sendrecv gatherv scatterv allgatherv
     reduce_scatterv alltoallv'
 

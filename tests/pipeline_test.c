@@ -4,7 +4,7 @@
  * The model: part q makes x[i] * weight + q + i of each element x[i], in whole numbers that wrap. So gradients are exact, and every micro-
  * batch that is missing, doubled or of another one's data shows in them.
  *
- * ctest: timeout=240
+ * ctest: timeout=240 waits
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +19,7 @@
 
 #include "patient.h"
 #include "ranks.h"
+#include "sanitized.h"
 #include "schedules.h"
 #include "tutti/train/pipeline.h"
 
@@ -216,6 +217,7 @@ static int by_name(struct tutti_comm *comm, int rank, int size, uint64_t seed, v
     static const size_t counts[] = {1, 300, 9000}; /* small, and such as wait at their sender */
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
         for (int m = size; m <= 3 * size; m += size) {
+            if (is_left_out((unsigned)c + (unsigned)(m / size))) continue;
             const struct tutti_schedule_shape shape = {size, m, kind->chunks};
             struct tutti_schedule *schedule;
             RANKS_EXPECT(tutti_schedule_create(kind->name, &shape, &schedule) == TUTTI_OK);
@@ -243,7 +245,7 @@ static int any_order(struct tutti_comm *comm, int rank, int size, uint64_t seed,
 {
     (void)context;
     struct chance chance = {seed, 0}, naps = {seed + (uint64_t)rank + 1, 0};
-    for (int turn = 0; turn < 12; turn++) {
+    for (int turn = 0; turn < some_of(12); turn++) {
         const struct tutti_schedule_shape shape = {size, 1 + chance_below(&chance, 10),
                                                    1 + chance_below(&chance, 3)};
         struct tutti_schedule *const schedule = schedules_random(&chance, &shape);

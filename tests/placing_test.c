@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "ranks.h"
+#include "sanitized.h"
 
 static const uint64_t SECOND = 1000000000u;
 
@@ -143,13 +144,16 @@ static void expect_right(int size, enum ranks_kind kind, struct job job)
 static void run_sizes(enum ranks_kind kind, unsigned in_place)
 {
     static const size_t counts[] = {1 << 18, (5 << 18) + 13, 1 << 22};
+    if (ranks_repeat(kind)) return;
     for (int size = 2; size <= 4; size++)
-        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+        for (int c = 0; c < 3; c++) {
+            if (is_left_out((unsigned)(size + c + (in_place != 0)))) continue;
             expect_right(size, kind,
                          (struct job){.count = counts[c],
                                       .algorithm = c == 0 ? NULL : "twoshot",
                                       .in_place = in_place,
                                       .rounds = c == 2 ? 1 : 3});
+        }
 }
 
 static void mapped_sums_are_right(void **state)
@@ -181,7 +185,7 @@ static void ranks_may_have_memory_of_different_kinds(void **state)
         job.algorithm = "twoshot";
         job.rounds = 3;
         expect_right(3, RANKS_DEFAULT, job);
-        if (i >= 3) expect_right(3, RANKS_THREADS, job);
+        if (i >= 3 && !ranks_repeat(RANKS_THREADS)) expect_right(3, RANKS_THREADS, job);
     }
 }
 
@@ -253,7 +257,8 @@ static int every_round_is_right(struct tutti_comm *comm, int rank, int size, uin
 static void memory_may_be_another_in_every_call(void **state)
 {
     (void)state;
-    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS; kind += RANKS_THREADS)
+    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS && !ranks_repeat(kind);
+         kind += RANKS_THREADS)
         for (int size = 2; size <= 5; size++) {
             const struct ranks_options options = {.kind = (enum ranks_kind)kind,
                                                   .deadline_ms = 60000};
@@ -265,7 +270,8 @@ static void started_sums_in_mapped_memory_are_right(void **state)
 {
     (void)state;
     for (unsigned in_place = 0; in_place < 16; in_place += 15)
-        for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS; kind += RANKS_THREADS)
+        for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS && !ranks_repeat(kind);
+             kind += RANKS_THREADS)
             expect_right(3, (enum ranks_kind)kind,
                          (struct job){.count = (4 << 18) + 1,
                                       .algorithm = "twoshot",
@@ -340,7 +346,8 @@ static int one_gives_up(struct tutti_comm *comm, int rank, int size, uint64_t se
 static void nobody_writes_to_a_rank_that_gave_up(void **state)
 {
     (void)state;
-    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS; kind += RANKS_THREADS) {
+    for (int kind = RANKS_DEFAULT; kind <= RANKS_THREADS && !ranks_repeat(kind);
+         kind += RANKS_THREADS) {
         const struct ranks_options options = {.kind = (enum ranks_kind)kind, .deadline_ms = 30000};
         assert_int_equal(ranks_run(3, &options, one_gives_up, NULL), 0);
     }

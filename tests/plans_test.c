@@ -140,7 +140,7 @@ static void run(const char *rules, const char *algorithm, const char *explained)
     struct job job = {algorithm, explained};
     of_comm.algorithms = rules;
     const enum ranks_kind kinds[] = {RANKS_DEFAULT, RANKS_THREADS};
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 2 && !ranks_repeat(kinds[k]); k++) {
         const struct ranks_options options = {
             .kind = kinds[k], .deadline_ms = 20000, .comm_options = &of_comm};
         assert_int_equal(ranks_run(RANKS, &options, reduce, &job), 0);

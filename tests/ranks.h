@@ -86,6 +86,12 @@ static inline void ranks_nap_ms(long ms)
 /* Whether RANKS_DEFAULT means threads here. */
 bool ranks_are_threads(void);
 
+/* For tests that go through both kinds, the default one first: whether this one would be the same ranks again, because both are threads. */
+static inline bool ranks_repeat(enum ranks_kind kind)
+{
+    return kind == RANKS_THREADS && ranks_are_threads();
+}
+
 /* Whether ranks that share no memory reach each other over simulated network cards: TUTTI_TEST_REMOTE=card. */
 bool ranks_have_cards(void);
 

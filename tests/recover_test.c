@@ -137,7 +137,8 @@ static void without_failures_all_agree_and_nobody_is_left_out(void **state)
     static const int sizes[] = {1, 2, 3, 8};
     for (int i = 0; i < 4; i++) {
         assert_int_equal(run(sizes[i], RANKS_DEFAULT, agree_and_shrink, NULL, NULL), 0);
-        assert_int_equal(run(sizes[i], RANKS_THREADS, agree_and_shrink, NULL, NULL), 0);
+        if (!ranks_repeat(RANKS_THREADS))
+            assert_int_equal(run(sizes[i], RANKS_THREADS, agree_and_shrink, NULL, NULL), 0);
     }
 }
 

@@ -1,10 +1,16 @@
-/* sanitized.h - whether a test runs with the address sanitizer, in which everything takes five times as long. Tests that go through all
- * combinations of something leave two thirds of them to the other builds then: which memory is touched hardly differs between neighbours. */
+/* sanitized.h - in which build a test runs, and which combinations it leaves out there.
+ *
+ * A test that goes through all combinations of something goes through all of them in the release, which gcc builds without sanitizers. In
+ * the other builds it leaves out two thirds: what they look for is memory that must not be touched, threads that do not wait for each other,
+ * and what another compiler makes of the code, and none of that differs much between neighbours. With TUTTI_LONG, only sanitizers leave
+ * anything out. */
 #ifndef TUTTI_TESTS_SANITIZED_H
 #define TUTTI_TESTS_SANITIZED_H
 
 #include <stdbool.h>
+#include <stdlib.h>
 
+/* The address sanitizer: everything takes five times as long. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { IS_SANITIZED = 1 };
 #elif defined(__has_feature)
@@ -17,7 +23,7 @@ enum { IS_SANITIZED = 0 };
 enum { IS_SANITIZED = 0 };
 #endif
 
-/* The thread sanitizer: there, a child of fork() can start no threads. */
+/* The thread sanitizer: ten times as long; and a child of fork() can start no threads. */
 #if defined(__SANITIZE_THREAD__)
 enum { IS_THREAD_SANITIZED = 1 };
 #elif defined(__has_feature)
@@ -30,10 +36,30 @@ enum { IS_THREAD_SANITIZED = 0 };
 enum { IS_THREAD_SANITIZED = 0 };
 #endif
 
-/* Whether a combination is left to the other builds. */
+/* Whether this build leaves most combinations to the release. */
+#if defined(__clang__)
+enum { IS_SPARSE = 1 };
+#else
+enum { IS_SPARSE = IS_SANITIZED || IS_THREAD_SANITIZED };
+#endif
+
+/* The same of this run. TUTTI_TEST_SPARSE asks for it: over another transport, say (over.sh). */
+static inline bool is_sparse(void)
+{
+    if (getenv("TUTTI_LONG") != NULL) return IS_SANITIZED || IS_THREAD_SANITIZED;
+    return IS_SPARSE || getenv("TUTTI_TEST_SPARSE") != NULL;
+}
+
+/* Whether a combination is one of those. Where it is the sum of all indices, each value of each index comes up. */
 static inline bool is_left_out(unsigned combination)
 {
-    return IS_SANITIZED && combination % 3 != 0;
+    return combination % 3 != 0 && is_sparse();
+}
+
+/* How many of so many random cases are drawn. */
+static inline int some_of(int case_count)
+{
+    return is_sparse() ? (case_count + 2) / 3 : case_count;
 }
 
 #endif

@@ -339,7 +339,7 @@ static void chunks_of_more_segments_than_a_link_has_places_do_not_stick(void **s
     for (int i = 0; i < algo_count; i++) {
         for (int way = 0; way < 8; way++) {
             const int size = way % 2 == 0 ? 3 : 6;
-            if (!algo_supports(&algo_list[i], size)) continue;
+            if (!algo_supports(&algo_list[i], size) || is_left_out((unsigned)(i + way))) continue;
             const struct engine_mood mood = {
                 .piece_bytes = 16384, .pieces = way < 4 ? 3 : 4, .delay = 1, .reach = REACH_READ};
             const size_t part = way < 4 ? 3 * 4096 - 90 : 2 * 4096;

@@ -1,5 +1,7 @@
 /* Connections that come, go and come again; one rank alone with a peer that is the test, which may write what it likes;
- * and who sleeps meanwhile. */
+ * and who sleeps meanwhile.
+ *
+ * ctest: waits */
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
