@@ -12,6 +12,7 @@
 #                            public headers and the table of options
 #     make pictures          the pictures of docs/ and the gallery, from the algorithms
 #     make paths             the tables of docs/performance.md that say which ways messages take
+#     make kernels           src/gpu/kernels.ptx, from the sources of what devices run; needs clang 14
 #     make install PREFIX=/usr/local
 #     make clean
 # JOBS=N limits parallel compiling and testing.
@@ -23,7 +24,7 @@ MINUTES ?= 30
 SEED ?=
 SOURCES = $(shell find include src tests tools bench examples train bindings -name "*.[ch]" -o -name "*.inc" 2>/dev/null)
 
-.PHONY: all configure test asan tsan fuzz coverage faults soak programs format reference pictures paths install clean
+.PHONY: all configure test asan tsan fuzz coverage faults soak programs format reference pictures paths kernels install clean
 .NOTPARALLEL:
 
 all: configure
@@ -61,6 +62,9 @@ pictures: all
 
 paths: all
 	@scripts/path_tables.py --tutti-plan build/bin/tutti-plan
+
+kernels:
+	@scripts/kernels.sh >build-kernels.ptx && mv build-kernels.ptx src/gpu/kernels.ptx || { rm -f build-kernels.ptx; exit 1; }
 
 install: all
 	@cmake --install build --prefix "$(PREFIX)"

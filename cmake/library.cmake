@@ -6,6 +6,7 @@
 file(GLOB sources CONFIGURE_DEPENDS src/*/*.c src/*/*/*.c train/*.c)
 list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 list(FILTER sources EXCLUDE REGEX "/src/transport/(virtual_card|sim)/") # for tests: see cmake/tests.cmake
+list(FILTER sources EXCLUDE REGEX "/src/gpu/twins\\.c$")
 # The tables of paths by the names of their transports, for those who have none open.
 list(FILTER sources EXCLUDE REGEX "/src/transport/paths\\.c$")
 set(named_paths src/transport/paths.c)
@@ -32,6 +33,13 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
 else()
     list(REMOVE_ITEM sources ${neon_kernels})
 endif()
+
+# Kernels of devices are a text in the library (gpu/kernels.h).
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/gpu/kernels.c PROPERTIES
+    COMPILE_DEFINITIONS GPU_KERNELS_FILE="${CMAKE_SOURCE_DIR}/src/gpu/kernels.ptx"
+    OBJECT_DEPENDS ${CMAKE_SOURCE_DIR}/src/gpu/kernels.ptx)
+# An element's bits must not depend on the range that it is computed in.
+set_source_files_properties(train/shards_update.c PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")
 
 # PMIx is loaded when it is needed (bootstrap/pmix_service.h); only its header counts here.
 find_path(PMIX_INCLUDE_DIR pmix.h HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include)

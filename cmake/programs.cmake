@@ -47,11 +47,11 @@ if(OPENBLAS_INCLUDE_DIR AND OPENBLAS_LIBRARY)
     list(FILTER gpt_sources EXCLUDE REGEX "(_(test|fuzz)|/gpt)\\.c$")
     foreach(program gpt gpt_double)
         add_library(${program}_parts STATIC ${gpt_sources})
-        target_include_directories(${program}_parts PUBLIC examples/gpt ${OPENBLAS_INCLUDE_DIR})
+        target_include_directories(${program}_parts PUBLIC examples/gpt include ${OPENBLAS_INCLUDE_DIR})
         target_compile_options(${program}_parts PUBLIC -fopenmp-simd -fno-math-errno ${gpt_machine}) # loops become vectors
         target_link_libraries(${program}_parts PUBLIC ${OPENBLAS_LIBRARY} m)
         add_executable(${program} examples/gpt/gpt.c)
-        target_link_libraries(${program} PRIVATE ${program}_parts)
+        target_link_libraries(${program} PRIVATE ${program}_parts tutti Threads::Threads)
         add_dependencies(programs ${program})
     endforeach()
     target_compile_definitions(gpt_double_parts PUBLIC REAL_DOUBLE)
@@ -61,6 +61,22 @@ endif()
 
 # Benchmarks of single parts; tutti-perf measures the whole.
 file(GLOB benchmarks CONFIGURE_DEPENDS bench/*.c)
+
+# gpu_check has a kernel of its own, so it is only made where what compiles kernels is.
+execute_process(COMMAND scripts/kernels.sh --compiler WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} RESULT_VARIABLE no_kernels ERROR_QUIET)
+if(no_kernels)
+    message(STATUS "clang 14 with NVPTX is not here: no bench/gpu_check")
+    list(FILTER benchmarks EXCLUDE REGEX "/gpu_check\\.c$")
+else()
+    set(gpu_check_ptx ${CMAKE_BINARY_DIR}/gpu_check.ptx)
+    file(GLOB device_sources CONFIGURE_DEPENDS src/gpu/*.h src/gpu/*.inc)
+    add_custom_command(OUTPUT ${gpu_check_ptx}
+        COMMAND scripts/kernels.sh bench/gpu_check.cu > ${gpu_check_ptx} || (rm ${gpu_check_ptx} && false)
+        WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+        DEPENDS scripts/kernels.sh bench/gpu_check.cu src/kernel/kernel_element.h ${device_sources})
+    set_source_files_properties(bench/gpu_check.c PROPERTIES
+        COMPILE_DEFINITIONS GPU_CHECK_FILE="${gpu_check_ptx}" OBJECT_DEPENDS ${gpu_check_ptx})
+endif()
 foreach(source IN LISTS benchmarks)
     get_filename_component(benchmark ${source} NAME_WE)
     add_executable(${benchmark} ${source})

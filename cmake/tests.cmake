@@ -16,13 +16,26 @@
 # Under --long the environment has TUTTI_LONG=1 for all tests.
 # Scripts exit with 77 when they cannot run here, after printing why.
 
-# What tests share: the other files of tests/, links in virtual time, and simulated network cards.
-file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c src/transport/virtual_card/*.c src/transport/sim/*.c)
+# What tests share: the other files of tests/, links in virtual time, simulated network cards, and devices' kernels on the host.
+file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c src/transport/virtual_card/*.c src/transport/sim/*.c src/gpu/twins.c)
 list(FILTER shared_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
+set(cuda_standin_sources tests/cuda_standin.c tests/cuda_standin_memory.c tests/cuda_standin_work.c)
+list(FILTER shared_sources EXCLUDE REGEX "/cuda_standin(_memory|_work)?\\.c$")
 add_library(tutti_testing STATIC ${shared_sources})
 target_compile_options(tutti_testing PUBLIC -UNDEBUG) # a test's assert() always counts
 target_include_directories(tutti_testing PUBLIC tests ${CMOCKA_INCLUDE_DIR})
 target_link_libraries(tutti_testing PUBLIC tutti_internal ${CMOCKA_LIBRARY})
+
+# The test double for CUDA's driver (tests/cuda_standin.h), which is loaded as the driver is. By its soname it is that: a program that
+# has loaded it has "libcuda.so.1". It runs kernels as their twins on the host.
+add_library(cuda_standin SHARED ${cuda_standin_sources} src/gpu/twins.c)
+set_target_properties(cuda_standin PROPERTIES NO_SONAME ON)
+# Memory of threads is in place from their start: the thread sanitizer does not know how it comes and goes in a library that is loaded late.
+target_compile_options(cuda_standin PRIVATE -UNDEBUG -ftls-model=initial-exec)
+target_include_directories(cuda_standin PRIVATE src include tests)
+target_link_options(cuda_standin PRIVATE LINKER:-soname,libcuda.so.1)
+target_link_libraries(cuda_standin PRIVATE Threads::Threads m)
+add_dependencies(tutti_testing cuda_standin) # all tests may load it
 
 # What the tests need that make sense in this build.
 add_custom_target(tested)
@@ -98,10 +111,10 @@ foreach(source IN LISTS unit_tests system_tests gpt_tests)
     add_executable(${program} ${source})
     set_target_properties(${program} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-    target_link_libraries(${program} PRIVATE tutti_testing)
     if(source MATCHES "^examples/gpt/")
-        target_link_libraries(${program} PRIVATE gpt_double_parts)
+        target_link_libraries(${program} PRIVATE gpt_double_parts) # which needs the library that comes next
     endif()
+    target_link_libraries(${program} PRIVATE tutti_testing)
     add_test(NAME ${test} COMMAND ${program})
     tutti_describe_test(${test} ${CMAKE_SOURCE_DIR}/${source})
     get_test_property(${test} LABELS labels)

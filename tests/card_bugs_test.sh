@@ -9,7 +9,7 @@
 #     card_test    control messages are heard as they come; last words have no places of their own; a message of another signature is
 #                  shown; a peer is believed that posted more receives than it can; memory stays registered when links are given up; a
 #                  rank sleeps while its device has something left to do
-# ctest: label=nosan label=once timeout=600
+# ctest: label=long label=nosan label=once timeout=600
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 

@@ -81,8 +81,9 @@ includes sendrecv tutti-perf s
 gives bfloat16 -- tutti-perf allreduce -d bf
 gives chain circulant -- tutti-perf allreduce --algo c
 gives dissemination -- tutti-perf barrier --algo di
-gives --started --stepbytes --stepfactor -- tutti-perf allreduce --st
+gives --started --stepbytes --stepfactor --stream -- tutti-perf allreduce --st
 gives prepared -- tutti-perf allreduce --form p
+gives device -- tutti-perf allreduce --memory d
 gives two_way_ring -- "$TUTTI_BIN/tutti-perf" allgather --algo two
 
 gives matrix -- tutti-topo --format m
@@ -125,7 +126,7 @@ gives "$work/mine.plan" -- tutti-synth --topo x allgather -o "$work/mi"
 # The words that are listed in the script are those of --help.
 COMP_WORDS=(tutti-perf) COMP_CWORD=0
 help=$(_tutti_help)
-for option in --datatype --op --place --form --skew --displs --rotate --format; do
+for option in --datatype --op --place --form --memory --skew --displs --rotate --format; do
     described=$(sed -n "/ $option /,/^ *\(-[a-z], \)\?--/p" <<<"$help" | tr -c 'a-z0-9_-' '\n')
     for word in $(_tutti_values "$option"); do
         grep -qxF -- "$word" <<<"$described" || { echo "tutti-perf --help does not know $option $word"; bad=1; }

@@ -65,7 +65,7 @@ bug 'a step is over while it computes' "$run" \
     'if (computing_has_begun(operation, lane)) return RUN_MOVED;' \
     'if (computing_has_begun(operation, lane)) return advance(lane, step, computing_deliver(operation, lane, step));'
 bug 'what is given up is taken to compute no more' "$run" \
-    'return operation->program->executor != NULL && computing_any(operation);' \
+    'return operation->program->has_executor && computing_any(operation);' \
     'return false;'
 bug 'what is copied into a place is sent before its kernels have finished' "$send" \
     '    return send->group == 0;' \
@@ -115,7 +115,7 @@ bug 'scratch is memory of the host' "$run" \
     'const struct memory_kind *kind = NULL;'
 bug 'what is posted is copied by this CPU' "$send" \
     'if (!operation->program->moves_by_kernels) {' \
-    'if (operation->program->executor == NULL && operation->program->encoding == NULL) {'
+    'if (operation->executor == NULL && operation->program->encoding == NULL) {'
 bug 'small messages are copied by this CPU' "$run" \
     'if (special || !send_at_once(' \
     'if (!send_at_once('

@@ -62,7 +62,8 @@ static void far_release(const struct memory_kind *kind, void *address, size_t by
     *region = regions[--region_count];
 }
 
-static const struct memory_kind far_kind = {"far", far_allocate, far_release};
+static const struct memory_kind far_kind = {
+    .name = "far", .allocate = far_allocate, .release = far_release};
 
 static void set_all(int protection)
 {

@@ -435,12 +435,9 @@ static bool are_near(const struct engine_net *net, int a, int b)
 /* Of a link between two ranks, or to a group of which one is a member; peer: the one at the other end, or LINK_TO_GROUP. */
 static unsigned capabilities_of(const struct engine_net *net, int rank, int peer)
 {
-    const unsigned of_all =
-        net->mood.dummy != NULL && net->mood.dummy->memory != NULL ? LINK_OTHER_MEMORY : 0;
-    if (peer != LINK_TO_GROUP && !are_near(net, rank, peer)) return of_all;
+    if (peer != LINK_TO_GROUP && !are_near(net, rank, peer)) return 0;
     return (net->mood.shares > 0 ? LINK_SHARES : 0) |
-           (net->mood.expects && peer != LINK_TO_GROUP ? LINK_ADVERTISES : 0) |
-           (net->mood.dummy != NULL && net->mood.dummy->memory != NULL ? LINK_OTHER_MEMORY : 0);
+           (net->mood.expects && peer != LINK_TO_GROUP ? LINK_ADVERTISES : 0);
 }
 
 static struct wire *wire_of(struct engine_net *net, int channel, int writer, int reader)
@@ -569,18 +566,22 @@ static void open_endpoint(struct engine_net *net, int rank)
     if (count > 1)
         endpoint->base.groups[endpoint->base.group_count++] =
             (struct transport_group){net->hosts[rank], count};
-    endpoint->base.signatures = endpoint->base.own_signatures;
+    transport_own_slots(&endpoint->base);
     endpoint->base.shared_memory = engine_net_kind(net, rank);
 }
 
-/* Every way takes memory of every kind. */
-static void reach_far(struct engine_net *net)
+/* Whether every way takes memory of every kind, or each only the host's. */
+static void set_reach(struct engine_net *net, bool reaches_far)
 {
     assert_true(net->paths[0].row_count <= PATH_WAY_COUNT);
     for (unsigned i = 0; i < net->paths[0].row_count; i++) {
-        net->rows[i] = net->paths[0].rows[i];
-        net->rows[i].sender_memory |= PATH_OTHER_MEMORY;
-        net->rows[i].receiver_memory |= PATH_OTHER_MEMORY;
+        struct path_row *const row = &net->rows[i];
+        *row = net->paths[0].rows[i];
+        row->sender_memory &= PATH_HOST_MEMORY;
+        row->receiver_memory &= PATH_HOST_MEMORY;
+        if (!reaches_far) continue;
+        row->sender_memory |= PATH_OTHER_MEMORY;
+        row->receiver_memory |= PATH_OTHER_MEMORY;
     }
     for (int t = 0; t < 2; t++) net->paths[t].rows = net->rows;
 }
@@ -599,7 +600,7 @@ struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t
             net->paths[t].lacks |= path_bit(PATH_SHARED_SLOT) | path_bit(PATH_FORWARD);
         if (!mood.expects || t == 1) net->paths[t].lacks |= path_bit(PATH_WRITE);
     }
-    if (mood.reaches_far) reach_far(net);
+    set_reach(net, mood.reaches_far);
     for (int r = 0; r < size; r++) open_endpoint(net, r);
     return net;
 }

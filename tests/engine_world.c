@@ -301,7 +301,8 @@ static void bind(const struct engine_job *job, struct engine_net *net, int rank,
     own->job = job;
     own->rank = rank;
     if (own->dummy != NULL && own->dummy->make_executor != NULL)
-        options.executor = own->executor = own->dummy->make_executor(engine_net_draw(net));
+        own->executor = own->dummy->make_executor(engine_net_draw(net));
+    options.has_executor = own->executor != NULL;
     if (own->dummy != NULL) {
         options.encoding = own->dummy->encoding;
         options.kernels = own->dummy->kernels;
@@ -330,6 +331,7 @@ void engine_rank_prepare_again(struct engine_net *net, int rank, struct engine_r
     assert_int_equal(operation_prepare(&own->operation, own->program, engine_net_transport(net, rank),
                                        0, &own->input.buffer, &own->output.buffer),
                      TUTTI_OK);
+    own->operation.executor = own->executor;
     if (own->dummy == NULL || own->dummy->make_gate == NULL) {
         operation_open(&own->operation, own->program->signature);
         return;

@@ -12,10 +12,10 @@ run_tests forms messages lists varying fork
 run_beside messages_failure recover
 TUTTI_INTEGRITY=network run_tests tcp_reset
 export TUTTI_SECRET=only-the-ranks-of-this-test-know-it
-TUTTI_ENCRYPTION=on run_tests forms tcp_reset
+TUTTI_ENCRYPTION=on run_tests tcp_reset
 # What follows differs from the above in nothing that touches memory.
 if ! is_sanitized; then
     TUTTI_INTEGRITY=network run_tests forms
-    TUTTI_ENCRYPTION=on run_tests messages lists fork
+    TUTTI_ENCRYPTION=on run_tests forms messages lists fork
 fi
 exit $failed

@@ -269,7 +269,7 @@ struct net *net_create(int size, struct mood mood, uint64_t seed)
         net->endpoints[r] = (struct endpoint){
             {.ops = &net_ops, .rank = r, .size = size, .paths.tables = {transport_paths("local")}},
             net};
-        net->endpoints[r].base.signatures = net->endpoints[r].base.own_signatures;
+        transport_own_slots(&net->endpoints[r].base);
     }
     return net;
 }

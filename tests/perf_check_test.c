@@ -51,7 +51,7 @@ static void world_init(struct world *world, const char *name, const struct setti
     world->operation = operation_find(name);
     assert_non_null(world->operation);
     world->pattern = (struct pattern){s->dtype, world->operation->reduces, s->reduction, RANKS, 11};
-    const struct buffers_options options = {tutti_dtype_size(s->dtype), s->misalign, false, 1};
+    const struct buffers_options options = {tutti_dtype_size(s->dtype), s->misalign, false, NULL, 1};
     for (int rank = 0; rank < RANKS; rank++) {
         const struct shape shape = {.rank_count = RANKS,
                                     .rank = rank,

@@ -291,7 +291,7 @@ struct transport *const *tcp_world_fans(struct tcp_world *world)
                                        .groups = {{everybody, world->size}},
                                        .group_count = 1};
         fan->inner = world->ranks[r];
-        fan->base.signatures = fan->inner->signatures;
+        transport_share_slots(&fan->base, fan->inner);
         world->fan_transports[r] = &fan->base;
     }
     return world->fan_transports;

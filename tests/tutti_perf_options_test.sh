@@ -26,6 +26,8 @@ expect 'a number from 0.001 to 1e+06' --timeout 0
 expect 'a number from 0 to 3600' --time nan
 expect 'one of table, json, csv, peers' --format yaml
 expect 'one of null, packed, gaps, reversed' --displs holes
+expect 'one of host, mapped, device' --memory vram
+expect 'a whole number from 0 to 1024' --device -1
 expect 'a number of bytes such as 4096, 64k or 1m' --minbytes 4kb
 
 page=$(sed 's/\\-/-/g; s/\\~/ /g; s/\\f.//g; s/\\&//g' "${TUTTI_ROOT:?}/man/tutti-perf.1")

@@ -4,6 +4,7 @@
  * same combinations in the same order; rank 0 prints. */
 #include <stdio.h>
 
+#include "tutti-perf_device.h"
 #include "tutti-perf_launch.h"
 #include "tutti-perf_measure.h"
 #include "tutti-perf_options.h"
@@ -149,6 +150,7 @@ int main(int argc, char **argv)
     struct perf_options options;
     const int result = perf_options_parse(&options, argc, argv);
     int code = result < 0 ? EXIT_OK : result;
+    if (result == EXIT_OK && perf_uses_device(&options)) perf_device_name_driver();
     if (result == EXIT_OK)
         code = options.results ? draw_results(&options) : perf_launch(&options, rank_main);
     perf_options_release(&options);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/gpu.h"
 #include "tutti-perf_dtype.h"
 
 enum {
@@ -50,6 +51,10 @@ static size_t pages(size_t bytes, size_t page_bytes)
 static unsigned char *region_take(struct buffers *buffers, size_t *used, size_t bytes)
 {
     void *region = NULL;
+    if (buffers->device)
+        return buffers->device->driver->allocate_memory(buffers->device, bytes, &region) == TUTTI_OK
+                   ? region
+                   : NULL;
     if (buffers->arena) {
         region = (char *)buffers->arena + *used;
         *used += pages(bytes, PAGE_BYTES);
@@ -61,11 +66,58 @@ static unsigned char *region_take(struct buffers *buffers, size_t *used, size_t 
     return region;
 }
 
+static void region_free(struct buffers *buffers, unsigned char *region)
+{
+    if (!region || buffers->mapped) return;
+    if (buffers->device)
+        buffers->device->driver->release_memory(buffers->device, region);
+    else
+        free(region);
+}
+
 static unsigned char *element_at(const struct buffers *buffers, int set, enum side side,
                                  size_t offset)
 {
     return buffers->sets[set].regions[side] + buffers->misalign[side] +
            offset * buffers->element_bytes;
+}
+
+/* Where the host reads and writes that element. */
+static unsigned char *host_element_at(const struct buffers *buffers, int set, enum side side,
+                                      size_t offset)
+{
+    if (!buffers->device) return element_at(buffers, set, side, offset);
+    return buffers->images[side] + buffers->misalign[side] + offset * buffers->element_bytes;
+}
+
+enum way { TO_DEVICE, FROM_DEVICE };
+
+/* Between the images and the regions of a set. */
+static bool copy_images(const struct buffers *buffers, int set, enum way way)
+{
+    for (int side = 0; buffers->device && side < SIDE_COUNT; side++) {
+        const struct memory_kind *const kind = &buffers->device->kind;
+        unsigned char *const image = buffers->images[side], *const region =
+                                                                buffers->sets[set].regions[side];
+        if (!owns_region(buffers, (enum side)side)) continue;
+        if (!kind->copy(kind, way == TO_DEVICE ? region : image, way == TO_DEVICE ? image : region,
+                        region_bytes(buffers, (enum side)side)))
+            return false;
+    }
+    return true;
+}
+
+static bool images_init(struct buffers *buffers)
+{
+    for (int side = 0; buffers->device && side < SIDE_COUNT; side++) {
+        const size_t bytes = region_bytes(buffers, (enum side)side);
+        if (!bytes) continue;
+        if (!(buffers->images[side] = malloc(bytes))) return false;
+        memset(buffers->images[side], GUARD, bytes);
+    }
+    if (buffers->aliased)
+        buffers->images[1 - larger_side(buffers)] = buffers->images[larger_side(buffers)];
+    return true;
 }
 
 static bool list_init(struct buffers *buffers, int set, enum side side)
@@ -121,6 +173,7 @@ enum tutti_status buffers_init(struct buffers *buffers, const struct operation *
         .aliased = shape->in_place && operation->block_count[SEND](shape) &&
                    operation->block_count[RECV](shape),
         .mapped = options->mapped,
+        .device = options->device,
         .set_count = options->set_count,
         .sets = calloc((size_t)options->set_count, sizeof(struct buffer_set)),
     };
@@ -132,9 +185,13 @@ enum tutti_status buffers_init(struct buffers *buffers, const struct operation *
                                  pages(region_bytes(buffers, RECV), PAGE_BYTES);
         status = tutti_mem_alloc((size_t)options->set_count * set_bytes, &buffers->arena);
     }
+    if (status == TUTTI_OK && !images_init(buffers)) status = TUTTI_NO_MEMORY;
     size_t used = 0;
     for (int set = 0; status == TUTTI_OK && set < options->set_count; set++)
-        if (!set_init(buffers, set, &used)) status = TUTTI_NO_MEMORY;
+        if (!set_init(buffers, set, &used))
+            status = TUTTI_NO_MEMORY;
+        else if (!copy_images(buffers, set, TO_DEVICE))
+            status = TUTTI_SYSTEM;
     if (status != TUTTI_OK) buffers_release(buffers);
     return status;
 }
@@ -144,11 +201,13 @@ void buffers_release(struct buffers *buffers)
     for (int i = 0; buffers->sets && i < buffers->set_count; i++)
         for (int side = 0; side < SIDE_COUNT; side++) {
             free(buffers->sets[i].tensors[side]);
-            if (!buffers->mapped && owns_region(buffers, (enum side)side))
-                free(buffers->sets[i].regions[side]);
+            if (owns_region(buffers, (enum side)side))
+                region_free(buffers, buffers->sets[i].regions[side]);
         }
     tutti_mem_free(buffers->arena);
     free(buffers->sets);
+    for (int side = 0; side < SIDE_COUNT; side++)
+        if (owns_region(buffers, (enum side)side)) free(buffers->images[side]);
     for (int side = 0; side < SIDE_COUNT; side++) layout_release(&buffers->layouts[side]);
     *buffers = (struct buffers){0};
 }
@@ -174,26 +233,36 @@ static void set_pieces(struct buffers *buffers, int set, enum side side, int byt
 {
     const struct layout *const layout = &buffers->layouts[side];
     for (size_t i = 0; i < layout->piece_count; i++)
-        memset(element_at(buffers, set, side, layout->pieces[i].offset), byte,
+        memset(host_element_at(buffers, set, side, layout->pieces[i].offset), byte,
                layout->pieces[i].count * buffers->element_bytes);
 }
 
-void buffers_fill(struct buffers *buffers, int set, const struct pattern *pattern)
+static void set_inputs(struct buffers *buffers, int set, const struct pattern *pattern)
 {
     const struct layout *const layout = &buffers->layouts[SEND];
-    set_pieces(buffers, set, RECV, VALUE_POISON);
     for (size_t i = 0; i < layout->piece_count; i++)
         value_inputs(pattern, buffers->shape.rank, layout->pieces[i].first, layout->pieces[i].count,
-                     element_at(buffers, set, SEND, layout->pieces[i].offset));
+                     host_element_at(buffers, set, SEND, layout->pieces[i].offset));
 }
 
-void buffers_fill_for_timing(struct buffers *buffers, int set, const struct pattern *pattern)
+enum tutti_status buffers_fill(struct buffers *buffers, int set, const struct pattern *pattern)
 {
+    if (!copy_images(buffers, set, FROM_DEVICE)) return TUTTI_SYSTEM; /* guards stay as they are */
+    set_pieces(buffers, set, RECV, VALUE_POISON);
+    set_inputs(buffers, set, pattern);
+    return copy_images(buffers, set, TO_DEVICE) ? TUTTI_OK : TUTTI_SYSTEM;
+}
+
+enum tutti_status buffers_fill_for_timing(struct buffers *buffers, int set,
+                                          const struct pattern *pattern)
+{
+    if (!copy_images(buffers, set, FROM_DEVICE)) return TUTTI_SYSTEM;
     if (buffers->aliased)
         set_pieces(buffers, set, SEND, 0);
     else
-        buffers_fill(buffers, set, pattern);
+        set_inputs(buffers, set, pattern);
     set_pieces(buffers, set, RECV, 0);
+    return copy_images(buffers, set, TO_DEVICE) ? TUTTI_OK : TUTTI_SYSTEM;
 }
 
 /* ------------------------------------------------------------------------------------------------ checking */
@@ -253,7 +322,7 @@ static void compare_side(const struct buffers *buffers, int set, enum side side,
         const struct piece *const piece = &layout->pieces[i];
         if (!is_overwritten(buffers, side, piece))
             compare_piece(buffers, pattern, side == SEND ? "send" : "recv", index, piece,
-                          element_at(buffers, set, side, piece->offset), findings);
+                          host_element_at(buffers, set, side, piece->offset), findings);
         index += piece->count;
     }
 }
@@ -281,7 +350,8 @@ static void compare_guards(const struct buffers *buffers, int set, enum side sid
 {
     const struct layout *const layout = &buffers->layouts[side];
     const char *const where = buffers->aliased ? "the buffer" : side == SEND ? "send" : "recv";
-    const unsigned char *const region = buffers->sets[set].regions[side];
+    const unsigned char *const region =
+        buffers->device ? buffers->images[side] : buffers->sets[set].regions[side];
     struct piece *const sorted = calloc(layout->piece_count + 1, sizeof *sorted);
     if (!sorted) return (void)findings->wrong++; /* not to be called right unseen */
     memcpy(sorted, layout->pieces, layout->piece_count * sizeof *sorted);
@@ -301,6 +371,10 @@ size_t buffers_check(const struct buffers *buffers, int set, const struct patter
 {
     struct findings findings = {.wrong = 0, .text = text, .text_bytes = text_bytes};
     text[0] = '\0';
+    if (!copy_images(buffers, set, FROM_DEVICE)) {
+        snprintf(text, text_bytes, "the device does not say: %s", tutti_error_message());
+        return 1;
+    }
     compare_side(buffers, set, RECV, pattern, &findings);
     compare_side(buffers, set, SEND, pattern, &findings);
     for (int side = 0; side < SIDE_COUNT; side++)

@@ -6,6 +6,8 @@
  * Elements are where the layout says (see tutti-perf_layout.h), shifted by so many bytes as were asked for; every
  * other byte is guarded. Several sets of buffers let successive iterations use different memory. A buffer that a
  * rank does not have (the receive buffer of reduce away from the root) is NULL.
+ *
+ * Memory of a device is filled and checked in an image of it in the host's, as a whole, guards included.
  */
 #ifndef TUTTI_PERF_BUFFER_H
 #define TUTTI_PERF_BUFFER_H
@@ -16,6 +18,8 @@
 #include "tutti-perf_layout.h"
 #include "tutti-perf_operation.h"
 #include "tutti-perf_value.h"
+
+struct gpu_device;
 
 struct buffer_set {
     unsigned char *regions[SIDE_COUNT]; /* one and the same in place */
@@ -31,32 +35,37 @@ struct buffers {
     size_t misalign[SIDE_COUNT]; /* bytes before the first element; the same in place */
     bool aliased;                /* send and recv share memory: in place, and this rank has both */
     bool mapped;
+    struct gpu_device *device; /* whose memory it is; NULL: the host's */
     int set_count;
     struct buffer_set *sets;
-    void *arena; /* mapped memory of all sets; NULL for private memory */
+    unsigned char *images[SIDE_COUNT]; /* of the regions of a set in memory of a device; one and the same in place */
+    void *arena;                       /* mapped memory of all sets; NULL for private memory */
 };
 
 struct buffers_options {
     size_t element_bytes;
     size_t misalign; /* bytes that send is off the start of a page; recv is off by twice as many */
-    bool mapped;     /* tutti_mem_alloc instead of malloc */
+    bool mapped;     /* tutti_mem_alloc instead of malloc, */
+    struct gpu_device *device; /* or memory of this one; NULL: the host's */
     int set_count;
 };
 
-/* Buffers for set_count iterations, touched. NO_MEMORY or what tutti_mem_alloc returns; nothing is left behind
- * then. */
+/* Buffers for set_count iterations, touched. NO_MEMORY, SYSTEM, or what tutti_mem_alloc returns; nothing is left
+ * behind then. */
 enum tutti_status buffers_init(struct buffers *buffers, const struct operation *operation,
                                const struct shape *shape, const struct buffers_options *options);
+/* Memory of a device: waits for all work of the process there, so no rank of it may be in a call. */
 void buffers_release(struct buffers *buffers);
 
 /* Where the call's arguments that a set decides are written: buffers, counts, displacements and lists. They
  * belong to the set. */
 void buffers_call(const struct buffers *buffers, int set, struct call *call);
 
-/* Inputs of the pattern; whatever a right call overwrites holds poison. */
-void buffers_fill(struct buffers *buffers, int set, const struct pattern *pattern);
+/* Inputs of the pattern; whatever a right call overwrites holds poison. SYSTEM: the device does not copy. */
+enum tutti_status buffers_fill(struct buffers *buffers, int set, const struct pattern *pattern);
 /* For timing: inputs of the pattern, or zeros where results of one call become inputs of the next. */
-void buffers_fill_for_timing(struct buffers *buffers, int set, const struct pattern *pattern);
+enum tutti_status buffers_fill_for_timing(struct buffers *buffers, int set,
+                                          const struct pattern *pattern);
 /* Compares every element and guard byte of the set with what a right call leaves; returns how many elements
  * are wrong. The first one is described in text ("" when none is). */
 size_t buffers_check(const struct buffers *buffers, int set, const struct pattern *pattern,

@@ -6,13 +6,15 @@
 #include <unistd.h>
 
 #include "tutti-perf_buffer.h"
+#include "tutti-perf_device.h"
 
 enum {
     SETS_MAX = 512,
     ITERATIONS_MIN = 5,
     ITERATIONS_MAX = 2000,
     WARMUP_MIN = 4,
-    WARMUP_SECONDS_MAX = 2
+    WARMUP_SECONDS_MAX = 2,
+    STREAM_CALLS = 16 /* that lie in a stream at once */
 };
 static const size_t pool_bytes = (size_t)256 << 20; /* per rank, for rotation; beyond every cache */
 
@@ -94,7 +96,8 @@ static enum tutti_status call_turn(struct turn *turn)
     }
 }
 
-static enum tutti_status call_once(struct run *run, int iteration)
+/* With --stream, the stream may still be at it. */
+static enum tutti_status make_call(struct run *run, int iteration)
 {
     const enum parts parts = run->rank->options->operation->parts;
     const int sets = run->buffers.set_count, set = sets > 1 ? iteration % sets : 0;
@@ -108,6 +111,12 @@ static enum tutti_status call_once(struct run *run, int iteration)
     turn.first++;
     turn.end++;
     return call_turn(&turn);
+}
+
+static enum tutti_status call_once(struct run *run, int iteration)
+{
+    TRY(make_call(run, iteration));
+    return perf_device_finish(run->rank);
 }
 
 static void free_calls(struct run *run)
@@ -137,7 +146,8 @@ static int set_count_for(const struct perf_options *options, size_t bytes, bool 
 static const struct tutti_call_options *options_for(const struct run *run)
 {
     const struct tutti_call_options *const options = &run->call_options;
-    const bool plain = !options->algorithm && !options->deterministic && !options->priority;
+    const bool plain =
+        !options->algorithm && !options->deterministic && !options->priority && !options->on_stream;
     return plain ? NULL : options;
 }
 
@@ -184,7 +194,8 @@ static enum tutti_status init_buffers(struct run *run)
     const struct buffers_options buffers_options = {
         .element_bytes = element_bytes,
         .misalign = options->misalign,
-        .mapped = options->mapped,
+        .mapped = options->memory == PERF_MEMORY_MAPPED,
+        .device = options->memory == PERF_MEMORY_DEVICE ? rank->device : NULL,
         .set_count = set_count_for(options, bytes, run->c->in_place)};
     return buffers_init(&run->buffers, options->operation, &shape, &buffers_options);
 }
@@ -242,7 +253,7 @@ static enum tutti_status check_before(struct run *run)
         }
         const int set = i % run->buffers.set_count;
         const struct pattern pattern = pattern_for(run, (uint64_t)i + 1);
-        buffers_fill(&run->buffers, set, &pattern);
+        TRY(buffers_fill(&run->buffers, set, &pattern));
         TRY(call_once(run, set));
         judge(run, set, &pattern);
     }
@@ -317,7 +328,11 @@ static enum tutti_status time_loop(struct run *run, int iterations)
 {
     TRY(perf_sync_barrier(run->rank));
     const double start = perf_seconds();
-    for (int i = 0; i < iterations; i++) TRY(call_once(run, i));
+    for (int i = 0; i < iterations; i++) {
+        TRY(make_call(run, i));
+        if (i % STREAM_CALLS == STREAM_CALLS - 1 || i == iterations - 1)
+            TRY(perf_device_finish(run->rank));
+    }
     run->m->loop =
         (perf_seconds() - start) / iterations / operation_turns(run->rank->options->operation);
     return perf_sync_max(run->rank, &run->m->loop, 1);
@@ -347,7 +362,7 @@ static enum tutti_status time_call(struct run *run)
     double estimate;
     int32_t iterations;
     for (int set = 0; set < run->buffers.set_count; set++)
-        buffers_fill_for_timing(&run->buffers, set, &pattern);
+        TRY(buffers_fill_for_timing(&run->buffers, set, &pattern));
     TRY(warm_up(run, &estimate));
     TRY(choose_iterations(run, estimate, &iterations));
     double *const seconds = calloc((size_t)iterations, sizeof *seconds);
@@ -366,7 +381,7 @@ static enum tutti_status time_call(struct run *run)
 static enum tutti_status measure_with_buffers(struct run *run)
 {
     const struct pattern pattern = pattern_for(run, 0);
-    buffers_fill_for_timing(&run->buffers, 0, &pattern);
+    TRY(buffers_fill_for_timing(&run->buffers, 0, &pattern));
     TRY(probe(run));
     if (!run->m->supported) return TUTTI_OK;
     TRY(check_before(run));
@@ -384,11 +399,17 @@ enum tutti_status perf_measure(struct perf_rank *rank, const struct perf_case *p
     run.call_options.algorithm = perf_case->algorithm;
     run.call_options.deterministic = rank->options->deterministic;
     run.call_options.priority = rank->options->priority;
+    run.call_options.on_stream = rank->options->on_stream;
+    run.call_options.stream = rank->stream;
     enum tutti_status status = init_buffers(&run);
     if (status == TUTTI_OK) status = init_calls(&run);
+    /* To allocate or free memory of a device, a driver may wait for all that runs there, also for a call of another rank of this process, which
+     * waits for this rank. So all ranks have their buffers before any calls, and have freed them before any goes on. */
+    if (status == TUTTI_OK) status = perf_sync_barrier(rank);
     if (status == TUTTI_OK) status = measure_with_buffers(&run);
     free_calls(&run);
-    /* after a failure peers may still be reading mapped memory; it goes with the process */
-    if (status == TUTTI_OK || !run.buffers.mapped) buffers_release(&run.buffers);
-    return status;
+    /* after a failure peers may still be reading mapped memory, and a device its own; it goes with the process */
+    if (status != TUTTI_OK && (run.buffers.mapped || rank->device)) return status;
+    buffers_release(&run.buffers);
+    return status == TUTTI_OK ? perf_sync_barrier(rank) : status;
 }

@@ -7,6 +7,8 @@
  *     loop        calls back to back, total time over iterations, the largest over the ranks. With rooted
  *                 operations the root may run ahead; that is what nccl-tests shows, too.
  *
+ * With --stream, a call is over when the stream has come to its end. Back to back, up to 16 lie in the stream.
+ *
  * Checks come before timing (poisoned outputs, other inputs each time) and, out of place, once more after the
  * barriered iterations. In place, timing runs on zeros, since sums would grow without end.
  */

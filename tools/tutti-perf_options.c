@@ -40,8 +40,11 @@ static const char usage[] =
     "      --started           --form started\n"
     "      --priority N        priority of the calls, -100 to 100 (0)\n"
     "      --deterministic     ask for results independent of size and offset\n"
+    "      --stream            make them in a stream of a GPU, and wait for the stream\n"
     "buffers\n"
-    "      --mapped            allocate them with tutti_mem_alloc\n"
+    "      --memory M          host (malloc), mapped (tutti_mem_alloc) or device (a GPU's) (host)\n"
+    "      --mapped            --memory mapped\n"
+    "      --device N          the GPU of all ranks here (the local rank, modulo the GPUs)\n"
     "      --misalign BYTES    misalign them by so many bytes, recv by twice as many; 0 to 63 (0)\n"
     "      --skew S            counts of v forms: none, linear, random, zero-some, one (none)\n"
     "      --displs D          where blocks of v forms lie: null, packed, gaps, reversed (null)\n"
@@ -69,6 +72,7 @@ static const char usage[] =
     "  -V, --version           show the version\n";
 
 static const char *const form_names[] = {"blocking", "started", "prepared", "grouped", NULL};
+static const char *const memory_names[] = {"host", "mapped", "device", NULL};
 static const char *const skew_names[] = {"none", "linear", "random", "zero-some", "one", NULL};
 static const char *const displs_names[] = {"null", "packed", "gaps", "reversed", NULL};
 
@@ -85,6 +89,11 @@ const char *perf_skew_name(enum skew skew)
 const char *perf_displs_name(enum displs displs)
 {
     return displs_names[displs];
+}
+
+bool perf_uses_device(const struct perf_options *options)
+{
+    return options->memory == PERF_MEMORY_DEVICE || options->on_stream;
 }
 
 static int complain(const char *format, ...)
@@ -255,7 +264,10 @@ enum {
     LONG_COUNTS,
     LONG_ALGO,
     LONG_PLACE,
+    LONG_MEMORY,
     LONG_MAPPED,
+    LONG_DEVICE,
+    LONG_STREAM,
     LONG_FORM,
     LONG_STARTED,
     LONG_PRIORITY,
@@ -287,7 +299,10 @@ static const struct option long_options[] = {
     {"root", required_argument, NULL, 'r'},
     {"algo", required_argument, NULL, LONG_ALGO},
     {"place", required_argument, NULL, LONG_PLACE},
+    {"memory", required_argument, NULL, LONG_MEMORY},
     {"mapped", no_argument, NULL, LONG_MAPPED},
+    {"device", required_argument, NULL, LONG_DEVICE},
+    {"stream", no_argument, NULL, LONG_STREAM},
     {"form", required_argument, NULL, LONG_FORM},
     {"started", no_argument, NULL, LONG_STARTED},
     {"priority", required_argument, NULL, LONG_PRIORITY},
@@ -397,7 +412,13 @@ static bool take_option(struct perf_options *options, struct given *given, int l
     case 'r': return take_root(given, text, &options->root);
     case LONG_ALGO: return each_item(text, add_algorithm, options);
     case LONG_PLACE: return take_word(given, text, places, &given->place);
-    case LONG_MAPPED: options->mapped = true; return true;
+    case LONG_MEMORY:
+        if (!take_word(given, text, memory_names, &index)) return false;
+        options->memory = (enum perf_memory)index;
+        return true;
+    case LONG_MAPPED: options->memory = PERF_MEMORY_MAPPED; return true;
+    case LONG_DEVICE: return take_int(given, text, 0, PERF_DEVICES_MAX, &options->device);
+    case LONG_STREAM: options->on_stream = true; return true;
     case LONG_FORM: return take_word(given, text, form_names, &given->form);
     case LONG_STARTED: given->form = FORM_STARTED; return true;
     case LONG_PRIORITY: return take_int(given, text, -100, 100, &options->priority);
@@ -503,6 +524,29 @@ static bool anything_to_reduce(const struct perf_options *options)
     return false;
 }
 
+/* The CPU runs operations made from functions: "all" leaves them out. */
+static bool are_for_device(struct perf_options *options)
+{
+    const unsigned users = 1u << REDUCTION_USER | 1u << REDUCTION_USER_ANY;
+    if (options->reductions == (1u << REDUCTION_COUNT) - 1) options->reductions &= ~users;
+    return !(options->reductions & users);
+}
+
+static int check_device(struct perf_options *options)
+{
+    const struct operation *const operation = options->operation;
+    if (!perf_uses_device(options) && options->device != DEVICE_BY_RANK)
+        return complain("--device is for --memory device and --stream");
+    if (options->on_stream && operation_is_message(operation))
+        return complain("%s is not supported with --stream: messages are in no stream's order",
+                        operation->name);
+    if (options->memory == PERF_MEMORY_DEVICE && operation->reduces && !are_for_device(options))
+        return complain(
+            "--op user and user-any are not supported with --memory device: the CPU runs "
+            "operations made from functions");
+    return EXIT_OK;
+}
+
 /* What would have no effect is a mistake. */
 static int check_fit(const struct perf_options *options, const struct given *given)
 {
@@ -523,7 +567,8 @@ static int resolve(struct perf_options *options, struct given *given)
     if (given->factor && given->sweep.step) return complain("-f and -i exclude each other");
     if (!options->dtypes) options->dtypes = 1u << TUTTI_FLOAT32;
     if (!options->reductions) options->reductions = 1u << REDUCTION_SUM;
-    const int fits = check_fit(options, given);
+    int fits = check_device(options);
+    if (fits == EXIT_OK) fits = check_fit(options, given);
     if (fits != EXIT_OK) return fits;
     if (given->form >= 0) options->form = (enum perf_form)given->form;
     if (given->skew >= 0) options->skew = (enum skew)given->skew;
@@ -562,7 +607,8 @@ int perf_options_parse(struct perf_options *options, int argc, char **argv)
                                      .check_iterations = 1,
                                      .time_seconds = 0.2,
                                      .timeout_seconds = 120,
-                                     .label = "tutti"};
+                                     .label = "tutti",
+                                     .device = DEVICE_BY_RANK};
     opterr = 0;
     for (int letter;
          (letter = getopt_long(argc, argv, ":b:e:f:i:d:o:r:n:w:c:t:hV", long_options, NULL)) != -1;) {

@@ -14,6 +14,7 @@
 enum perf_format { FORMAT_TABLE, FORMAT_JSON, FORMAT_CSV, FORMAT_PEERS };
 enum perf_rotate { ROTATE_NEVER, ROTATE_AUTO, ROTATE_ALWAYS };
 enum perf_form { FORM_BLOCKING, FORM_STARTED, FORM_PREPARED, FORM_GROUPED };
+enum perf_memory { PERF_MEMORY_HOST, PERF_MEMORY_MAPPED, PERF_MEMORY_DEVICE };
 enum perf_place { PLACE_OUT = 1, PLACE_IN = 2, PLACE_BOTH = PLACE_OUT | PLACE_IN };
 
 enum {
@@ -25,7 +26,9 @@ enum {
     PERF_RANKS_MAX = 1024,
     PERF_TENSORS_MAX = 100000,
     PERF_MISALIGN_MAX = 63,
-    ROOT_ALL = -1
+    PERF_DEVICES_MAX = 1024,
+    ROOT_ALL = -1,
+    DEVICE_BY_RANK = -1
 };
 
 /* How long one call is: a size of the larger buffer, or the count argument itself. */
@@ -60,7 +63,9 @@ struct perf_options {
     int tensors; /* see struct shape */
     int priority;
     size_t misalign; /* bytes */
-    bool mapped;
+    enum perf_memory memory;
+    bool on_stream; /* calls are work of a stream of the device's */
+    int device; /* of all ranks here, or DEVICE_BY_RANK: each has the one of its number on this host, and around again */
     bool deterministic;
     bool pin;
     bool launched;           /* a launcher started this process as one rank */
@@ -71,6 +76,9 @@ struct perf_options {
 /* EXIT_OK, or EXIT_USAGE after a message on stderr; -1 when help or the version was asked for and printed. */
 int perf_options_parse(struct perf_options *options, int argc, char **argv);
 void perf_options_release(struct perf_options *options);
+
+/* Whether ranks need a device. */
+bool perf_uses_device(const struct perf_options *options);
 
 /* As the command line has them. */
 const char *perf_form_name(enum perf_form form);

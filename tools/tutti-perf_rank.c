@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "tutti-perf_device.h"
+
 double perf_seconds(void)
 {
     struct timespec now;
@@ -40,6 +42,7 @@ enum tutti_status perf_rank_init(struct perf_rank *rank, const struct perf_optio
 {
     *rank = (struct perf_rank){.options = options, .rank = number, .one_clock = id != NULL};
     TRY(create_ops(rank));
+    TRY(perf_device_find(options));
     struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
     comm_options.timeout_ns = (uint64_t)(options->timeout_seconds * 1e9);
     comm_options.init_timeout_ns = comm_options.timeout_ns;
@@ -55,6 +58,7 @@ enum tutti_status perf_rank_init(struct perf_rank *rank, const struct perf_optio
     comm_options.algorithms = NULL;
     rank->rank = tutti_comm_rank(rank->control);
     rank->rank_count = tutti_comm_size(rank->control);
+    TRY(perf_device_open(rank)); /* before the communicator to which it matters */
 
     struct tutti_id second;
     memset(&second, 0, sizeof second);
@@ -80,6 +84,7 @@ void perf_rank_release(struct perf_rank *rank)
 {
     tutti_comm_free(rank->comm);
     tutti_comm_free(rank->control);
+    perf_device_close(rank);
     for (int r = 0; r < REDUCTION_COUNT; r++) tutti_op_free(rank->ops[r]);
     *rank = (struct perf_rank){.options = rank->options, .rank = rank->rank};
 }

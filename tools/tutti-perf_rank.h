@@ -13,6 +13,8 @@
 #include "tutti-perf_options.h"
 #include "tutti/tutti.h"
 
+struct gpu_device;
+
 /* For functions that return a status and have nothing to undo. */
 #define TRY(call)                                      \
     do {                                               \
@@ -28,6 +30,8 @@ struct perf_rank {
     struct tutti_comm *comm;       /* under measurement */
     struct tutti_comm *control;    /* the harness's own */
     tutti_op ops[REDUCTION_COUNT]; /* those that --op names */
+    struct gpu_device *device;     /* NULL: none is used */
+    void *stream;                  /* of the device, for --stream */
 };
 
 /* Joins both communicators: ranks started here meet by id, launched ones (id NULL) by their environment.

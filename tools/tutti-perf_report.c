@@ -34,7 +34,8 @@ static int root_number(const struct report *report, const struct perf_case *c)
 
 static const char *memory_name(const struct perf_options *options)
 {
-    return options->mapped ? "mapped" : "private";
+    static const char *const names[] = {"private", "mapped", "device"};
+    return names[options->memory];
 }
 
 struct number_text {
@@ -72,8 +73,10 @@ static void table_start(const struct report *report)
     else
         printf("threads, %d in a process", o->threads_per_process);
     printf("%s), %ld cores here\n", o->pin ? ", pinned" : "", sysconf(_SC_NPROCESSORS_ONLN));
-    printf("# %s memory, %s calls%s; time: back to back; p50, p99: one at a time after a barrier\n",
-           memory_name(o), perf_form_name(o->form), o->deterministic ? ", deterministic" : "");
+    printf(
+        "# %s memory, %s calls%s%s; time: back to back; p50, p99: one at a time after a barrier\n",
+        memory_name(o), perf_form_name(o->form), o->deterministic ? ", deterministic" : "",
+        o->on_stream ? " in a stream" : "");
     if (operation_has_counts(o->operation))
         printf("# counts: %s, displacements: %s\n", perf_skew_name(o->skew),
                perf_displs_name(o->displs));
@@ -131,7 +134,7 @@ static void csv_start(void)
 {
     puts("op,ranks,algorithm,size,count,dtype,redop,root,in_place,iterations,time_us,min_us,p50_us,"
          "p99_us,max_us,"
-         "algbw,busbw,wrong,form,memory,skew,displs,tensors,misalign,priority");
+         "algbw,busbw,wrong,form,memory,skew,displs,tensors,misalign,priority,stream");
 }
 
 static void csv_line(const struct report *report, const struct perf_case *c,
@@ -146,9 +149,9 @@ static void csv_line(const struct report *report, const struct perf_case *c,
            algbw, algbw * bus_factor(report));
     if (m->checked) printf("%" PRId64, m->wrong);
     const struct perf_options *const o = report->options;
-    printf(",%s,%s,%s,%s,%s,%zu,%d\n", perf_form_name(o->form), memory_name(o),
+    printf(",%s,%s,%s,%s,%s,%zu,%d,%d\n", perf_form_name(o->form), memory_name(o),
            perf_skew_name(o->skew), perf_displs_name(o->displs), tensors_text(o).text, o->misalign,
-           o->priority);
+           o->priority, o->on_stream);
 }
 
 static void json_string(const char *text)
@@ -169,10 +172,11 @@ static void json_start(const struct report *report)
     const struct perf_options *const o = report->options;
     printf("{\"op\": \"%s\", \"ranks\": %d, \"memory\": \"%s\", \"form\": \"%s\", "
            "\"deterministic\": %s, \"skew\": \"%s\", \"displs\": \"%s\", "
-           "\"tensors\": \"%s\", \"misalign\": %zu, \"priority\": %d, \"results\": [",
+           "\"tensors\": \"%s\", \"misalign\": %zu, \"priority\": %d, \"stream\": %s, "
+           "\"results\": [",
            o->operation->name, report->rank_count, memory_name(o), perf_form_name(o->form),
-           o->deterministic ? "true" : "false", perf_skew_name(o->skew),
-           perf_displs_name(o->displs), tensors_text(o).text, o->misalign, o->priority);
+           o->deterministic ? "true" : "false", perf_skew_name(o->skew), perf_displs_name(o->displs),
+           tensors_text(o).text, o->misalign, o->priority, o->on_stream ? "true" : "false");
 }
 
 static void json_line(const struct report *report, const struct perf_case *c,

@@ -15,6 +15,7 @@
 #include "tutti-topo_between.h"
 #include "tutti-topo_calibrate.h"
 #include "tutti-topo_fabric.h"
+#include "tutti-topo_gpus.h"
 #include "tutti-topo_options.h"
 #include "tutti-topo_probe.h"
 #include "tutti-topo_text.h"
@@ -98,7 +99,7 @@ static enum exit_code get_topo(const struct options *options, struct topo *topo)
     enum exit_code code = EXIT_FINE;
     if (options->file != NULL)
         code = read_file(options->file, topo);
-    else if (topo_discover(topo) != TUTTI_OK)
+    else if (topo_discover(topo) != TUTTI_OK || gpus_add(topo) != TUTTI_OK)
         code = fail("this machine", tutti_error_message());
     if (code == EXIT_FINE && options->ranks > 0) code = add_ranks(topo, options->ranks);
     return code;

@@ -437,12 +437,39 @@ struct tutti_call_options {
     const char *algorithm; /* name from `tutti-plan list`, "bruck/4" with a radix; NULL: chosen.
                               The same on all ranks. Not for send and recv. */
     int deterministic; /* as in the communicator's options, for this call; the same on all ranks */
-    int priority; /* higher ones move first among operations under way; -100 to 100, usually 0 */
+    int priority;  /* higher ones move first among operations under way; -100 to 100, usually 0 */
+    void *stream;  /* with on_stream: a CUstream or cudaStream_t; NULL: the legacy default stream of
+                      the current device */
+    int on_stream; /* 1: the operation begins when the work before it on `stream` is done, and later
+                      work on it waits for the operation. See "Memory of devices" below. */
+    int reserved;  /* 0 */
 };
-#define TUTTI_CALL_OPTIONS_INIT                          \
-    {                                                    \
-        sizeof(struct tutti_call_options), 0, NULL, 0, 0 \
+#define TUTTI_CALL_OPTIONS_INIT                                      \
+    {                                                                \
+        sizeof(struct tutti_call_options), 0, NULL, 0, 0, NULL, 0, 0 \
     }
+
+/* Memory of devices. Buffers may lie in memory of a GPU: each of `send` and `recv` as a whole, in
+ * that of one GPU. Ranks need not be alike: one may have its buffers in a GPU's
+ * memory and another one in the host's. Results have the same bits. The driver is found when the
+ * process has loaded it (libcuda.so.1) before the communicator is created, or at the first call
+ * with a stream; TUTTI_CUDA_DRIVER names another file.
+ *
+ * Without a stream, buffers must be ready when the call is made, and are ready when it is done, as
+ * ever. With one, the call is work of that stream: `_start` and `_prepare` forms are waited for as
+ * usual, or by the stream; the other forms return at once (then *that the operation failed* shows in
+ * the next call on the communicator, and in its failure). The deadline counts from when the stream
+ * comes to the operation. If it fails, the stream goes on, and `recv` is undefined. A call in a
+ * stream occupies some of the GPU's multiprocessors from then to its end (TUTTI_GPU_BLOCKS).
+ *
+ * Messages (tutti_send, tutti_recv) from and to memory of a GPU go through memory of the host, which
+ * each of them has for itself until it is over. The thread that sends copies before the message
+ * begins: the call, or the start, returns when the GPU has copied. The thread that receives copies
+ * what it has received in the call that ends the request: tutti_wait, tutti_test, the end of the
+ * group, the blocking call. SYSTEM: the GPU could not copy; only that message fails.
+ *
+ * INVALID_BUFFER: managed memory, or memory of several GPUs. UNSUPPORTED: the stream is being
+ * captured into a graph; an operation made from a function; send and recv with a stream. */
 
 /* Blocks until the request is done or its deadline has passed, then frees it and sets *request to
  * NULL. Returns the operation's status. One thread per request. */

@@ -10,6 +10,7 @@
 #include "call/call.h"
 #include "call/communicator.h"
 #include "call/group.h"
+#include "call/on_device.h"
 #include "call/program.h"
 #include "call/start.h"
 #include "comm/plans.h"
@@ -67,14 +68,13 @@ static enum tutti_status check_even(const struct arguments *a, const struct tutt
     return TUTTI_OK;
 }
 
+/* given: not NULL; *options becomes complete. */
 static enum tutti_status check_options(const struct arguments *a,
                                        const struct tutti_call_options *given,
-                                       const struct tutti_comm *comm, struct call *call)
+                                       const struct tutti_comm *comm, struct call *call,
+                                       struct tutti_call_options *options)
 {
-    if (given == NULL) return TUTTI_OK;
-    struct tutti_call_options own;
-    const struct tutti_call_options *const options = &own;
-    TRY(options_for_call(given, &own));
+    TRY(options_for_call(given, options));
     call->priority = options->priority;
     if (options->timeout_ns != 0) call->timeout_ns = options->timeout_ns;
     if (options->deterministic != 0) call->deterministic = true;
@@ -135,7 +135,10 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
     case SHAPE_VARYING: TRY(blocks_check_varying(a, comm, call)); break;
     case SHAPE_LIST: TRY(blocks_check_lists(a, comm, call)); break;
     }
-    const enum tutti_status status = check_options(a, options, comm, call);
+    struct tutti_call_options own;
+    enum tutti_status status = TUTTI_OK;
+    if (options != NULL) status = check_options(a, options, comm, call, &own);
+    if (status == TUTTI_OK) status = on_device_find(name, options != NULL ? &own : NULL, call);
     if (status != TUTTI_OK) free(call->extra);
     return status;
 }
@@ -145,6 +148,7 @@ enum tutti_status api_call(const struct arguments *arguments,
 {
     struct call checked;
     TRY(check(arguments, options, comm, &checked));
+    if (call_is_on_stream(&checked)) return comm_call_in_stream(comm, &checked);
     if (!comm_group_is_open()) return comm_call(comm, &checked);
     struct tutti_request *request;
     TRY(comm_call_start(comm, &checked, true, &request));

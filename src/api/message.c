@@ -7,6 +7,7 @@
 #include "call/communicator.h"
 #include "call/group.h"
 #include "call/message_call.h"
+#include "call/staged.h"
 #include "team/options.h"
 
 static enum tutti_status check(const struct message_call *given,
@@ -35,9 +36,15 @@ static enum tutti_status check(const struct message_call *given,
     *call = *given;
     if (given->result != NULL) call->result_bytes = given->result->size_bytes;
     call->timeout_ns = comm->team.settings.timeout_ns;
+    TRY(staged_find(call));
     if (options == NULL) return TUTTI_OK;
     struct tutti_call_options own;
     TRY(options_for_call(options, &own));
+    if (own.on_stream)
+        return error_set(TUTTI_UNSUPPORTED,
+                         "tutti_%s: options.on_stream must be 0, because messages are in no "
+                         "stream's order",
+                         name);
     if (own.algorithm != NULL)
         return error_set(TUTTI_INVALID_ALGORITHM,
                          "tutti_%s: options.algorithm must be NULL, because messages have no "

@@ -45,7 +45,10 @@
     X(JOB, KERNEL, WISH("scalar", "avx2", "avx512", "neon"), "(the best)",                                                          \
       "The instructions that reduce and copy. Tutti does not use those that the processor lacks.")                                  \
     X(JOB, CMA, WISH("0", "1"), "1",                                                                                                \
-      "`0`: no rank reads private memory of other processes directly; all of it goes through slots.")                               \
+      "`0`: no rank reads private memory or GPU memory of other processes directly; all of it goes through slots.")                 \
+    X(JOB, CUDA_DRIVER, TEXT("a file"), "(the one that the program has loaded)",                                                    \
+      "The library of the CUDA driver, such as `libcuda.so.1`. Tutti loads and initialises it; without this option it uses GPUs "    \
+      "if the program has initialised CUDA.")                                                                                      \
     X(JOB, TRANSPORT, CHOICE("auto", "tcp"), "auto",                                                                                \
       "`tcp`: all data goes over TCP, also between ranks of one host, to measure or test TCP. The same on all ranks.")              \
     X(JOB, PROGRESS_CPUS, TEXT("a list of CPUs such as 3 or 0-1,8"), "(where the program may run)",                                 \
@@ -69,6 +72,9 @@
     X(JOB, METRICS_DIR, TEXT("a folder"), "",                                                                                       \
       "The folder to which each process writes [numbers for Prometheus](tracing.md#numbers-for-prometheus).")                       \
     X(JOB, METRICS_INTERVAL, SECONDS(1, 86400), "10", "How often each process writes its numbers for Prometheus.")                  \
+    X(JOB, GPU_BLOCKS, COUNT(0, 64), "0",                                                                                           \
+      "The number of thread blocks, each on a multiprocessor of the GPU, that reduce and copy while an operation on GPU memory "    \
+      "runs. `0`: half of the multiprocessors, or all of them divided by the ranks of the process if it has several; 2 to 64.")     \
     X(JOB, LOG, WISH("off", "warn", "info", "debug"), "warn",                                                                       \
       "How much Tutti logs on stderr. If nobody reads stderr, Tutti drops lines, and a later line says how many.")                  \
                                                                                                                                     \
@@ -134,6 +140,10 @@
     X(TEST, MUTANTS, TEXT("a number"), "", "How many changed plans `src/plan/mutation_test.c` tries.")                              \
     X(TEST, TORCH_PYTHON, TEXT("a program"), "", "A Python that can import PyTorch; tests try it before others.")                   \
     X(TEST, PROGRAM_MINUTES, TEXT("a number"), "5", "How long `tests/program_long_test.sh` goes on.")                               \
+    X(TEST, STANDIN_DEVICES, TEXT("a number"), "2", "How many devices the stand-in for CUDA's driver has (`tests/cuda_standin.h`).") \
+    X(TEST, STANDIN_QUEUES, TEXT("a number"), "8", "How many hardware queues each of them has.")                                    \
+    X(TEST, STANDIN_PROCESSORS, TEXT("a number"), "8", "How many multiprocessors each of them has.")                                \
+    X(TEST, STANDIN_SEED, TEXT("a number"), "1", "The seed of their lateness: which work is late, and in which order. `0`: none is.")\
     X(TEST, TEST_SEED, TEXT("a number"), "(fresh)", "The seed of a test that prints one, to repeat that run.")                      \
     X(TEST, TEST_FILTER, TEXT("a pattern"), "", "Which cases of a test program run.")                                               \
     X(TEST, TEST_RANKS, CHOICE("threads"), "", "`threads`: ranks are threads instead of processes.")                                \

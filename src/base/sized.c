@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "tutti/train.h"
 #include "tutti/train/pipeline.h"
+#include "tutti/train/shards.h"
 
 /* A size above this is no version's but something that was never set. */
 enum { BYTES_MAX = 4096 };

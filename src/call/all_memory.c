@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "call/begin.h"
 #include "call/communicator.h"
+#include "call/on_device.h"
 #include "memory/heap.h"
 
 static uint32_t bit_of(enum collective collective)
@@ -27,9 +28,14 @@ bool all_memory_is_mapped(struct tutti_comm *comm, enum collective collective)
     return (memory->all & bit_of(collective)) != 0;
 }
 
-static bool is_mapped(const struct buffer *buffer, size_t bytes)
+/* Ranks of one process reach each other's memory, that of a device, too. */
+static bool is_mapped(const struct tutti_comm *comm, const struct call *call, int which,
+                      size_t bytes)
 {
+    const struct buffer own = call_buffer(call, which), *const buffer = &own;
     uint64_t where;
+    if (call_is_on_device(call) && call->extra->on_device[which])
+        return comm->team.transports.is_one_process;
     for (size_t done = 0, run; done < bytes; done += run) {
         run = bytes - done;
         const void *address = buffer_at(buffer, done, &run);
@@ -45,12 +51,11 @@ static bool uses_mapped_memory(const struct tutti_comm *comm, const struct call 
     const bool is_root = comm->team.rank == call->what.root;
     const size_t sent = collective_blocks_sent(collective, is_root, comm->team.size),
                  received = collective_blocks_received(collective, is_root, comm->team.size);
-    const struct buffer input = call_buffer(call, 0), output = call_buffer(call, 1);
     const size_t bytes = call->what.count * dtype_size(call->what.dtype);
     const bool has_input = !call->in_place || sent > received,
                has_output = !call->in_place || !has_input;
-    return (!has_output || is_mapped(&output, bytes * received)) &&
-           (!has_input || is_mapped(&input, bytes * sent));
+    return (!has_output || is_mapped(comm, call, 1, bytes * received)) &&
+           (!has_input || is_mapped(comm, call, 0, bytes * sent));
 }
 
 void all_memory_note(struct tutti_comm *comm, const struct call *call)

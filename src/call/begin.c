@@ -9,10 +9,15 @@
 #include <time.h>
 
 #include "base/dtype.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "call/gated.h"
+#include "call/on_device.h"
 #include "engine/program_links.h"
 #include "kernel/kernel.h"
+#include "os/clock.h"
+
+#define KERNELS_NS UINT64_C(10000000000)
 
 size_t call_all_blocks(const struct tutti_comm *comm, const struct call_extra *extra)
 {
@@ -35,14 +40,29 @@ void comm_end_wait(struct tutti_comm *comm, const struct call_request *request)
     straggler_end(&comm->health, &call);
 }
 
+/* Kernels end, whoever died. A device that has failed does not end them; then nothing of this waits for it, and its memory is lost anyway. */
+static void await_kernels(struct operation *operation)
+{
+    const uint64_t deadline_ns = clock_now_ns() + KERNELS_NS;
+    while (operation_is_computing(operation)) {
+        if (clock_now_ns() > deadline_ns) {
+            log_write(LOG_WARN,
+                      "kernels of a call that has failed still run on a device after %d s: "
+                      "the device seems to have failed",
+                      (int)(KERNELS_NS / 1000000000));
+            return;
+        }
+        sched_yield();
+    }
+}
+
 void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request)
 {
     if (comm->team.size == 1) { /* only its gate held it up */
         gated_end(&request->call.extra->gate, false);
         return;
     }
-    while (operation_is_computing(&request->operation))
-        sched_yield(); /* kernels end, whoever died */
+    await_kernels(&request->operation);
     const struct engagement engagement = {.slot = request->slot,
                                           .begun = request->begun,
                                           .any_referenced = request->operation.any_referenced,
@@ -70,6 +90,7 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *reque
                         output = call_buffer(&request->call, 1);
     TRY(operation_prepare(&request->operation, program, comm->team.transports.set.all,
                           request->slot, &input, &output));
+    if (call_is_on_device(&request->call)) on_device_attach(request);
     request->call.what.signature = program->signature;
     request->base.started_ns = request->base.left_ns = request->faulted_ns = request->crossed_ns = 0;
     struct board_call *calls = health_own_calls(&comm->health, request->slot);
@@ -88,18 +109,24 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *reque
 
 /* ---------------------------------------------------------------------------------------- one rank alone */
 
-/* Moves, scaled where the operation scales, one run of both buffers after the other. */
-static void move_alone(const struct call *call)
+/* Elements that a call moves in a communicator of one. */
+static size_t alone_count(const struct call *call)
 {
-    if (call->what.collective == COLLECTIVE_BARRIER) return;
+    if (!call->what.varies) return call->what.count;
+    return call->extra->input_counts != NULL ? call->extra->input_counts[0]
+                                             : call->extra->output_counts[0];
+}
+
+/* Moves, scaled where the operation scales, one run of both buffers after the other. */
+static enum tutti_status move_alone(const struct call *call)
+{
+    if (call->what.collective == COLLECTIVE_BARRIER) return TUTTI_OK;
+    if (call_is_on_device(call) && (call->extra->on_device[0] || call->extra->on_device[1]))
+        return on_device_move(call, alone_count(call));
     const struct buffer input = call_buffer(call, 0), output = call_buffer(call, 1);
     const bool scales = collective_reduces(call->what.collective) && call->op->kind == OP_SCALED_SUM;
     const size_t element_bytes = dtype_size(call->what.dtype);
-    size_t count = call->what.count;
-    if (call->what.varies)
-        count = call->extra->input_counts != NULL ? call->extra->input_counts[0]
-                                                  : call->extra->output_counts[0];
-    for (size_t done = 0, bytes = count * element_bytes; done < bytes;) {
+    for (size_t done = 0, bytes = alone_count(call) * element_bytes; done < bytes;) {
         size_t run = bytes - done;
         const void *source = buffer_at(&input, done, &run);
         void *destination = buffer_at(&output, done, &run);
@@ -115,6 +142,7 @@ static void move_alone(const struct call *call)
             memmove(destination, source, run);
         done += run;
     }
+    return TUTTI_OK;
 }
 
 void comm_call_alone(struct tutti_comm *comm, const struct call *call)
@@ -122,7 +150,7 @@ void comm_call_alone(struct tutti_comm *comm, const struct call *call)
     const uint64_t sequence = recorder_next(&comm->health.recorder);
     const bool is_short = call_may_be_short(comm, call);
     call_record(comm, call, sequence, 0, NULL, is_short ? 0 : clock_ticks());
-    move_alone(call);
+    (void)move_alone(call); /* in memory of the host */
     recorder_end(&comm->health.recorder, sequence, TUTTI_OK, is_short);
 }
 
@@ -141,7 +169,7 @@ enum tutti_status comm_call_alone_gated(struct tutti_comm *comm, struct call *ca
     }
     if (status == TUTTI_OK) {
         recorder_set_gated(&comm->health.recorder, sequence, false);
-        move_alone(call);
+        status = move_alone(call);
     }
     gated_end(&call->extra->gate, status == TUTTI_OK);
     recorder_end(&comm->health.recorder, sequence, status, false);
@@ -159,7 +187,9 @@ enum run_result comm_run_alone(struct call_request *request)
 {
     struct operation_gate *gate = &request->call.extra->gate.base;
     if (!gate->ops->is_open(gate)) return RUN_BLOCKED;
-    move_alone(&request->call);
-    gated_end(&request->call.extra->gate, true);
-    return RUN_DONE;
+    const enum tutti_status status = move_alone(&request->call);
+    gated_end(&request->call.extra->gate, status == TUTTI_OK);
+    if (status == TUTTI_OK) return RUN_DONE;
+    comm_fail(request->base.comm, &request->base, status, 0, "%s", tutti_error_message());
+    return RUN_BLOCKED;
 }

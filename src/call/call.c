@@ -6,6 +6,7 @@
 #include "call/begin.h"
 #include "call/call.h"
 #include "call/gated.h"
+#include "call/on_device.h"
 #include "call/program.h"
 #include "call/wait_loop.h"
 #include "health/failure.h"
@@ -59,6 +60,11 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
 enum tutti_status comm_call(struct tutti_comm *comm, struct call *call)
 {
     enum tutti_status status = TUTTI_OK;
+    if (call_is_on_device(call)) status = on_device_begin(call);
+    if (__builtin_expect(status != TUTTI_OK, 0)) {
+        call_free_extra(call->extra);
+        return status; /* no call was made */
+    }
     if (comm->team.size == 1) {
         if (board_has_failed(comm->health.board))
             status = health_check(&comm->health);
@@ -78,6 +84,6 @@ enum tutti_status comm_call(struct tutti_comm *comm, struct call *call)
         gated_give_up(call);
         trace_dump_failure(&comm->health);
     }
-    if (call->extra != NULL) free(call->extra);
+    if (call->extra != NULL) call_free_extra(call->extra);
     return status;
 }

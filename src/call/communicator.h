@@ -23,7 +23,8 @@
  *     moving           wait_loop.c waiting, and the progress thread's pass · progress.c started calls move ·
  *                      message.c messages move · begin.c the beginning of a call · program.c programs and their cache
  *     why it is stuck  diagnose.c reasons, the deadline · report.c who is late · crossing.c calls in different forms
- *     below all        gated.c calls that wait for gates · life.c beginning and end · request.c requests and their queues · orphans.c requests that outlive it · handle.c
+ *     below all        gated.c calls that wait for gates · life.c beginning and end · request.c requests and their queues · orphans.c requests that outlive it ·
+ *                      staged.c messages of devices · handle.c
  *
  * Threads. The lock of the team's domain is for everything that moves: links, operations, programs, messages. The thread that holds it
  * moves all operations of the communicator. A thread in a blocking call holds it until the call ends, so other threads must be able to

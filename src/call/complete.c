@@ -10,16 +10,31 @@
 #include "call/orphans.h"
 #include "call/progress.h"
 #include "call/request.h"
+#include "call/staged.h"
 #include "call/wait_loop.h"
 #include "health/lock.h"
+
+/* The end of a message through memory of the host. What was received is copied now, by who waits for it. */
+static enum tutti_status end_staged(struct message_request *done)
+{
+    const enum tutti_status status = done->base.status == TUTTI_OK
+                                         ? staged_unload(&done->call, done->message.received_bytes)
+                                         : TUTTI_OK;
+    if (!done->base.is_prepared) staged_free(&done->call);
+    return status;
+}
 
 enum tutti_status comm_collect(struct tutti_request **request)
 {
     struct tutti_request *done = *request;
-    const enum tutti_status status = done->status;
+    enum tutti_status status = done->status;
     if (status != TUTTI_OK) {
         if (done->comm != NULL) trace_dump_failure(&done->comm->health);
         error_set(status, "%s", done->error);
+    }
+    if (done->is_message && message_is_staged(&request_message(done)->call)) {
+        const enum tutti_status ended = end_staged(request_message(done));
+        if (status == TUTTI_OK) status = ended;
     }
     *request = NULL;
     if (done->is_prepared)

@@ -17,6 +17,7 @@
 #include "call/diagnose.h"
 #include "call/message.h"
 #include "call/request.h"
+#include "call/staged.h"
 #include "health/failure.h"
 #include "health/known.h"
 #include "health/lock.h"
@@ -157,7 +158,7 @@ static enum tutti_status open_p2p(struct tutti_comm *comm)
                                                   .peers = &transport_peers_in_memory,
                                                   .size = 1,
                                                   .paths.tables = {&alone_paths}};
-        comm->messages.alone.signatures = comm->messages.alone.own_signatures;
+        transport_own_slots(&comm->messages.alone);
         transport = &comm->messages.alone;
     }
     options.eager_bytes_max = transport->paths.tables[0]->sizes.eager_bytes_max;
@@ -220,7 +221,7 @@ static enum tutti_status begin(struct tutti_comm *comm, struct message_request *
     TRY(ensure_p2p(comm));
     if (call->is_send) remote_invite(&comm->health, call->peer);
     request->message = (struct p2p_request){.is_send = call->is_send,
-                                            .buffer = call->buffer,
+                                            .buffer = message_memory(call),
                                             .bytes = call->count * dtype_size(call->dtype),
                                             .dtype = call->dtype,
                                             .peer = call->peer,

@@ -5,13 +5,15 @@
 #include "call/message.h"
 #include "call/progress.h"
 #include "call/request.h"
+#include "call/staged.h"
 #include "health/failure.h"
 #include "health/lock.h"
 
-static enum tutti_status start(struct tutti_comm *comm, const struct message_call *call,
+static enum tutti_status start(struct tutti_comm *comm, struct message_call *call,
                                struct tutti_request **request)
 {
     if (board_has_failed(comm->health.board)) return health_check(&comm->health);
+    if (message_is_staged(call)) TRY(staged_make_and_load(call));
     const bool has_domain = domain_try_lock(&comm->team.domain);
     struct message_request *started = comm_message_request(comm, has_domain);
     enum tutti_status status = TUTTI_OK;
@@ -23,14 +25,20 @@ static enum tutti_status start(struct tutti_comm *comm, const struct message_cal
             status = comm_message_begin_held(comm, started);
         else
             comm_message_enqueue(comm, started);
-        if (status != TUTTI_OK) comm_give_back(&started->base);
+        if (status != TUTTI_OK) {
+            started->call.staging = NULL; /* the caller has it */
+            comm_give_back(&started->base);
+        }
     }
     if (has_domain) health_unlock(&comm->health);
-    if (status == TUTTI_OK) *request = &started->base;
+    if (status == TUTTI_OK)
+        *request = &started->base;
+    else
+        staged_free(call);
     return status;
 }
 
-enum tutti_status comm_message_start(struct tutti_comm *comm, const struct message_call *call,
+enum tutti_status comm_message_start(struct tutti_comm *comm, struct message_call *call,
                                      bool is_grouped, struct tutti_request **request)
 {
     if (is_grouped) return start(comm, call, request);
@@ -40,19 +48,23 @@ enum tutti_status comm_message_start(struct tutti_comm *comm, const struct messa
     return TUTTI_OK;
 }
 
-enum tutti_status comm_message_call(struct tutti_comm *comm, const struct message_call *call)
+enum tutti_status comm_message_call(struct tutti_comm *comm, struct message_call *call)
 {
     struct tutti_request *request;
     TRY(start(comm, call, &request));
     return tutti_wait(&request);
 }
 
-enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct message_call *call,
+enum tutti_status comm_message_prepare(struct tutti_comm *comm, struct message_call *call,
                                        struct tutti_prepared **prepared)
 {
     TRY(domain_register(&comm->team.domain));
+    if (message_is_staged(call)) TRY(staged_make(call));
     struct tutti_prepared *made = comm_make_prepared(comm, true);
-    if (made == NULL) return error_set(TUTTI_NO_MEMORY, "preparing a message: out of memory");
+    if (made == NULL) {
+        staged_free(call);
+        return error_set(TUTTI_NO_MEMORY, "preparing a message: out of memory");
+    }
     made->message.call = *call;
     *prepared = made;
     return TUTTI_OK;

@@ -6,11 +6,12 @@
 
 #include "call/request.h"
 
-enum tutti_status comm_message_call(struct tutti_comm *comm, const struct message_call *call);
+/* All three copy the call, which has no staging memory yet (staged.h). */
+enum tutti_status comm_message_call(struct tutti_comm *comm, struct message_call *call);
 /* is_grouped: as for comm_call_start. */
-enum tutti_status comm_message_start(struct tutti_comm *comm, const struct message_call *call,
+enum tutti_status comm_message_start(struct tutti_comm *comm, struct message_call *call,
                                      bool is_grouped, struct tutti_request **request);
-enum tutti_status comm_message_prepare(struct tutti_comm *comm, const struct message_call *call,
+enum tutti_status comm_message_prepare(struct tutti_comm *comm, struct message_call *call,
                                        struct tutti_prepared **prepared);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "call/communicator.h"
+#include "call/on_device.h"
 #include "call/program.h"
 #include "tune/choose.h"
 
@@ -250,6 +251,7 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
         .algorithm = choice.algorithm->name,
         .in_place = call->in_place,
         .shares_cores = comm->team.members.shares_cores};
+    if (call_is_on_device(call)) on_device_bind(call, &options);
     bind_to_transport(&options, comm->team.transports.set.all);
     const enum tutti_status status = bind_program(plan, &options, program);
     plan_rank_free(plan);
@@ -262,13 +264,20 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
 
 /* -------------------------------------------------------------------------------------------- cache */
 
+/* Which of its buffers lie in memory of a device. */
+static uint64_t device_bits(const struct call *call)
+{
+    if (!call_is_on_device(call)) return 0;
+    return (uint64_t)call->extra->on_device[0] | (uint64_t)call->extra->on_device[1] << 1;
+}
+
 /* What a call is in one word: a small call should not cost a comparison for each part of it. Its count, what it asks for by name, and counts
  * of blocks are compared by themselves. */
 static uint64_t shape_of(const struct call *call)
 {
     return described(&call->what) | (uint64_t)call->in_place << 26 |
            (uint64_t)call->deterministic << 27 | (uint64_t)call->all_were_mapped << 28 |
-           (uint64_t)(uint32_t)call->what.root << 32;
+           device_bits(call) << 29 | (uint64_t)(uint32_t)call->what.root << 32;
 }
 static_assert(COLLECTIVE_COUNT <= 256 && DTYPE_COUNT <= 256 && OP_COUNT <= 256, "a byte each");
 
@@ -279,11 +288,17 @@ static bool has_same_counts(const struct cached_program *cached, const struct ca
            (bytes == 0 || memcmp(cached->counts, counts_of(call), bytes) == 0);
 }
 
+static bool is_on_same_device(const struct cached_program *cached, const struct call *call)
+{
+    return device_bits(call) == 0 || cached->device == call->extra->device;
+}
+
 static bool is_same(const struct cached_program *cached, const struct call *call, uint64_t shape)
 {
     return cached->program != NULL && cached->shape == shape && cached->count == call->what.count &&
            cached->algorithm == call->algorithm && cached->radix == call->radix &&
-           cached->op_serial == call->op->serial && has_same_counts(cached, call);
+           cached->op_serial == call->op->serial && has_same_counts(cached, call) &&
+           is_on_same_device(cached, call);
 }
 
 static struct cached_program *cache_place(struct tutti_comm *comm, const struct call *call,
@@ -334,6 +349,7 @@ __attribute__((cold, noinline)) static enum tutti_status make_and_keep(struct tu
                                      .op_serial = call->op->serial,
                                      .counts = counts,
                                      .count_bytes = count_bytes,
+                                     .device = device_bits(call) != 0 ? call->extra->device : NULL,
                                      .program = *program};
     return TUTTI_OK;
 }

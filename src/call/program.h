@@ -19,6 +19,7 @@ struct cached_program {
     uint64_t op_serial;
     size_t *counts; /* of the v forms, as in call_extra; or NULL */
     size_t count_bytes;
+    const struct gpu_device *device; /* in whose memory its buffers lie; NULL: the host's */
     struct program *program;
 };
 

@@ -9,9 +9,11 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "call/communicator.h"
+#include "call/on_device.h"
 #include "call/orphans.h"
 #include "call/program.h"
 #include "call/request.h"
+#include "call/staged.h"
 #include "health/failure.h"
 
 /* ---------------------------------------------------------------------------------------- free requests */
@@ -138,7 +140,7 @@ static void release_program(struct call_request *request)
 {
     if (request->program != NULL) comm_program_release(request->program);
     request->program = NULL;
-    free(request->call.extra);
+    call_free_extra(request->call.extra);
     request->call.extra = NULL;
 }
 
@@ -160,10 +162,13 @@ void comm_finish_request(struct tutti_request *request, enum tutti_status status
         request->error[sizeof request->error - 1] = '\0';
     }
     /* Once it is done somebody may take it: what is asked of it comes before. */
-    const int event = atomic_exchange_explicit(&request->event, EVENT_DONE, memory_order_relaxed);
+    const int event = atomic_exchange_explicit(&request->event, EVENT_DONE, memory_order_acquire);
     atomic_store_explicit(&request->done, true,
                           memory_order_release); /* pairs with tutti_wait and tutti_test */
-    if (event != EVENT_NONE) comm_tell_event(~event);
+    if (event == EVENT_DETACHED)
+        comm_give_back(request);
+    else if (event != EVENT_NONE)
+        comm_tell_event(~event);
 }
 
 /* In a child of fork(), and only there, it may be under way: for ever. */
@@ -175,10 +180,15 @@ static void outlive(struct tutti_request *request)
                  "it was started before fork(), on a communicator that this process has freed");
         atomic_store_explicit(&request->done, true, memory_order_release);
     }
-    if (request->is_message) return;
+    if (request->is_message) {
+        /* What was received its owner may still ask for. */
+        struct message_call *const message = &request_message(request)->call;
+        if (message->is_send || request->status != TUTTI_OK) staged_free(message);
+        return;
+    }
     struct call_request *const call = request_call(request);
     operation_release(&call->operation);
-    free(call->call.extra);
+    call_free_extra(call->call.extra);
     call->call.extra = NULL;
 }
 

@@ -23,13 +23,23 @@ struct call_gate {
     bool is_told;                 /* that the call is over */
 };
 
-/* The rest of a call that is more than two contiguous buffers: counts, segments, a gate. One allocation. */
+struct gpu_device;
+struct gpu_run;
+
+/* The rest of a call that is more than two contiguous buffers of the host: counts, segments, a gate, a device. One allocation, and what
+ * call_free_extra (on_device.h) frees. */
 struct call_extra {
     size_t *input_counts, *output_counts;  /* for v forms, one count for each rank; else NULL */
     struct segment_of_buffer *segments[2]; /* of send and recv; NULL: in one piece */
     size_t segment_counts[2];
     size_t count_bytes; /* of both counts together: they lie one after the other */
     struct call_gate gate;
+    /* of calls on memory of a device, or in the order of a stream (on_device.h): */
+    struct gpu_device *device; /* NULL: neither */
+    struct gpu_run *run;       /* from when it first begins */
+    bool on_device[2];         /* what it sends, what it receives */
+    bool on_stream;
+    void *stream;
 };
 
 /* What is called, checked and complete. */
@@ -52,10 +62,14 @@ static inline bool call_has_gate(const struct call *call)
     return __builtin_expect(call->extra != NULL, 0) && call->extra->gate.asked != NULL;
 }
 
+struct memory_kind;
+
 /* A message to send or to receive, checked and complete. */
 struct message_call {
     bool is_send;
     void *buffer;
+    const struct memory_kind *kind; /* of the buffer; NULL: the host's */
+    void *staging;                  /* memory of the host, for a buffer that is not (staged.h) */
     size_t count;
     enum tutti_dtype dtype;
     int peer, tag;
@@ -64,8 +78,8 @@ struct message_call {
     size_t result_bytes;          /* size of *result, as the caller was compiled */
 };
 
-/* Values of `event` that are no descriptor: none is set; the request is done. */
-enum request_event { EVENT_NONE, EVENT_DONE };
+/* Values of `event` that are no descriptor: none is set; the request is done; nobody will wait for it, whoever finishes it gives it back. */
+enum request_event { EVENT_NONE, EVENT_DONE, EVENT_DETACHED };
 
 /* What every request has. Its address is that of the struct call_request or struct message_request that it is part of. */
 struct tutti_request {

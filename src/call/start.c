@@ -1,12 +1,16 @@
 /* start.c - starting: calls, and operations that were prepared. */
+#include <sched.h>
 #include <stdlib.h>
 
 #include "base/status.h"
 #include "call/begin.h"
+#include "call/complete.h"
 #include "call/message.h"
+#include "call/on_device.h"
 #include "call/program.h"
 #include "call/progress.h"
 #include "call/request.h"
+#include "call/staged.h"
 #include "call/start.h"
 #include "health/failure.h"
 #include "health/lock.h"
@@ -57,6 +61,17 @@ static enum tutti_status start_alone(struct tutti_comm *comm, struct call_reques
     return TUTTI_OK;
 }
 
+/* With its worker on the stream before, if it needs one. */
+static enum tutti_status start_call(struct tutti_comm *comm, struct call_request *request)
+{
+    const bool is_on_device = call_is_on_device(&request->call);
+    if (is_on_device) TRY(on_device_begin(&request->call));
+    const enum tutti_status status =
+        comm->team.size == 1 ? start_alone(comm, request) : comm_start_request(comm, request);
+    if (status != TUTTI_OK && is_on_device) on_device_cancel(&request->call);
+    return status;
+}
+
 static enum tutti_status start(struct tutti_comm *comm, struct call *call, bool is_grouped,
                                struct tutti_request **request)
 {
@@ -67,8 +82,7 @@ static enum tutti_status start(struct tutti_comm *comm, struct call *call, bool 
     started->base.is_grouped = is_grouped;
     call->what.started = true;
     started->call = *call;
-    const enum tutti_status status =
-        comm->team.size == 1 ? start_alone(comm, started) : comm_start_request(comm, started);
+    const enum tutti_status status = start_call(comm, started);
     if (status != TUTTI_OK) {
         started->call.extra = NULL; /* the caller has it */
         comm_give_back(&started->base);
@@ -84,8 +98,23 @@ enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bo
 {
     *request = NULL;
     const enum tutti_status status = start(comm, call, is_grouped, request);
-    free(call->extra);
+    call_free_extra(call->extra);
     return status;
+}
+
+enum tutti_status comm_call_in_stream(struct tutti_comm *comm, struct call *call)
+{
+    struct tutti_request *request;
+    TRY(comm_call_start(comm, call, false, &request));
+    request->is_owned = false;
+    int seen = EVENT_NONE;
+    /* Release: pairs with comm_finish_request, which then has the request alone. */
+    if (atomic_compare_exchange_strong_explicit(&request->event, &seen, EVENT_DETACHED,
+                                                memory_order_release, memory_order_relaxed))
+        return TUTTI_OK;
+    /* Whoever finishes it is between two stores. */
+    while (!atomic_load_explicit(&request->done, memory_order_acquire)) sched_yield();
+    return comm_collect(&request);
 }
 
 /* ------------------------------------------------------------------------------------------- prepared */
@@ -122,7 +151,7 @@ enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
     *prepared = NULL;
     struct tutti_prepared *made = comm_make_prepared(comm, false);
     if (made == NULL) {
-        free(call->extra);
+        call_free_extra(call->extra);
         return error_set(TUTTI_NO_MEMORY, "preparing an operation: out of memory");
     }
     call->what.started = true;
@@ -156,11 +185,11 @@ enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_requ
     if (board_has_failed(comm->health.board)) return health_check(&comm->health);
     comm_reset_request(comm, started);
     if (started->is_message) {
+        const struct message_call *const message = &prepared->message.call;
+        if (message_is_staged(message)) TRY(staged_load(message));
         TRY(comm_message_begin(comm, &prepared->message));
-    } else if (comm->team.size == 1) {
-        TRY(start_alone(comm, &prepared->call));
     } else {
-        TRY(comm_start_request(comm, &prepared->call));
+        TRY(start_call(comm, &prepared->call));
     }
     prepared->runs = true;
     *request = started;
@@ -184,7 +213,9 @@ enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared)
     }
     if (is_call) {
         operation_release(&prepared->call.operation);
-        free(prepared->call.call.extra);
+        call_free_extra(prepared->call.call.extra);
+    } else {
+        staged_free(&prepared->message.call);
     }
     free(prepared);
     return TUTTI_OK;

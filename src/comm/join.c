@@ -21,6 +21,7 @@
 #include "comm/site.h"
 #include "connect/discovery.h"
 #include "connect/port.h"
+#include "gpu/executor.h"
 #include "health/deaths.h"
 #include "health/failure.h"
 #include "health/life.h"
@@ -266,6 +267,7 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
     enum tutti_status status = TUTTI_OK;
     if (peers == NULL || comm->team.transports.windows == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    unsigned same_process_count = 0;
     for (int i = 0; i < size && status == TUTTI_OK; i++) {
         const int first = members[i].first;
         const bool same_process = first == members[number].first;
@@ -273,7 +275,10 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
         if (first == i && !same_process)
             status = acquire_window(&members[i], pid, &comm->team.transports.windows[i]);
         peers[i] = (struct host_peer){same_process, pid, comm->team.transports.windows[first]};
+        same_process_count += same_process;
     }
+    gpu_share(same_process_count);
+    comm->team.transports.is_one_process = (int)same_process_count == comm->team.size;
     if (status == TUTTI_OK) {
         const struct host_options options = {.rank = number,
                                              .size = size,

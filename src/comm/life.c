@@ -22,6 +22,7 @@
 #include "comm/id.h"
 #include "comm/racks.h"
 #include "connect/port.h"
+#include "gpu/gpu.h"
 #include "health/deaths.h"
 #include "health/failure.h"
 #include "os/clock.h"
@@ -103,6 +104,8 @@ static enum tutti_status find_place(const struct tutti_comm_options *options,
 static enum tutti_status create(const struct tutti_comm_options *user_options,
                                 struct tutti_comm **comm)
 {
+    const struct gpu_driver *driver; /* calls do not look for one */
+    TRY(gpu_driver(&driver));
     struct tutti_comm_options options;
     TRY(options_for_comm(user_options, &options));
     const uint64_t deadline_ns = clock_now_ns() + options.init_timeout_ns;

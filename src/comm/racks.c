@@ -41,12 +41,12 @@ struct prober {
 static enum tutti_status start_message(struct prober *prober, bool is_send, int other, size_t bytes,
                                        struct tutti_request **request)
 {
-    const struct message_call call = {.is_send = is_send,
-                                      .buffer = is_send ? prober->send : prober->recv,
-                                      .count = bytes,
-                                      .dtype = TUTTI_UINT8,
-                                      .peer = other,
-                                      .timeout_ns = prober->hosts->team.settings.timeout_ns};
+    struct message_call call = {.is_send = is_send,
+                                .buffer = is_send ? prober->send : prober->recv,
+                                .count = bytes,
+                                .dtype = TUTTI_UINT8,
+                                .peer = other,
+                                .timeout_ns = prober->hosts->team.settings.timeout_ns};
     return comm_message_start(prober->hosts, &call, false, request);
 }
 

@@ -404,11 +404,11 @@ static void bind_formats(struct binder *binder)
     program->kernels = options->kernels != NULL
                            ? *options->kernels
                            : kernel_get(options->level, options->dtype, options->op->kind);
-    program->executor = options->executor;
+    program->has_executor = options->has_executor;
     program->encoding = options->encoding;
     program->has_formats = options->kernels != NULL;
     memcpy(program->kinds, options->kinds, sizeof program->kinds);
-    program->moves_by_kernels = program->executor != NULL || program->has_formats;
+    program->moves_by_kernels = program->has_executor || program->has_formats;
 }
 
 void bind_to_transport(struct bind_options *options, struct transport *transport)

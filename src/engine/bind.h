@@ -13,7 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernel/executor.h"
 #include "kernel/kernel.h"
 #include "path/path.h"
 #include "plan/plan.h"
@@ -92,7 +91,7 @@ struct program {
     size_t element_bytes;
     size_t piece_bytes;
     struct kernel_set kernels;
-    struct kernel_executor *executor; /* runs them, see kernel/executor.h; NULL: they are calls */
+    bool has_executor; /* its operations bring one that runs them, see kernel/executor.h; else they are calls */
     const struct kernel_encoding *encoding; /* of elements on its links; NULL: as they are in memory */
     const struct memory_kind *kinds[PLAN_BUFFER_COUNT]; /* that its buffers lie in; NULL: the host's */
     bool has_formats; /* kernels are told the formats of what they read and store: not all are elements in the host's memory */
@@ -115,8 +114,7 @@ struct bind_options {
     enum tutti_dtype dtype;
     const struct tutti_operation *op;
     enum kernel_level level;
-    struct kernel_executor
-        *executor; /* lives as long as the program; NULL: kernels run in the calling thread */
+    bool has_executor;     /* operations bring one; else kernels run in the calling thread */
     const char *algorithm; /* what made the plan, for people; lives as long as the program */
     bool in_place;         /* input and output are the same memory, as plan.h says */
     bool shares_cores;     /* there are more ranks than cores */

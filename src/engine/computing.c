@@ -110,7 +110,7 @@ static void start_run(const struct operation *operation, const struct program_st
                                .others = operation->places + first,
                                .other_count = place_count - first,
                                .formats = program->has_formats ? &formats : NULL};
-    start_kernel(program, reduce_fill_call(operation, step, &call, bytes, streams), &call);
+    start_kernel(operation, reduce_fill_call(operation, step, &call, bytes, streams), &call);
 }
 
 void computing_start(struct operation *operation, struct run_lane *lane,
@@ -135,7 +135,7 @@ void computing_start(struct operation *operation, struct run_lane *lane,
         const size_t further = lane->placing ? run : program_wire_bytes(program, run);
         for (uint32_t i = 0; i < place_count; i++) places[i] = (char *)places[i] + further;
     }
-    *computing_flight(operation, lane) = (struct flight){*piece, start_end(program, any)};
+    *computing_flight(operation, lane) = (struct flight){*piece, start_end(operation, any)};
     operation->shared_slot_is_taken |= computing_has_begun(operation, lane) && place_count > 0 &&
                                        !lane->placing && piece->way == PATH_SHARED_SLOT;
 }
@@ -143,7 +143,7 @@ void computing_start(struct operation *operation, struct run_lane *lane,
 bool computing_is_finished(struct operation *operation, struct run_lane *lane)
 {
     struct flight *flight = computing_flight(operation, lane);
-    if (!start_is_finished(operation->program, flight->group)) return false;
+    if (!start_is_finished(operation, flight->group)) return false;
     flight->group = 0;
     return true;
 }

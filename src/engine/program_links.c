@@ -33,16 +33,6 @@ static unsigned sending_capabilities(const struct program *program, const struct
     return capabilities;
 }
 
-/* Whether its kernels are told where things lie, if links give out memory that is not the host's. */
-static bool knows_memory(const struct program *program, struct link_tx *const *tx,
-                         struct link_rx *const *rx)
-{
-    unsigned capabilities = 0;
-    for (uint32_t t = 0; t < program->tx_count; t++) capabilities |= tx[t]->capabilities;
-    for (uint32_t r = 0; r < program->rx_count; r++) capabilities |= rx[r]->capabilities;
-    return program->has_formats || (capabilities & LINK_OTHER_MEMORY) == 0;
-}
-
 /* Binding counts on what the tables of paths say that links can do. */
 static bool can_all(const struct program *program, struct link_tx *const *tx,
                     struct link_rx *const *rx)
@@ -85,8 +75,6 @@ static enum tutti_status open_all(struct program *program, struct transport *tra
         TRY(open_tx(&program->tx_links[i], transport, slot, &tx[i]));
     for (uint32_t i = 0; i < program->rx_count; i++)
         TRY(open_rx(&program->rx_links[i], transport, slot, &rx[i]));
-    if (!knows_memory(program, tx, rx))
-        return error_set(TUTTI_INTERNAL, "links use memory that the program's kernels do not know");
     if (!can_all(program, tx, rx))
         return error_set(TUTTI_INTERNAL, "links cannot do what their table of paths says");
     for (uint32_t s = 0; s < program->step_count; s++)

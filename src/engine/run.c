@@ -168,6 +168,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
 void operation_open(struct operation *operation, uint64_t signature)
 {
     operation->transport->signatures[operation->slot] = signature;
+    operation->transport->takes_kind[operation->slot] = operation->program->kinds[PLAN_SCRATCH];
     if (operation->program->expect_count > 0) expect_messages(operation);
 }
 
@@ -201,12 +202,38 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
     return RUN_DONE;
 }
 
-/* The piece of a step's result that is being sent: what of it has come yet lies in the slots. */
-static size_t whole_piece(const struct program *program, const struct run_lane *lane,
+/* Pieces that an executor takes at once where none has to fit into a place of a link: to start a kernel costs as much as to move many of them. */
+enum { PIECES_OF_EXECUTOR = 256 };
+
+/* Whether nothing of what a step computes may go through a place. */
+static bool avoids_places(const struct operation *operation, const struct run_lane *lane,
                           const struct program_step *step)
 {
+    if (step->tx_count == 0 || lane->placing || lane->is_sent) return true;
+    if (!lane->is_staged || !lane->opened) return false;
+    for (uint32_t i = 0; i < step->tx_count; i++)
+        if (!step_send(operation, step, i)->by_reference) return false;
+    return true;
+}
+
+/* The piece of a step's result that is being sent: what of it has come yet lies in the slots. */
+static inline size_t whole_piece(const struct operation *operation, const struct run_lane *lane,
+                                 const struct program_step *step, bool special)
+{
+    const struct program *program = operation->program;
     const size_t left = step->bytes - (lane->done - lane->filled);
-    return left < program->piece_bytes ? left : program->piece_bytes;
+    size_t most = program->piece_bytes;
+    if (special && program->has_executor && avoids_places(operation, lane, step))
+        most *= PIECES_OF_EXECUTOR;
+    return left < most ? left : most;
+}
+
+/* What a step sends is stored where its receivers expect it, if they do. Returns whether it may take larger pieces from now on. */
+static bool ask_receivers(struct operation *operation, struct run_lane *lane,
+                          const struct program_step *step)
+{
+    lane->placing = way_is_expected(operation, lane, step);
+    return lane->placing && operation->program->has_executor;
 }
 
 /* That many bytes more of a step are done. */
@@ -238,7 +265,7 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
     if (lane->is_staged && lane->done == step->bytes) /* all is stored, not all announced */
         return way_open_staged(operation, lane, step) ? RUN_DONE : RUN_BLOCKED;
     struct piece piece; /* what belongs to a way, or to a traveller, is set with it */
-    piece.whole = whole_piece(program, lane, step);
+    piece.whole = whole_piece(operation, lane, step, special);
     piece.bytes = piece.whole - lane->filled;
     piece.place = piece.traveller_place = NULL;
     const enum run_result look = take_look(operation, lane, step, &piece, special);
@@ -246,7 +273,10 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
         take_directly(operation, lane, step);
     if (look != RUN_MOVED) return look;
     if (step->expects || step->places_directly) take_notice(operation, lane, step);
-    if (step->places && !lane->has_asked) lane->placing = way_is_expected(operation, lane, step);
+    if (step->places && !lane->has_asked && ask_receivers(operation, lane, step)) {
+        piece.bytes = piece.whole = whole_piece(operation, lane, step, special);
+        take_look(operation, lane, step, &piece, special); /* as before, but more of it */
+    }
     if (step->sends_input && lane->done == 0 && !lane->is_staged)
         way_send_input(operation, lane, step);
     if (step->tx_count > 0 && !lane->placing && !lane->is_sent &&
@@ -357,7 +387,7 @@ void operation_give_up(struct operation *operation)
 
 bool operation_is_computing(struct operation *operation)
 {
-    return operation->program->executor != NULL && computing_any(operation);
+    return operation->program->has_executor && computing_any(operation);
 }
 
 int operation_waits_for(const struct operation *operation)

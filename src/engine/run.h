@@ -34,6 +34,7 @@
 #include "transport/transport.h"
 
 struct flight;
+struct kernel_executor;
 
 struct run_lane {
     uint32_t step;
@@ -112,6 +113,8 @@ struct operation {
     uint32_t lane_capacity, send_capacity, step_capacity, source_capacity;
     size_t scratch_capacity;
     /* of programs that move by kernels (computing.h): */
+    struct kernel_executor *
+        executor; /* of programs whose operations bring one: set after it was prepared, before it runs */
     struct flight *flights; /* of each lane */
     struct kernel_format *source_formats, *place_formats;
     uint32_t flight_capacity, source_format_capacity, place_format_capacity;

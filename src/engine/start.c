@@ -3,25 +3,25 @@
 #include "engine/buffer.h"
 #include "kernel/executor.h"
 
-void start_kernel(const struct program *program, kernel_reduce *kernel,
+void start_kernel(const struct operation *operation, kernel_reduce *kernel,
                   const struct kernel_call *call)
 {
-    struct kernel_executor *executor = program->executor;
+    struct kernel_executor *executor = operation->executor;
     if (executor != NULL)
         executor->ops->start(executor, kernel, call);
     else
         kernel(call);
 }
 
-uint64_t start_end(const struct program *program, bool any)
+uint64_t start_end(const struct operation *operation, bool any)
 {
-    struct kernel_executor *executor = program->executor;
+    struct kernel_executor *executor = operation->executor;
     return any && executor != NULL ? executor->ops->flush(executor) : 0;
 }
 
-bool start_is_finished(const struct program *program, uint64_t group)
+bool start_is_finished(const struct operation *operation, uint64_t group)
 {
-    struct kernel_executor *executor = program->executor;
+    struct kernel_executor *executor = operation->executor;
     return executor->ops->is_finished(executor, group);
 }
 
@@ -44,15 +44,15 @@ void start_copy(struct operation *operation, struct run_send *send, void *place,
                                          .operation = program->op,
                                          .dtype = program->dtype,
                                          .formats = program->has_formats ? &formats : NULL};
-        start_kernel(program, program->kernels.reduce, &call);
+        start_kernel(operation, program->kernels.reduce, &call);
     }
-    send->group = start_end(program, bytes > 0);
+    send->group = start_end(operation, bytes > 0);
     send->computing = send->group != 0 ? bytes : 0;
 }
 
 bool start_is_copied(struct operation *operation, struct run_send *send)
 {
-    if (send->group != 0 && !start_is_finished(operation->program, send->group)) return false;
+    if (send->group != 0 && !start_is_finished(operation, send->group)) return false;
     send->group = 0;
     return true;
 }

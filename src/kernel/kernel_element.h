@@ -9,7 +9,7 @@
  * x86 adds two NaNs to the first operand's NaN, Arm to that of the first signalling one, if there is one. Compilers
  * take + and * to be commutative and may swap the operands differently in every kernel, or divide by 1 where nothing
  * is to be divided, which makes a signalling NaN quiet; assembler keeps order and division as written, so NaN payloads
- * are the same at all levels of an architecture.
+ * are the same at all levels of an architecture. Devices (gpu/reduce.h) do not promise them.
  */
 #ifndef TUTTI_KERNEL_KERNEL_ELEMENT_H
 #define TUTTI_KERNEL_KERNEL_ELEMENT_H
@@ -55,7 +55,14 @@ KERNEL_INLINE size_t row_of_pages(size_t done)
 #define FLOAT32_INFINITY 0x7f800000u
 #define FLOAT32_QUIET 0x00400000u
 
-#if defined(__AVX__)
+#if defined(__CUDA_ARCH__) || !(defined(__SSE2__) || defined(__aarch64__))
+#define ORDERED_ONE(name, type, x86, arm, operator) \
+    KERNEL_INLINE type name(type a, type b)         \
+    {                                               \
+        return a operator b;                        \
+    }
+
+#elif defined(__AVX__)
 #define ORDERED_ONE(name, type, x86, arm, operator)                     \
     KERNEL_INLINE type name(type a, type b)                             \
     {                                                                   \
@@ -77,12 +84,6 @@ KERNEL_INLINE size_t row_of_pages(size_t done)
         type result;                                  \
         __asm__(arm : "=w"(result) : "w"(a), "w"(b)); \
         return result;                                \
-    }
-#else
-#define ORDERED_ONE(name, type, x86, arm, operator) \
-    KERNEL_INLINE type name(type a, type b)         \
-    {                                               \
-        return a operator b;                        \
     }
 #endif
 ORDERED_ONE(add_one_float32, float, "addss", "fadd %s0, %s1, %s2", +)

@@ -6,7 +6,22 @@
 #ifndef TUTTI_MEMORY_KIND_H
 #define TUTTI_MEMORY_KIND_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+/* How another process of this host can get at memory: as its owner says. */
+struct memory_share {
+    unsigned char handle[64]; /* of the allocation, for the driver */
+    uint64_t process;         /* a number that no other process has */
+    uint64_t number; /* of the allocation in it, never used again; not 0, below MEMORY_SHARE_NUMBERS */
+    uint64_t bytes;  /* of the allocation */
+    uint64_t offset; /* of the memory in the allocation; not for `map` */
+};
+#define MEMORY_SHARE_NUMBERS (UINT64_C(1) << 63)
+
+enum memory_mapping { MEMORY_NOT_YET, MEMORY_MAPPED, MEMORY_REFUSED };
 
 struct memory_kind {
     const char *name;
@@ -14,6 +29,26 @@ struct memory_kind {
     void *(*allocate)(const struct memory_kind *kind, size_t bytes);
     /* What `allocate` returned, and with which bytes. Any thread. */
     void (*release)(const struct memory_kind *kind, void *address, size_t bytes);
+    /* Between memory of that kind and the host's, or within it; waits until it is done. False: the device says no. Any thread. */
+    bool (*copy)(const struct memory_kind *kind, void *destination, const void *source,
+                 size_t bytes);
+    /* Says how other processes get at memory of that kind. False: they do not, or not yet. A driver may take long for it: then that is done
+     * elsewhere, and a later call succeeds. NULL: memory of this kind is not shared; then `map` is NULL, too. Any thread; prompt. */
+    bool (*share)(const struct memory_kind *kind, const void *address, size_t bytes,
+                  struct memory_share *share);
+    /* Where kernels and `copy` of that kind reach an allocation that another process shares, and how much of it: for as long as this process
+     * lives. What is shared is foreign: it is checked. MEMORY_NOT_YET: as for `share`. MEMORY_REFUSED: it stays so. Any thread; prompt. */
+    enum memory_mapping (*map)(const struct memory_kind *kind, const struct memory_share *share,
+                               void **address, size_t *bytes);
 };
+
+/* The kind of the memory at an address; NULL: the host's. Costs a load where no driver of a device is in use, else about a microsecond. */
+typedef const struct memory_kind *memory_kind_finder(const void *address);
+extern _Atomic(memory_kind_finder *) memory_kind_driver; /* of whoever knows other kinds */
+static inline const struct memory_kind *memory_kind_of(const void *address)
+{
+    memory_kind_finder *const find = atomic_load_explicit(&memory_kind_driver, memory_order_acquire);
+    return __builtin_expect(find != NULL, 0) ? find(address) : NULL;
+}
 
 #endif

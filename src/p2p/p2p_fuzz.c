@@ -323,7 +323,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     const struct p2p_options options = {100, BYTES_MAX, COUNT_MAX, false, NULL};
-    script.transport.signatures = script.transport.own_signatures;
+    transport_own_slots(&script.transport);
     if (p2p_create(&script.transport, 0, &options, &script.p2p) != TUTTI_OK) abort();
     play(&script);
     p2p_free(script.p2p);

@@ -137,5 +137,8 @@ enum tutti_status options_for_call(const struct tutti_call_options *user,
     if (options->priority < -PRIORITY_MAX || options->priority > PRIORITY_MAX)
         return error_set(TUTTI_INVALID_OPTIONS, "options.priority must be -%d to %d, is %d",
                          PRIORITY_MAX, PRIORITY_MAX, options->priority);
+    if (options->on_stream != 0 && options->on_stream != 1)
+        return error_set(TUTTI_INVALID_OPTIONS, "options.on_stream must be 0 or 1, is %d",
+                         options->on_stream);
     return TUTTI_OK;
 }

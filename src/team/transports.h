@@ -14,6 +14,7 @@ struct transports {
     bool uses_card;  /* all ranks would use the same kind, so they do */
     bool has_port;   /* has opened the process's */
     bool maps_heaps; /* ranks, all on this host, read and write each other's heaps where they lie */
+    bool is_one_process;          /* all ranks are threads of this process */
     bool publishers_fence;        /* see health_publish */
     struct heap_window **windows; /* of each local number: the first one's of a process; else NULL */
 };

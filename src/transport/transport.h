@@ -70,8 +70,7 @@ enum link_capability {
     LINK_SHARES = 1, /* tx: a target of send_shared and forward; rx: `place` in views, forward */
     LINK_ADVERTISES = 2,      /* tx: advertised_at, written; rx: advertise */
     LINK_PLACES_DIRECTLY = 4, /* rx: place_directly */
-    LINK_REFERS = 8,          /* tx: refer; rx: copy */
-    LINK_OTHER_MEMORY = 16    /* what it gives out may lie in memory of other kinds: see `memory` */
+    LINK_REFERS = 8           /* tx: refer; rx: copy */
 };
 
 enum { LINK_TO_GROUP = -1 };
@@ -170,6 +169,11 @@ struct transport {
      * transports below a router point to the router's. Links keep the pointer, so it is set before the first of them is opened. */
     uint64_t *signatures;
     uint64_t own_signatures[TRANSPORT_SLOT_COUNT];
+    /* Of which kind that operation's kernels take memory, beside the host's (NULL: of none): only such memory links give it (`memory` of a
+     * link), and take from it by reference. What else comes by reference is shown without data, to be copied. Set and shared as signatures
+     * are. */
+    const struct memory_kind **takes_kind;
+    const struct memory_kind *own_takes_kind[TRANSPORT_SLOT_COUNT];
 };
 
 struct transport_footprint {
@@ -224,6 +228,18 @@ struct transport_ops {
     /* Adds what this rank's end holds. Between operations; allocates and waits for nothing. */
     void (*add_footprint)(const struct transport *transport, struct transport_footprint *sum);
 };
+
+/* Of a transport by itself; and of one that carries the operations of another. */
+static inline void transport_own_slots(struct transport *transport)
+{
+    transport->signatures = transport->own_signatures;
+    transport->takes_kind = transport->own_takes_kind;
+}
+static inline void transport_share_slots(struct transport *transport, const struct transport *other)
+{
+    transport->signatures = other->signatures;
+    transport->takes_kind = other->takes_kind;
+}
 
 /* Of links that lack a capability: nobody calls these but the first four, which say that nothing is possible. */
 enum link_reach link_no_reach(struct link_tx *link, const void *address, size_t bytes);

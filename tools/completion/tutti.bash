@@ -52,6 +52,7 @@ _tutti_values() {
     -o | --op) echo sum prod min max avg land lor lxor band bor bxor scaled user user-any all ;;
     --place) echo out in both ;;
     --form) echo blocking started prepared grouped ;;
+    --memory) echo host mapped device ;;
     --skew) echo none linear random zero-some one ;;
     --displs) echo null packed gaps reversed ;;
     --rotate) echo never auto always ;;

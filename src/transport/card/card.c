@@ -335,7 +335,7 @@ static enum tutti_status create(const struct card_options *options, struct card_
     card->base = (struct transport){
         .ops = &ops, .peers = &card_peer_ops, .rank = options->rank, .size = options->size};
     card->base.paths.tables[0] = card_paths();
-    card->base.signatures = card->base.own_signatures;
+    transport_own_slots(&card->base);
     const size_t least = path_least_bytes(card_paths(), PATH_READ); /* worth registering */
     card->reach_bytes = options->reach_bytes != 0 ? options->reach_bytes : least;
     card->patience = options->patience;

@@ -22,6 +22,7 @@ struct local_tx {
     struct link_tx base;
     struct local *local;
     const uint64_t *signature;
+    int slot;
     struct message_header *headers;
     char *data;                        /* data slots; small ones before them */
     uint64_t sequence;                 /* messages sent */
@@ -30,10 +31,12 @@ struct local_tx {
     uint64_t slot_free_at[DATA_SLOTS]; /* `consumed` that frees the slot */
     size_t bytes_max;                  /* of messages for which slots are reserved */
     bool all_same_process;
+    bool shares;    /* `shared` goes with the next message that can carry it */
     int local_peer; /* of multicast links this rank itself */
     int reader_count;
     int *readers;
     struct tail **tails; /* of the readers */
+    struct memory_share shared;
 };
 
 struct local_rx {
@@ -49,6 +52,9 @@ struct local_rx {
     uint64_t expected; /* what was offered last; foreign memory is not asked what it was */
     size_t expected_bytes;
     void *advertised_at;
+    const struct memory_kind *advertised_kind;
+    const struct memory_kind
+        *other; /* of what is in view, where it must be copied out; NULL: it is the host's */
     struct link_view view;
     bool loaded;                /* view is of message `sequence` */
     struct shared_slot *shared; /* of a MESSAGE_SHARED in view; else NULL */
@@ -59,6 +65,12 @@ struct local_rx {
     char *fetched;                  /* FETCH_BYTES_MAX, allocated when first needed */
     struct checked_message checked; /* what view is of, where messages are compared */
 };
+
+/* Of which kind the operation that runs in a slot takes memory, beside the host's; NULL: of none. */
+static inline const struct memory_kind *ends_take(const struct local *local, int slot)
+{
+    return local->base.takes_kind[slot];
+}
 
 /* Of the message that comes next. */
 static inline struct message_header *ends_next_header(struct local_tx *tx)

@@ -63,6 +63,7 @@ static enum tutti_status tx_create(struct local *local, int slot, int channel, i
     tx->local = local;
     tx->local_peer = to;
     tx->signature = &local->base.signatures[slot];
+    tx->slot = slot;
     *created = tx;
     return TUTTI_OK;
 }

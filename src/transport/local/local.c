@@ -14,6 +14,7 @@
 #include "transport/local/paths.h"
 #include "transport/local/remote.h"
 #include "transport/local/shared_slots.h"
+#include "transport/local/sharing.h"
 #include "transport/local/state.h"
 
 void local_limits(int size, bool checks, size_t *piece_bytes_max, unsigned *piece_count_max)
@@ -42,6 +43,7 @@ static void add_footprint(const struct transport *transport, struct transport_fo
     for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
         if (local->shared[slot].slots != NULL)
             sum->shared_bytes += local->segment->shared_slots_bytes;
+    sharing_add_footprint(local, sum);
     links_add_footprint(local, sum);
 }
 
@@ -128,7 +130,8 @@ enum tutti_status local_open(const struct host_options *options, struct transpor
     local->peer_ops.look = look;
     local->checks = options->checks;
     local->corrupt_peer = -1;
-    local->base.signatures = local->base.own_signatures;
+    sharing_init(local);
+    transport_own_slots(&local->base);
     local->door_fd = -1;
     local->segment = segment;
     local->header = segment_header(segment);
@@ -161,6 +164,7 @@ void local_close(struct transport *transport)
     struct local *local = (struct local *)transport;
     if (local == NULL) return;
     links_free(local);
+    sharing_release(local);
     free(local->peers);
     free(local->order);
     free(local->names);

@@ -7,6 +7,7 @@
 #include "transport/local/ends.h"
 #include "transport/local/remote.h"
 #include "transport/local/shared_slots.h"
+#include "transport/local/sharing.h"
 
 static const uint64_t BYTES_MASK = (UINT64_C(1) << MESSAGE_KIND_SHIFT) - 1;
 
@@ -29,6 +30,42 @@ static enum link_state show(struct local_rx *rx, const void *data, uint64_t byte
     return data != NULL ? LINK_READY : LINK_FAULT;
 }
 
+/* A message in memory of another kind: shown where it lies to who takes such memory, else to be copied. */
+static enum link_state view_other(struct local_rx *rx, uint64_t where, uint64_t bytes)
+{
+    const bool is_here = rx->local->peers[rx->local_peer].same_process;
+    const struct memory_kind *const kind =
+        is_here ? memory_kind_of((const void *)(uintptr_t)where) : NULL;
+    if (kind == NULL) return LINK_FAULT;
+    if (kind == ends_take(rx->local, rx->slot)) {
+        rx->base.memory = kind;
+        return show(rx, (const void *)(uintptr_t)where, bytes);
+    }
+    rx->other = kind;
+    rx->remote = where;
+    rx->view = (struct link_view){.bytes = bytes};
+    return LINK_READY;
+}
+
+/* A message in memory of another process: the same. */
+static enum link_state view_mapped(struct local_rx *rx, const struct message_header *header,
+                                   uint64_t bytes)
+{
+    struct sharing_mapped found;
+    const uint64_t number = read_once(&header->u.mapped.number),
+                   offset = read_once(&header->u.mapped.offset);
+    if (!sharing_find(rx, number, &found) || offset > found.bytes || bytes > found.bytes - offset)
+        return LINK_FAULT;
+    if (found.kind == ends_take(rx->local, rx->slot)) {
+        rx->base.memory = found.kind;
+        return show(rx, (const char *)found.address + offset, bytes);
+    }
+    rx->other = found.kind;
+    rx->remote = (uint64_t)(uintptr_t)found.address + offset;
+    rx->view = (struct link_view){.bytes = bytes};
+    return LINK_READY;
+}
+
 /* The view of a message that does not lie in the link, or makes no sense. */
 __attribute__((noinline)) static enum link_state
 view_elsewhere(struct local_rx *rx, enum message_kind kind, uint64_t where, uint64_t bytes)
@@ -49,15 +86,26 @@ view_elsewhere(struct local_rx *rx, enum message_kind kind, uint64_t where, uint
         rx->remote = where;
         return rx->local->copies_remote ? LINK_READY : LINK_FAULT;
     case MESSAGE_PLACED:
-        if (rx->expected == rx->sequence + 1 && rx->expected_bytes == bytes)
+        if (rx->expected == rx->sequence + 1 && rx->expected_bytes == bytes) {
             data = rx->advertised_at;
+            rx->base.memory = rx->advertised_kind;
+        }
         break;
+    case MESSAGE_OTHER: return view_other(rx, where, bytes);
     case MESSAGE_INLINE:
     case MESSAGE_SMALL_SLOT:
     case MESSAGE_SLOT:
+    case MESSAGE_MAPPED:
     case MESSAGE_KIND_COUNT: break;
     }
     return show(rx, data, bytes);
+}
+
+static enum link_state view_slot(struct local_rx *rx, uint64_t where, uint64_t bytes)
+{
+    const size_t slot_bytes = rx->local->segment->slot_bytes;
+    if (where >= DATA_SLOTS || bytes > slot_bytes) return LINK_FAULT;
+    return show(rx, rx->data + where * slot_bytes, bytes);
 }
 
 /* Turns a header into a view. Not inline: a look that finds nothing would save registers for it. */
@@ -72,9 +120,15 @@ __attribute__((noinline)) static enum link_state load(struct local_rx *rx,
     if (kind == MESSAGE_SMALL_SLOT && bytes <= SMALL_SLOT_BYTES)
         return show(rx, rx->data - SMALL_SLOTS_BYTES + segment_small_slot(rx->sequence), bytes);
     const uint64_t where = read_once(&header->u.where);
-    const size_t slot_bytes = rx->local->segment->slot_bytes;
-    if (kind == MESSAGE_SLOT && where < DATA_SLOTS && bytes <= slot_bytes)
-        return show(rx, rx->data + where * slot_bytes, bytes);
+    if (kind == MESSAGE_SLOT) return view_slot(rx, where, bytes);
+    if (__builtin_expect(((unsigned)kind & MESSAGE_SHARES) != 0, 0)) {
+        const enum message_kind without = (enum message_kind)((unsigned)kind & ~MESSAGE_SHARES);
+        if (without != MESSAGE_SLOT && without != MESSAGE_SHARED) return LINK_FAULT;
+        sharing_answer(rx);
+        return without == MESSAGE_SLOT ? view_slot(rx, where, bytes)
+                                       : view_elsewhere(rx, without, where, bytes);
+    }
+    if (kind == MESSAGE_MAPPED) return view_mapped(rx, header, bytes);
     return view_elsewhere(rx, kind, where, bytes);
 }
 
@@ -86,6 +140,7 @@ static enum link_state receiving_peek(struct link_rx *link, struct link_view *vi
         /* Pairs with ends_announce. */
         if (atomic_load_explicit(&header->sequence, memory_order_acquire) != rx->sequence + 1)
             return LINK_EMPTY;
+        rx->base.memory = rx->other = NULL;
         const enum link_state state = load(rx, header);
         if (state != LINK_READY) return state;
         rx->loaded = true;
@@ -116,6 +171,8 @@ void receiving_consume(struct link_rx *link, size_t bytes)
 static bool receiving_take(struct link_rx *link, void *destination, size_t bytes)
 {
     struct local_rx *rx = (struct local_rx *)link;
+    if (rx->other != NULL)
+        return rx->other->copy(rx->other, destination, (const void *)(uintptr_t)rx->remote, bytes);
     return remote_read(rx->local->peers[rx->local_peer].pid, rx->remote, destination, bytes);
 }
 
@@ -159,12 +216,16 @@ static void receiving_advertise(struct link_rx *link, void *destination, size_t 
 {
     struct local_rx *rx = (struct local_rx *)link;
     uint64_t where = (uint64_t)(uintptr_t)destination;
-    if (!rx->local->peers[rx->local_peer].same_process &&
-        (!rx->local->maps_heaps || !heap_find(destination, bytes, &where)))
+    const bool same_process = rx->local->peers[rx->local_peer].same_process;
+    const struct memory_kind *const kind =
+        ends_take(rx->local, rx->slot) != NULL ? memory_kind_of(destination) : NULL;
+    if (!same_process &&
+        (kind != NULL || !rx->local->maps_heaps || !heap_find(destination, bytes, &where)))
         return;
     rx->expected = rx->sequence + 1;
     rx->expected_bytes = bytes;
     rx->advertised_at = destination;
+    rx->advertised_kind = kind;
     atomic_store_explicit(&rx->tail->expected_bytes, bytes, memory_order_relaxed);
     atomic_store_explicit(&rx->tail->expected_where, where, memory_order_relaxed);
     atomic_store_explicit(&rx->tail->expected, rx->expected,

@@ -60,8 +60,12 @@ enum message_kind {
     MESSAGE_SHARED,
     MESSAGE_PLACED,
     MESSAGE_SMALL_SLOT,
+    MESSAGE_OTHER,
+    MESSAGE_MAPPED,
     MESSAGE_KIND_COUNT
 };
+/* A bit of the kind, of SLOT and SHARED: the message's small slot has what its writer shares (sharing.h). */
+enum { MESSAGE_SHARES = 0x80 };
 
 /* One message; a cache line. The writer fills it and then releases `sequence` (message number + 1, or what checked.h makes of that), the reader
  * acquires it; the reader's tail (release) and the writer's look at it (acquire) make it free again. */
@@ -72,7 +76,10 @@ struct message_header {
     union {
         unsigned char data[INLINE_BYTES];
         uint64_t slot; /* MESSAGE_SLOT */
-        uint64_t where; /* ADDRESS, REMOTE: address in the writer's process; HEAP: offset; SHARED: owner, number */
+        uint64_t where; /* ADDRESS, OTHER, REMOTE: address in the writer's process; HEAP: offset; SHARED: owner, number */
+        struct {
+            uint64_t number, offset; /* MAPPED: of the writer's allocation, and in it */
+        } mapped;
     } u;
 };
 static_assert(sizeof(struct message_header) == CACHE_LINE, "a header is a cache line");
@@ -92,6 +99,8 @@ struct tail {
     _Atomic uint64_t expected;                      /* not of links to all */
     _Atomic uint64_t expected_bytes;
     _Atomic uint64_t expected_where; /* an address between ranks of one process, else a heap offset */
+    _Atomic uint64_t
+        answer; /* to what was shared last: its number times 2, and 1 more if the reader has mapped it; 0: none yet */
 };
 static_assert(sizeof(struct tail) == CACHE_LINE, "a tail is a cache line");
 

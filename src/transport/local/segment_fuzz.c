@@ -3,7 +3,8 @@
  *
  * Rank 0 of two does what the input says. Rank 1 is a thread that has joined as a rank does and then, until rank 0 is through,
  * stores chance into its own headers, slots, tail and bell, into the counts of shared slots and the number of sleepers, which all ranks
- * write, and rings rank 0's bell; now and then it forges a message that looks like the next one. Both seeds come from the input, but
+ * write, and rings rank 0's bell; now and then it forges a message that looks like the next one. Some of rank 0's memory is of a kind that
+ * processes share; what a peer shares lies in `mapped`, whatever it is said to be. Both seeds come from the input, but
  * the machine decides the moment of each store: an input that fails may have to run several times. */
 #include <pthread.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "memory/kind.h"
 #include "os/clock.h"
 #include "transport/local/local.h"
 #include "transport/local/segment.h"
@@ -43,6 +45,50 @@ struct world {
     size_t reserved_bytes;
 };
 
+/* Of rank 0; and what it maps. */
+static unsigned char *of_kind, *mapped;
+
+static void must(bool holds);
+
+static bool copy(const struct memory_kind *kind, void *destination, const void *source, size_t bytes)
+{
+    const size_t offset = (size_t)((const unsigned char *)source - mapped);
+    (void)kind;
+    must(offset <= MEMORY_BYTES && bytes <= MEMORY_BYTES - offset);
+    memcpy(destination, source, bytes);
+    return true;
+}
+
+static bool share(const struct memory_kind *kind, const void *address, size_t bytes,
+                  struct memory_share *share)
+{
+    const size_t offset = (size_t)((const unsigned char *)address - of_kind);
+    (void)kind;
+    *share =
+        (struct memory_share){.process = 1, .number = 1, .bytes = MEMORY_BYTES, .offset = offset};
+    return bytes <= MEMORY_BYTES - offset;
+}
+
+static enum memory_mapping map(const struct memory_kind *kind, const struct memory_share *share,
+                               void **address, size_t *bytes)
+{
+    (void)kind;
+    *address = mapped;
+    *bytes = MEMORY_BYTES;
+    return share->number % 7 == 6   ? MEMORY_NOT_YET
+           : share->number % 7 == 5 ? MEMORY_REFUSED
+                                    : MEMORY_MAPPED;
+}
+
+static const struct memory_kind shared_kind = {
+    .name = "shared", .copy = copy, .share = share, .map = map};
+
+static const struct memory_kind *find_kind(const void *address)
+{
+    const uintptr_t offset = (uintptr_t)address - (uintptr_t)of_kind;
+    return offset < MEMORY_BYTES ? &shared_kind : NULL;
+}
+
 static void must(bool holds)
 {
     if (!holds) abort();
@@ -73,7 +119,8 @@ static enum tutti_status join(struct world *world, int rank)
 /* Everything in which rank 1 has a say. */
 struct reach {
     struct message_header *headers;
-    size_t link_bytes; /* headers and slots behind them, as far as they are reserved */
+    size_t link_bytes;  /* headers and slots behind them, as far as they are reserved */
+    size_t small_slots; /* where those begin, from the headers */
     struct tail *own_tail;
     struct tail *other_tail; /* rank 0's: how much it has consumed. Only read */
     struct shared_slot *shared[SIZE];
@@ -96,7 +143,16 @@ static void forge(const struct reach *reach, uint64_t *seed)
     *(volatile uint64_t *)&header->signature = next(seed) % 8 == 0 ? likely(seed) : SIGNATURE;
     *kind_and_bytes =
         next(seed) % (MESSAGE_KIND_COUNT + 2) << 56 | (likely(seed) & ((UINT64_C(1) << 56) - 1));
+    if (next(seed) % 4 == 0) /* shares something */
+        *kind_and_bytes = (uint64_t)(next(seed) % 2 == 0 ? MESSAGE_SLOT : MESSAGE_SHARED) << 56 |
+                          (uint64_t)MESSAGE_SHARES << 56 | likely(seed) % 1000;
     *where = next(seed) % 2 == 0 ? next(seed) % SIZE << 8 | next(seed) % 5 : likely(seed);
+    *(volatile uint64_t *)&header->u.mapped.offset = likely(seed);
+    struct memory_share *const share =
+        (struct memory_share *)(void *)((char *)reach->headers + reach->small_slots +
+                                        segment_small_slot(sequence));
+    *(volatile uint64_t *)&share->number = likely(seed);
+    *(volatile uint64_t *)&share->bytes = likely(seed);
     atomic_store(&header->sequence, sequence + 1);
     for (int i = 0; i < 3; i++) { /* while it is being looked at */
         *kind_and_bytes = next(seed) % MESSAGE_KIND_COUNT << 56 | likely(seed) % 100000;
@@ -123,6 +179,7 @@ static void store_one(struct world *world, const struct reach *reach, uint64_t *
         atomic_store(&reach->own_tail->expected_bytes, likely(seed));
         atomic_store(&reach->own_tail->expected_where, likely(seed));
         atomic_store(&reach->own_tail->expected, likely(seed));
+        atomic_store(&reach->own_tail->answer, likely(seed));
         break;
     case 6:
         atomic_store(&reach->shared[next(seed) % SIZE][next(seed) % SHARED_SLOTS].readers,
@@ -153,6 +210,7 @@ static void *go_mad(void *context)
     must(segment_link(world->segment, 1, SLOT, CHANNEL, 0, &reach.headers, &data) == TUTTI_OK);
     must(segment_tail(world->segment, 1, SLOT, CHANNEL, 0, false, &reach.own_tail) == TUTTI_OK);
     must(segment_tail(world->segment, 0, SLOT, CHANNEL, 1, false, &reach.other_tail) == TUTTI_OK);
+    reach.small_slots = (size_t)(data - SMALL_SLOTS_BYTES - (char *)reach.headers);
     reach.link_bytes = segment_link_bytes(world->segment, SIZE_MAX);
     for (int r = 0; r < SIZE; r++)
         segment_shared_slots(world->segment, r, SLOT, &reach.shared[r], &data);
@@ -168,6 +226,8 @@ static void look_at(const struct world *world, const struct link_view *view)
 {
     const char *const begin = view->data, *const base = world->segment->base;
     volatile unsigned char sum = 0;
+    if (begin >= (const char *)mapped && begin < (const char *)mapped + MEMORY_BYTES)
+        must(view->bytes <= (size_t)((const char *)mapped + MEMORY_BYTES - begin));
     if (begin >= base && begin < base + world->segment->further.offset)
         must(view->bytes <= (size_t)(base + world->segment->further.offset - begin));
     for (size_t i = 0; i < view->bytes; i++) sum = (unsigned char)(sum + begin[i]);
@@ -229,6 +289,11 @@ static void act(struct world *world, uint8_t what, uint64_t *draw, size_t bytes_
     case 4: send_some(world, draw, bytes_max); break;
     case 5: (void)tx->ops->consumed(tx); break;
     case 6:
+        if (next(draw) % 2 == 0) {
+            if (tx->ops->reach(tx, of_kind, bytes) != REACH_NONE)
+                (void)tx->ops->post(tx, of_kind, bytes);
+            break;
+        }
         if (tx->ops->reach(tx, world->memory, bytes) != REACH_NONE)
             (void)tx->ops->post(tx, world->memory, bytes);
         break;
@@ -290,6 +355,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     local_limits(SIZE, world.checks, &bytes_max, &pieces);
     must((world.memory = malloc(MEMORY_BYTES)) != NULL);
     memset(world.memory, 9, MEMORY_BYTES);
+    must((of_kind = malloc(MEMORY_BYTES)) != NULL && (mapped = malloc(MEMORY_BYTES)) != NULL);
+    memset(mapped, 8, MEMORY_BYTES);
+    atomic_store(&memory_kind_driver, find_kind);
+    if (size > 0 && (data[0] & 4) != 0) own->takes_kind[SLOT] = &shared_kind;
     for (size_t i = 1; i < size && i < STEPS_MAX; i++) {
         draw = draw * 31 + data[i];
         for (int times = data[i] >> 5; times >= 0; times--) act(&world, data[i], &draw, bytes_max);
@@ -300,5 +369,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     segment_detach(world.segment);
     close(world.descriptor);
     free(world.memory);
+    atomic_store(&memory_kind_driver, NULL);
+    free(of_kind);
+    free(mapped);
     return 0;
 }

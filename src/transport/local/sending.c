@@ -2,6 +2,7 @@
 
 #include "memory/heap.h"
 #include "transport/local/ends.h"
+#include "transport/local/sharing.h"
 
 static void look_at_tails(struct local_tx *tx)
 {
@@ -26,6 +27,7 @@ void *sending_reserve_slot(struct link_tx *link, size_t bytes)
 {
     struct local_tx *tx = (struct local_tx *)link;
     if (!header_is_free(tx)) return NULL;
+    link->memory = NULL;
     if (bytes <= INLINE_BYTES) return ends_next_header(tx)->u.data;
     const unsigned slot = tx->data_sequence % DATA_SLOTS;
     if (tx->consumed < tx->slot_free_at[slot]) {
@@ -39,6 +41,7 @@ static void *sending_reserve(struct link_tx *link, size_t bytes)
 {
     struct local_tx *tx = (struct local_tx *)link;
     if (bytes <= INLINE_BYTES || bytes > SMALL_SLOT_BYTES) return sending_reserve_slot(link, bytes);
+    link->memory = NULL;
     return header_is_free(tx) ? tx->data - SMALL_SLOTS_BYTES + segment_small_slot(tx->sequence)
                               : NULL;
 }
@@ -51,7 +54,7 @@ static void sending_commit(struct link_tx *link, size_t bytes)
         return;
     }
     ends_use_slot(tx);
-    ends_publish(tx, MESSAGE_SLOT, bytes);
+    ends_publish(tx, sharing_add(tx, MESSAGE_SLOT), bytes);
 }
 
 /* How the readers get at that memory: ADDRESS, HEAP, or REMOTE, which they may not be able to. */
@@ -64,10 +67,21 @@ static enum message_kind kind_of(const struct local_tx *tx, const void *address,
     return tx->all_same_process ? MESSAGE_ADDRESS : MESSAGE_REMOTE;
 }
 
+/* The kind of memory at an address of the operation's; NULL: the host's. */
+static const struct memory_kind *kind_at(const struct local_tx *tx, const void *address)
+{
+    return ends_take(tx->local, tx->slot) != NULL ? memory_kind_of(address) : NULL;
+}
+
 static enum link_reach sending_reach(struct link_tx *link, const void *address, size_t bytes)
 {
     const struct local_tx *tx = (const struct local_tx *)link;
     uint64_t where;
+    const struct memory_kind *const other = kind_at(tx, address);
+    if (other != NULL && !tx->all_same_process)
+        return sharing_reaches((struct local_tx *)link, other, address, bytes) ? REACH_READ
+                                                                               : REACH_NONE;
+    if (other != NULL) return REACH_READ;
     if (kind_of(tx, address, bytes, &where) != MESSAGE_REMOTE) return REACH_READ;
     return tx->local->copies_remote ? REACH_COPY : REACH_NONE;
 }
@@ -76,8 +90,11 @@ static bool sending_post(struct link_tx *link, const void *address, size_t bytes
 {
     struct local_tx *tx = (struct local_tx *)link;
     if (!header_is_free(tx)) return false;
-    uint64_t where;
-    const enum message_kind kind = kind_of(tx, address, bytes, &where);
+    uint64_t where = (uint64_t)(uintptr_t)address;
+    const struct memory_kind *const other = kind_at(tx, address);
+    if (other != NULL && !tx->all_same_process) return sharing_post(tx, other, address, bytes);
+    const enum message_kind kind =
+        other != NULL ? MESSAGE_OTHER : kind_of(tx, address, bytes, &where);
     if (kind == MESSAGE_REMOTE && !tx->local->copies_remote) return false;
     ends_next_header(tx)->u.where = where;
     ends_publish(tx, kind, bytes);
@@ -114,7 +131,11 @@ static void *sending_advertised_at(struct link_tx *link, size_t bytes)
         atomic_load_explicit(&tail->expected_bytes, memory_order_relaxed) != bytes)
         return NULL;
     const uint64_t where = atomic_load_explicit(&tail->expected_where, memory_order_relaxed);
-    if (peer->same_process) return (void *)(uintptr_t)where;
+    if (peer->same_process) {
+        link->memory = memory_kind_of((void *)(uintptr_t)where);
+        const bool takes = link->memory == NULL || link->memory == ends_take(tx->local, tx->slot);
+        return takes ? (void *)(uintptr_t)where : NULL;
+    }
     return peer->window != NULL ? heap_window_at(peer->window, where, bytes) : NULL;
 }
 

@@ -1,6 +1,7 @@
 #include "transport/local/shared_slots.h"
 
 #include "base/status.h"
+#include "transport/local/sharing.h"
 
 enum { OWNER_SHIFT = 8 }; /* of a MESSAGE_SHARED's place: the number of the slot below it */
 
@@ -31,7 +32,7 @@ void *shared_slots_reserve(struct transport *transport, int slot, size_t bytes)
 static void send_shared_slot(struct local_tx *tx, uint64_t where, size_t bytes)
 {
     ends_next_header(tx)->u.where = where;
-    ends_publish(tx, MESSAGE_SHARED, bytes);
+    ends_publish(tx, sharing_add(tx, MESSAGE_SHARED), bytes);
 }
 
 static uint32_t readers_of(struct link_tx *const *links, unsigned count)

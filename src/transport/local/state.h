@@ -8,11 +8,14 @@
  *                      receiving.c       readers' ends of links
  *     remote.c         shared_slots.c         memory that only a system call reads; slots that travel
  *                      sending.c         writers' ends of links
+ *                      sharing.c         memory of other kinds that processes map
  *     bells.c                            sleeping, and waking others
  *     segment.c                          the shared memory
  */
 #ifndef TUTTI_TRANSPORT_LOCAL_STATE_H
 #define TUTTI_TRANSPORT_LOCAL_STATE_H
+
+#include <pthread.h>
 
 #include "transport/local/local.h"
 #include "transport/local/segment.h"
@@ -23,6 +26,8 @@ struct shared_slots {
     char *data;
     unsigned last; /* the one that was reserved last */
 };
+
+struct sharing_peer; /* sharing.h */
 
 struct local {
     struct transport base;
@@ -55,6 +60,9 @@ struct local {
     /* [slot and channel][multicast][peer], the same */
     struct local_rx **rx[TRANSPORT_LINK_COUNT];
     struct shared_slots shared[TRANSPORT_SLOT_COUNT];
+    bool shares; /* memory of other kinds with processes that map it */
+    pthread_mutex_t sharing_lock;
+    struct sharing_peer **sharing; /* by rank; under the lock. NULL: nothing was shared with it */
 };
 
 /* A rank's number as links show it. */

@@ -205,7 +205,7 @@ static void ofi_limits(struct transport *transport, size_t *piece_bytes_max,
 static struct transport *links_of(struct transport *transport)
 {
     struct transport *const data = ofi_of(transport)->data;
-    data->signatures = transport->signatures;
+    transport_share_slots(data, transport);
     return data;
 }
 
@@ -574,7 +574,7 @@ enum tutti_status ofi_open(const struct remote_options *options, struct transpor
     ofi->gaps = calloc((size_t)options->size, sizeof *ofi->gaps);
     ofi->base = (struct transport){
         .ops = &ops, .peers = &peers, .rank = options->rank, .size = options->size};
-    ofi->base.signatures = ofi->base.own_signatures;
+    transport_own_slots(&ofi->base);
     enum tutti_status status = TUTTI_OK;
     if (ofi->queues == NULL || ofi->gaps == NULL)
         status = error_set(TUTTI_NO_MEMORY, "a network card: out of memory");

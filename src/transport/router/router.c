@@ -537,11 +537,8 @@ enum tutti_status router_create(const struct router_options *options, struct tra
     memcpy(router->ways, options->ways, sizeof router->ways);
     router->way_count = options->way_count;
     router->base = (struct transport){
-        .ops = &ops,
-        .peers = &peers,
-        .rank = options->rank,
-        .size = options->size,
-        .signatures = options->ways[options->way_count - 1].transport->signatures};
+        .ops = &ops, .peers = &peers, .rank = options->rank, .size = options->size};
+    transport_share_slots(&router->base, options->ways[options->way_count - 1].transport);
     FOR_EACH_WAY (router, way)
         if (has_shared_slots(way)) router->sharing = way;
     find_limits(router, options);
@@ -552,7 +549,7 @@ enum tutti_status router_create(const struct router_options *options, struct tra
         return status;
     }
     FOR_EACH_WAY (router, way) {
-        way->signatures = router->base.signatures;
+        transport_share_slots(way, &router->base);
         (void)way->ops->descriptor(way); /* from its first sleep on */
     }
     *transport = &router->base;

@@ -732,8 +732,8 @@ struct sim_net *sim_net_create(struct sim *sim, const struct sim_net_options *op
                                             .peers = &transport_peers_in_memory,
                                             .rank = rank,
                                             .size = options->size,
-                                            .paths.tables = {&net->paths},
-                                            .signatures = endpoint->base.own_signatures};
+                                            .paths.tables = {&net->paths}};
+        transport_own_slots(&endpoint->base);
         endpoint->net = net;
         endpoint->node = options->nodes[rank];
     }

@@ -309,7 +309,7 @@ static enum tutti_status endpoint_open_tx(struct transport *transport, int slot,
     struct transport *const tcp = endpoint_of(transport)->tcp;
     struct endpoint_peer *about;
     TRY(know(endpoint_of(transport), peer, &about));
-    tcp->signatures = transport->signatures; /* a router's, perhaps */
+    transport_share_slots(tcp, transport); /* a router's, perhaps */
     return tcp->ops->open_tx(tcp, slot, channel, peer, bytes, link);
 }
 
@@ -319,7 +319,7 @@ static enum tutti_status endpoint_open_rx(struct transport *transport, int slot,
     struct transport *const tcp = endpoint_of(transport)->tcp;
     struct endpoint_peer *about;
     TRY(know(endpoint_of(transport), peer, &about));
-    tcp->signatures = transport->signatures;
+    transport_share_slots(tcp, transport);
     return tcp->ops->open_rx(tcp, slot, channel, peer, link);
 }
 
@@ -435,8 +435,8 @@ static enum tutti_status create_links(struct endpoint *endpoint,
                                         .peers = &peers,
                                         .rank = options->rank,
                                         .size = options->size,
-                                        .paths = endpoint->tcp->paths,
-                                        .signatures = endpoint->tcp->signatures};
+                                        .paths = endpoint->tcp->paths};
+    transport_share_slots(&endpoint->base, endpoint->tcp);
     return TUTTI_OK;
 }
 

@@ -445,7 +445,7 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
     tcp->base = (struct transport){
         .ops = &ops, .peers = &peers, .rank = options->rank, .size = options->size};
     tcp->base.paths.tables[0] = tcp_paths();
-    tcp->base.signatures = tcp->base.own_signatures;
+    transport_own_slots(&tcp->base);
     tcp->piece_count = options->piece_count != 0 ? options->piece_count : TCP_PIECE_COUNT_DEFAULT;
     tcp->shared = (struct tcp_shared){
         .rank = options->rank,

@@ -185,6 +185,9 @@ class CallOptions(ctypes.Structure):
         ("algorithm", ctypes.c_char_p),
         ("deterministic", Int),
         ("priority", Int),
+        ("stream", Pointer),
+        ("on_stream", Int),
+        ("reserved", Int),
     ]
 
 

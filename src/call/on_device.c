@@ -1,0 +1,172 @@
+#include "call/on_device.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "call/begin.h"
+#include "call/gated.h"
+#include "engine/bind.h"
+#include "gpu/executor.h"
+#include "gpu/shares.h"
+#include "os/clock.h"
+
+static enum tutti_status refuse_mixture(const char *name, const char *buffer)
+{
+    return error_set(TUTTI_INVALID_BUFFER,
+                     "tutti_%s: the parts of %s must lie in memory of one kind, but some are in a "
+                     "device's and others not in that device's",
+                     name, buffer);
+}
+
+/* The device in whose memory a buffer lies; NULL: the host's. */
+static enum tutti_status find_buffer(const char *name, const char *buffer_name,
+                                     const struct call *call, int which, struct gpu_device **device)
+{
+    const struct buffer buffer = call_buffer(call, which);
+    *device = NULL;
+    if (buffer.segments == NULL) return gpu_find(buffer.base, device);
+    for (size_t s = 0; s < buffer.segment_count; s++) {
+        struct gpu_device *other;
+        TRY(gpu_find(buffer.segments[s].address, &other));
+        if (s > 0 && other != *device) return refuse_mixture(name, buffer_name);
+        *device = other;
+    }
+    return TUTTI_OK;
+}
+
+/* The device of a stream. */
+static enum tutti_status find_stream(const char *name, void *stream, struct gpu_device **device)
+{
+    const struct gpu_driver *driver;
+    int number;
+    TRY(gpu_driver(&driver));
+    if (driver == NULL)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_%s: options.on_stream is set, but this process uses no driver of a "
+                         "device (TUTTI_CUDA_DRIVER names one)",
+                         name);
+    TRY(driver->stream_device(stream, &number));
+    TRY(driver->open(number, device));
+    return driver->stream_check(*device, stream);
+}
+
+enum tutti_status on_device_find_slowly(const char *name, const struct tutti_call_options *options,
+                                        struct call *call)
+{
+    struct gpu_device *sends = NULL, *receives = NULL, *streams = NULL;
+    if (call->what.collective != COLLECTIVE_BARRIER) {
+        TRY(find_buffer(name, "send", call, 0, &sends));
+        TRY(find_buffer(name, "recv", call, 1, &receives));
+    }
+    const bool on_stream = options != NULL && options->on_stream;
+    if (on_stream) TRY(find_stream(name, options->stream, &streams));
+    struct gpu_device *const device = sends != NULL ? sends : receives != NULL ? receives : streams;
+    if (device == NULL) return TUTTI_OK;
+    if ((sends != NULL && sends != device) || (receives != NULL && receives != device) ||
+        (streams != NULL && streams != device))
+        return error_set(TUTTI_INVALID_BUFFER,
+                         "tutti_%s: buffers and stream must be of one device, but are of device %d "
+                         "and others",
+                         name, device->number);
+    if ((sends != NULL || receives != NULL) && call->what.op == OP_USER &&
+        collective_reduces(call->what.collective))
+        return error_set(
+            TUTTI_UNSUPPORTED,
+            "tutti_%s: operations made with tutti_op_create from a function run on the "
+            "CPU, but the buffers lie in memory of device %d",
+            name, device->number);
+    if (call->extra == NULL) call->extra = calloc(1, sizeof *call->extra);
+    if (call->extra == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_%s: out of memory", name);
+    call->extra->device = device;
+    call->extra->on_device[0] = sends != NULL;
+    call->extra->on_device[1] = receives != NULL;
+    call->extra->on_stream = on_stream;
+    call->extra->stream = on_stream ? options->stream : NULL;
+    return TUTTI_OK;
+}
+
+enum tutti_status on_device_begin(struct call *call)
+{
+    struct call_extra *const extra = call->extra;
+    if (extra->run == NULL) {
+        TRY(gpu_run_take(extra->device, &extra->run));
+        const enum tutti_status status = gated_set(call, gpu_run_gate(extra->run));
+        if (status != TUTTI_OK) return status;
+    }
+    gpu_shares_open(extra->device); /* before the worker is there: it may take long */
+    return gpu_run_begin(extra->run, extra->on_stream, extra->stream);
+}
+
+void on_device_cancel(const struct call *call)
+{
+    gpu_run_cancel(call->extra->run);
+}
+
+void on_device_bind(const struct call *call, struct bind_options *options)
+{
+    const struct call_extra *const extra = call->extra;
+    const bool sends = extra->on_device[0], receives = extra->on_device[1];
+    if (!sends && !receives) return;
+    const struct memory_kind *const kind = &extra->device->kind;
+    options->kinds[PLAN_INPUT] = sends ? kind : NULL;
+    options->kinds[PLAN_OUTPUT] = receives ? kind : NULL;
+    options->kinds[PLAN_SCRATCH] = kind;
+    options->kernels = &gpu_kernels;
+    options->has_executor = true;
+}
+
+void on_device_attach(struct call_request *request)
+{
+    if (request->program->has_executor)
+        request->operation.executor = gpu_run_executor(request->call.extra->run);
+}
+
+/* ------------------------------------------------------------------------------------------------ alone */
+
+enum tutti_status on_device_move(const struct call *call, size_t count)
+{
+    const struct call_extra *const extra = call->extra;
+    const struct buffer input = call_buffer(call, 0), output = call_buffer(call, 1);
+    const struct memory_kind *const kind = &extra->device->kind;
+    const struct kernel_format from = {NULL, extra->on_device[0] ? kind : NULL};
+    const struct kernel_formats formats = {.destination = {NULL, extra->on_device[1] ? kind : NULL},
+                                           .sources = &from};
+    const bool scales = collective_reduces(call->what.collective) && call->op->kind == OP_SCALED_SUM;
+    const size_t element_bytes = dtype_size(call->what.dtype), bytes = count * element_bytes;
+    struct kernel_executor *const executor = gpu_run_executor(extra->run);
+    bool any = false;
+    for (size_t done = 0, run; done < bytes; done += run) {
+        run = bytes - done;
+        const void *source = buffer_at(&input, done, &run);
+        void *destination = buffer_at(&output, done, &run);
+        if (source == destination && !scales) continue;
+        const struct kernel_call move = {.destination = destination,
+                                         .sources = &source,
+                                         .source_count = 1,
+                                         .factor = scales ? call->op->factor : 0,
+                                         .count = run / element_bytes,
+                                         .operation = call->op,
+                                         .dtype = call->what.dtype,
+                                         .formats = &formats};
+        executor->ops->start(executor, gpu_kernels.reduce, &move);
+        any = true;
+    }
+    if (!any) return TUTTI_OK;
+    const uint64_t group = executor->ops->flush(executor), began_ns = clock_now_ns();
+    while (!executor->ops->is_finished(executor, group)) {
+        if (clock_now_ns() - began_ns > call->timeout_ns)
+            return error_set(TUTTI_TIMEOUT, "device %d has not copied %zu bytes in time",
+                             extra->device->number, bytes);
+        sched_yield();
+    }
+    return TUTTI_OK;
+}
+
+void call_free_extra(struct call_extra *extra)
+{
+    if (extra == NULL) return;
+    if (extra->run != NULL) gpu_run_give_back(extra->run);
+    free(extra);
+}

@@ -1,0 +1,735 @@
+#include "gpu/cuda.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/option.h"
+#include "base/status.h"
+#include "gpu/cuda_library.h"
+#include "gpu/kernels.h"
+#include "gpu/shares.h"
+#include "os/process.h"
+
+enum { DEVICES_MAX = 64, LOG_BYTES = 400 };
+static_assert(sizeof(struct gpu_handle) == sizeof(struct cuda_ipc_handle), "one is the other");
+
+/* The driver in this process, never freed. */
+struct cuda {
+    struct cuda_library calls;
+    uint32_t generation; /* of the process that has it */
+    int device_count;
+};
+
+struct cuda_device {
+    struct gpu_device gpu;
+    int device; /* as the driver calls it */
+    struct cuda_context *context;
+    struct cuda_module *module;
+    struct cuda_function *worker;
+    struct cuda_stream *stream; /* for allocating and copying */
+    pthread_mutex_t lock;       /* of the spares */
+    struct spare *spares[64];   /* memory of 1 << i bytes that nobody uses now */
+};
+
+struct spare {
+    void *address;
+    struct spare *next;
+};
+
+/* Set once; acquire loads pair with the release that sets them. */
+static _Atomic(struct cuda *) cuda;
+static _Atomic(struct cuda_device *) devices[DEVICES_MAX];
+/* Held while a device is opened. No child of fork() takes it: it is refused before. */
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+
+/* Of functions that only whoever has the driver can call. */
+static const struct cuda *get(void)
+{
+    return atomic_load_explicit(&cuda, memory_order_acquire);
+}
+
+static const struct cuda_library *calls(void)
+{
+    return &get()->calls;
+}
+
+/* Tells what failed, in the driver's words. */
+static enum tutti_status fail_with(const struct cuda_library *library, int result, const char *what)
+{
+    const char *name = NULL, *text = NULL;
+    if (library->error_name(result, &name) != CUDA_OK || name == NULL) name = "an unknown error";
+    if (library->error_text(result, &text) != CUDA_OK || text == NULL) text = "no text";
+    return error_set(result == CUDA_OUT_OF_MEMORY   ? TUTTI_NO_MEMORY
+                     : result == CUDA_NOT_SUPPORTED ? TUTTI_UNSUPPORTED
+                                                    : TUTTI_SYSTEM,
+                     "%s: %s (%d): %s", what, name, result, text);
+}
+
+static enum tutti_status fail(int result, const char *what)
+{
+    return fail_with(calls(), result, what);
+}
+
+static bool is_child(void)
+{
+    return get()->generation != process_generation();
+}
+
+static enum tutti_status refuse_child(void)
+{
+    return error_set(
+        TUTTI_UNSUPPORTED,
+        "this process was forked from one that had used CUDA, so it cannot use GPUs: fork "
+        "before CUDA is used, or start processes by exec");
+}
+
+static struct cuda_device *device_of(struct gpu_device *device)
+{
+    return (struct cuda_device *)((char *)device - offsetof(struct cuda_device, gpu));
+}
+
+/* Makes the device's context the calling thread's, and lets it allocate while another thread captures a graph. */
+static enum tutti_status enter(const struct cuda_device *device, int *mode)
+{
+    if (is_child()) return refuse_child();
+    const int result = calls()->context_push(device->context);
+    if (result != CUDA_OK) return fail(result, "the context of a CUDA device");
+    *mode = CUDA_CAPTURE_RELAXED;
+    if (calls()->exchange_capture_mode(mode) != CUDA_OK) *mode = CUDA_CAPTURE_GLOBAL;
+    return TUTTI_OK;
+}
+
+static void leave(int mode)
+{
+    struct cuda_context *context;
+    calls()->exchange_capture_mode(&mode);
+    calls()->context_pop(&context);
+}
+
+/* Memory of the device. What is released is kept for the next one who wants as much: a driver frees memory only when all work on the device
+ * is over, also a worker that waits for whoever frees. For the same reason it comes from the device's pool. */
+
+static struct cuda_device *device_of_kind(const struct memory_kind *kind)
+{
+    return (struct cuda_device *)((uintptr_t)kind - offsetof(struct cuda_device, gpu.kind));
+}
+
+static unsigned class_of(size_t bytes)
+{
+    return bytes <= 4096 ? 12 : 64 - (unsigned)__builtin_clzll(bytes - 1);
+}
+
+static void *take_spare(struct cuda_device *device, unsigned class)
+{
+    pthread_mutex_lock(&device->lock);
+    struct spare *const spare = device->spares[class];
+    void *const address = spare != NULL ? spare->address : NULL;
+    if (spare != NULL) device->spares[class] = spare->next;
+    pthread_mutex_unlock(&device->lock);
+    free(spare);
+    return address;
+}
+
+static void *allocate_memory(const struct memory_kind *kind, size_t bytes)
+{
+    struct cuda_device *const device = device_of_kind(kind);
+    const unsigned class = class_of(bytes);
+    void *const spare = is_child() ? NULL : take_spare(device, class);
+    uint64_t address = 0;
+    int mode;
+    if (spare != NULL) return spare;
+    if (enter(device, &mode) != TUTTI_OK) return NULL;
+    int result = calls()->allocate_later(&address, (size_t)1 << class, device->stream);
+    if (result == CUDA_OK) result = calls()->stream_synchronize(device->stream);
+    if (result != CUDA_OK) fail(result, "memory of a CUDA device");
+    leave(mode);
+    return result == CUDA_OK ? (void *)(uintptr_t)address : NULL;
+}
+
+static void release_memory(const struct memory_kind *kind, void *address, size_t bytes)
+{
+    struct cuda_device *const device = device_of_kind(kind);
+    const unsigned class = class_of(bytes);
+    struct spare *const spare = is_child() ? NULL : malloc(sizeof *spare);
+    if (spare == NULL) return; /* then it stays where it is */
+    pthread_mutex_lock(&device->lock);
+    *spare = (struct spare){.address = address, .next = device->spares[class]};
+    device->spares[class] = spare;
+    pthread_mutex_unlock(&device->lock);
+}
+
+static bool copy_memory(const struct memory_kind *kind, void *destination, const void *source,
+                        size_t bytes)
+{
+    const struct cuda_device *const device = device_of_kind(kind);
+    int mode;
+    if (bytes == 0) return true;
+    if (enter(device, &mode) != TUTTI_OK) return false;
+    int result = calls()->copy((uintptr_t)destination, (uintptr_t)source, bytes, device->stream);
+    if (result == CUDA_OK) result = calls()->stream_synchronize(device->stream);
+    if (result != CUDA_OK) fail(result, "a copy of a CUDA device");
+    leave(mode);
+    return result == CUDA_OK;
+}
+
+static enum tutti_status allocate_plainly(struct gpu_device *device, size_t bytes, void **memory)
+{
+    uint64_t address = 0;
+    int mode;
+    TRY(enter(device_of(device), &mode));
+    const int result = calls()->allocate(&address, bytes);
+    const enum tutti_status status =
+        result == CUDA_OK ? TUTTI_OK : fail(result, "memory of a CUDA device");
+    leave(mode);
+    if (status == TUTTI_OK) *memory = (void *)(uintptr_t)address;
+    return status;
+}
+
+static void release_plainly(struct gpu_device *device, void *memory)
+{
+    int mode;
+    if (enter(device_of(device), &mode) != TUTTI_OK) return;
+    calls()->release((uintptr_t)memory);
+    leave(mode);
+}
+
+/* Opening. */
+
+static enum tutti_status describe(struct cuda_device *device)
+{
+    struct gpu_device *const gpu = &device->gpu;
+    int processor_count = 0, is_unified = 0;
+    size_t bytes = 0;
+    int result = calls()->device_name(gpu->name, sizeof gpu->name, device->device);
+    if (result == CUDA_OK) result = calls()->device_bus(gpu->bus, sizeof gpu->bus, device->device);
+    if (result == CUDA_OK) result = calls()->device_memory(&bytes, device->device);
+    if (result == CUDA_OK)
+        result = calls()->device_attribute(&processor_count, CUDA_DEVICE_MULTIPROCESSOR_COUNT,
+                                           device->device);
+    if (result == CUDA_OK)
+        result =
+            calls()->device_attribute(&is_unified, CUDA_DEVICE_UNIFIED_ADDRESSING, device->device);
+    if (result != CUDA_OK) return fail(result, "what a CUDA device is");
+    gpu->name[sizeof gpu->name - 1] = gpu->bus[sizeof gpu->bus - 1] = '\0';
+    for (char *letter = gpu->bus; *letter != '\0'; letter++)
+        *letter = (char)tolower((unsigned char)*letter);
+    if (!is_unified || processor_count < 1)
+        return error_set(TUTTI_UNSUPPORTED,
+                         "CUDA device %d (%s) has no address space in common with the host",
+                         gpu->number, gpu->name);
+    gpu->processor_count = (unsigned)processor_count;
+    gpu->memory_bytes = bytes;
+    return TUTTI_OK;
+}
+
+static enum tutti_status check_number(int number)
+{
+    if (is_child()) return refuse_child();
+    if (number >= 0 && number < get()->device_count) return TUTTI_OK;
+    return error_set(TUTTI_INVALID_OPTIONS, "there is no CUDA device %d: they are 0 to %d", number,
+                     get()->device_count - 1);
+}
+
+static enum tutti_status describe_device(int number, struct gpu_device *described)
+{
+    struct cuda_device device = {.gpu = {.number = number}};
+    TRY(check_number(number));
+    const int result = calls()->device_get(&device.device, number);
+    if (result != CUDA_OK) return fail(result, "a CUDA device");
+    TRY(describe(&device));
+    *described = device.gpu;
+    return TUTTI_OK;
+}
+
+/* The context is the calling thread's. */
+static enum tutti_status load_kernels(struct cuda_device *device)
+{
+    char log[LOG_BYTES] = "", what[LOG_BYTES + 80];
+    int options[] = {CUDA_JIT_ERROR_LOG, CUDA_JIT_ERROR_LOG_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
+    int threads = 0;
+    int result = calls()->module_load(&device->module, gpu_kernels_ptx,
+                                      sizeof options / sizeof *options, options, values);
+    if (result != CUDA_OK) {
+        device->module = NULL;
+        log[sizeof log - 1] = '\0';
+        snprintf(what, sizeof what, "this library's kernels on CUDA device %d%s%s",
+                 device->gpu.number, log[0] != '\0' ? ": " : "", log);
+        return fail(result, what);
+    }
+    result = calls()->module_function(&device->worker, device->module, GPU_KERNEL_WORKER);
+    if (result != CUDA_OK) return fail(result, "the kernel " GPU_KERNEL_WORKER);
+    /* To ask also loads it: a launch may then be the first one and yet be prompt. */
+    result = calls()->function_attribute(&threads, CUDA_FUNCTION_MAX_THREADS, device->worker);
+    if (result != CUDA_OK) return fail(result, "the kernel " GPU_KERNEL_WORKER);
+    if (threads < GPU_THREADS)
+        return error_set(
+            TUTTI_UNSUPPORTED,
+            "CUDA device %d (%s) runs at most %d threads of a block of ours, %d are needed",
+            device->gpu.number, device->gpu.name, threads, GPU_THREADS);
+    return TUTTI_OK;
+}
+
+static enum tutti_status load(struct cuda_device *device)
+{
+    int mode;
+    TRY(describe(device));
+    TRY(enter(device, &mode));
+    enum tutti_status status = load_kernels(device);
+    if (status == TUTTI_OK) {
+        const int result = calls()->stream_create(&device->stream, CUDA_STREAM_NON_BLOCKING);
+        if (result != CUDA_OK) status = fail(result, "a stream of this library's");
+    }
+    if (status != TUTTI_OK && device->module != NULL) calls()->module_unload(device->module);
+    leave(mode);
+    return status;
+}
+
+static enum tutti_status make_device(int number, struct cuda_device **made)
+{
+    struct cuda_device *const device = calloc(1, sizeof *device);
+    if (device == NULL) return error_system("what is known of a CUDA device");
+    device->gpu.number = number;
+    device->gpu.kind = (struct memory_kind){"cuda",      allocate_memory,  release_memory,
+                                            copy_memory, gpu_shares_share, gpu_shares_map};
+    pthread_mutex_init(&device->lock, NULL);
+    enum tutti_status status = TUTTI_OK;
+    int result = calls()->device_get(&device->device, number);
+    if (result == CUDA_OK) result = calls()->primary_retain(&device->context, device->device);
+    if (result != CUDA_OK) {
+        status = fail(result, "a CUDA device");
+        goto free_device;
+    }
+    status = load(device);
+    if (status != TUTTI_OK) goto release_context;
+    *made = device;
+    return TUTTI_OK;
+release_context:
+    calls()->primary_release(device->device);
+free_device:
+    free(device);
+    return status;
+}
+
+static const struct gpu_driver driver_of_cuda;
+
+static enum tutti_status open_device(int number, struct gpu_device **device)
+{
+    TRY(check_number(number));
+    struct cuda_device *made = atomic_load_explicit(&devices[number], memory_order_acquire);
+    enum tutti_status status = TUTTI_OK;
+    if (made == NULL) {
+        pthread_mutex_lock(&opening);
+        made = atomic_load_explicit(&devices[number], memory_order_relaxed);
+        if (made == NULL) status = make_device(number, &made);
+        if (status == TUTTI_OK) {
+            made->gpu.driver = &driver_of_cuda;
+            atomic_store_explicit(&devices[number], made, memory_order_release);
+        }
+        pthread_mutex_unlock(&opening);
+    }
+    if (status == TUTTI_OK) *device = &made->gpu;
+    return status;
+}
+
+static int device_count(void)
+{
+    return is_child() ? 0 : get()->device_count;
+}
+
+/* Finding. */
+
+/* Whether the CPU can read there: the system copies what looks like a set of signals before it finds that it is not asked to do anything. */
+static bool is_readable(const void *address)
+{
+    const uintptr_t whole = (uintptr_t)address & ~(uintptr_t)7;
+    return syscall(SYS_rt_sigprocmask, ~0, (const void *)whole, NULL, 8) == 0 || errno != EFAULT;
+}
+
+static enum tutti_status find_in_child(const void *address)
+{
+    if (is_readable(address)) return TUTTI_OK;
+    refuse_child();
+    char why[ERROR_TEXT_MAX];
+    error_copy(why, sizeof why);
+    return error_set(TUTTI_INVALID_BUFFER, "%p is no memory of the host, and %.400s", address, why);
+}
+
+static enum tutti_status find(const void *address, struct gpu_memory *memory)
+{
+    unsigned type = 0, is_managed = 0;
+    int number = -1;
+    unsigned long long buffer = 0;
+    struct cuda_context *context = NULL;
+    int attributes[] = {CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_IS_MANAGED,
+                        CUDA_POINTER_DEVICE_ORDINAL, CUDA_POINTER_BUFFER_ID, CUDA_POINTER_CONTEXT};
+    void *values[] = {&type, &is_managed, &number, &buffer, &context};
+    *memory = (struct gpu_memory){.place = GPU_NOT_ITS};
+    if (is_child()) return find_in_child(address);
+    const int result = calls()->pointer_attributes(sizeof attributes / sizeof *attributes,
+                                                   attributes, values, (uintptr_t)address);
+    /* So drivers may say that it is none of their memory; but what the CPU does not reach is not the host's. */
+    if ((result == CUDA_INVALID_VALUE || result == CUDA_INVALID_CONTEXT) && is_readable(address))
+        return TUTTI_OK;
+    if (result != CUDA_OK) return fail(result, "whose memory a buffer is");
+    if (is_managed != 0) {
+        memory->place = GPU_MANAGED;
+    } else if (type == CUDA_MEMORY_HOST) {
+        memory->place = GPU_PINNED;
+    } else if (type == CUDA_MEMORY_DEVICE) {
+        memory->place = GPU_DEVICE_MEMORY;
+    } else {
+        return TUTTI_OK;
+    }
+    memory->device = number;
+    memory->buffer = buffer;
+    if (memory->place != GPU_DEVICE_MEMORY || context == NULL) return TUTTI_OK;
+    const struct cuda_device *const device =
+        number >= 0 && number < DEVICES_MAX
+            ? atomic_load_explicit(&devices[number], memory_order_acquire)
+            : NULL;
+    if (device != NULL && device->context != context)
+        return error_set(TUTTI_INVALID_BUFFER,
+                         "%p is memory of a CUDA context other than the primary one of device %d",
+                         address, number);
+    return TUTTI_OK;
+}
+
+struct gpu_device *cuda_of_kind(const struct memory_kind *kind)
+{
+    if (kind->allocate != allocate_memory) return NULL;
+    return (struct gpu_device *)((uintptr_t)kind - offsetof(struct gpu_device, kind));
+}
+
+/* Memory of the host. */
+
+/* Whether devices reach it under the address that it has. The context is the calling thread's. */
+static enum tutti_status check_address(void *memory)
+{
+    uint64_t address = 0;
+    const int result = calls()->host_device_pointer(&address, memory, 0);
+    if (result != CUDA_OK) return fail(result, "the address of pinned memory");
+    if (address != (uintptr_t)memory)
+        return error_set(TUTTI_UNSUPPORTED,
+                         "the CUDA device has another address for pinned memory");
+    return TUTTI_OK;
+}
+
+static enum tutti_status allocate_pinned(struct gpu_device *device, size_t bytes, void **memory)
+{
+    void *made = NULL;
+    int mode;
+    TRY(enter(device_of(device), &mode));
+    const int result =
+        calls()->host_allocate(&made, bytes, CUDA_HOST_PORTABLE | CUDA_HOST_DEVICE_MAP);
+    enum tutti_status status =
+        result == CUDA_OK ? check_address(made) : fail(result, "pinned memory");
+    if (result == CUDA_OK && status != TUTTI_OK) calls()->host_release(made);
+    leave(mode);
+    if (status == TUTTI_OK) *memory = made;
+    return status;
+}
+
+static void release_pinned(struct gpu_device *device, void *memory)
+{
+    int mode;
+    if (enter(device_of(device), &mode) != TUTTI_OK) return;
+    calls()->host_release(memory);
+    leave(mode);
+}
+
+static enum tutti_status pin(struct gpu_device *device, void *memory, size_t bytes)
+{
+    int mode;
+    TRY(enter(device_of(device), &mode));
+    const int result =
+        calls()->host_register(memory, bytes, CUDA_HOST_PORTABLE | CUDA_HOST_DEVICE_MAP);
+    enum tutti_status status =
+        result == CUDA_OK ? check_address(memory) : fail(result, "memory cannot be pinned");
+    if (result == CUDA_OK && status != TUTTI_OK) calls()->host_unregister(memory);
+    leave(mode);
+    return status == TUTTI_OK || status == TUTTI_NO_MEMORY ? status : TUTTI_UNSUPPORTED;
+}
+
+static void unpin(struct gpu_device *device, void *memory)
+{
+    int mode;
+    if (enter(device_of(device), &mode) != TUTTI_OK) return;
+    calls()->host_unregister(memory);
+    leave(mode);
+}
+
+/* Streams. */
+
+static enum tutti_status make_stream(struct gpu_device *device, void **stream)
+{
+    struct cuda_stream *made = NULL;
+    int mode;
+    TRY(enter(device_of(device), &mode));
+    const int result = calls()->stream_create(&made, CUDA_STREAM_NON_BLOCKING);
+    const enum tutti_status status =
+        result == CUDA_OK ? TUTTI_OK : fail(result, "a stream of this library's");
+    leave(mode);
+    if (status == TUTTI_OK) *stream = made;
+    return status;
+}
+
+static void free_stream(struct gpu_device *device, void *stream)
+{
+    int mode;
+    if (enter(device_of(device), &mode) != TUTTI_OK) return;
+    calls()->stream_destroy(stream);
+    leave(mode);
+}
+
+/* The number of the device of a context. */
+static int number_of(struct cuda_context *context, int *number)
+{
+    struct cuda_context *popped;
+    int device = -1, other;
+    int result = calls()->context_push(context);
+    if (result != CUDA_OK) return result;
+    result = calls()->context_device(&device);
+    calls()->context_pop(&popped);
+    if (result != CUDA_OK) return result;
+    for (*number = 0; *number < get()->device_count; ++*number)
+        if (calls()->device_get(&other, *number) == CUDA_OK && other == device) return CUDA_OK;
+    return CUDA_INVALID_DEVICE;
+}
+
+static enum tutti_status stream_device(void *stream, int *number)
+{
+    struct cuda_context *context = NULL;
+    int found = -1;
+    if (is_child()) return refuse_child();
+    int result = calls()->stream_context(stream, &context);
+    if (result == CUDA_OK) result = number_of(context, &found);
+    if (result != CUDA_OK) {
+        fail(result, stream == NULL
+                         ? "the default stream of the current CUDA device, if there is one"
+                         : "the device of a CUDA stream");
+        return TUTTI_INVALID_OPTIONS;
+    }
+    *number = found;
+    return TUTTI_OK;
+}
+
+static enum tutti_status stream_is_done(struct gpu_device *device, void *stream, bool *is_done)
+{
+    int mode;
+    TRY(enter(device_of(device), &mode));
+    const int result = calls()->stream_query(stream);
+    *is_done = result == CUDA_OK;
+    const enum tutti_status status = result == CUDA_OK || result == CUDA_NOT_READY
+                                         ? TUTTI_OK
+                                         : fail(result, "work on a CUDA stream");
+    leave(mode);
+    return status;
+}
+
+static enum tutti_status stream_check(struct gpu_device *device, void *stream)
+{
+    int mode, capture = CUDA_CAPTURE_NONE;
+    struct cuda_context *context = NULL;
+    TRY(enter(device_of(device), &mode));
+    int result = calls()->stream_is_capturing(stream, &capture);
+    if (result == CUDA_CAPTURE_IMPLICIT) { /* the default stream, and another one is captured */
+        result = CUDA_OK;
+        capture = CUDA_CAPTURE_ACTIVE;
+    }
+    if (result == CUDA_OK && capture == CUDA_CAPTURE_NONE)
+        result = calls()->stream_context(stream, &context);
+    enum tutti_status status = TUTTI_OK;
+    if (result != CUDA_OK)
+        status = fail(result, "a CUDA stream");
+    else if (capture != CUDA_CAPTURE_NONE)
+        status =
+            error_set(TUTTI_UNSUPPORTED,
+                      "work on the CUDA stream is being captured into a graph, and a call of this "
+                      "library cannot be part of one: make it outside of the capture");
+    else if (context != device_of(device)->context)
+        status =
+            error_set(TUTTI_INVALID_OPTIONS,
+                      "the CUDA stream is of another device, or another context, than device %d",
+                      device->number);
+    leave(mode);
+    return status;
+}
+
+static enum tutti_status start_worker(struct gpu_device *device, void *stream, unsigned blocks,
+                                      struct worker_home *home)
+{
+    struct cuda_device *const on = device_of(device);
+    uint64_t address = (uintptr_t)home;
+    void *parameters[] = {&address};
+    int mode;
+    TRY(enter(on, &mode));
+    const int result =
+        calls()->launch(on->worker, blocks, 1, 1, GPU_THREADS, 1, 1, 0, stream, parameters, NULL);
+    const enum tutti_status status =
+        result == CUDA_OK ? TUTTI_OK : fail(result, "the start of a kernel on a CUDA stream");
+    leave(mode);
+    return status;
+}
+
+/* Memory of other processes. */
+
+static enum tutti_status unsupported(int result, const char *what)
+{
+    fail(result, what);
+    return TUTTI_UNSUPPORTED;
+}
+
+static enum tutti_status export_memory(struct gpu_device *device, const void *address,
+                                       struct gpu_handle *handle, size_t *offset, size_t *bytes)
+{
+    struct cuda_ipc_handle made;
+    uint64_t base = 0;
+    size_t whole = 0;
+    int mode;
+    TRY(enter(device_of(device), &mode));
+    enum tutti_status status = TUTTI_OK;
+    int result = calls()->address_range(&base, &whole, (uintptr_t)address);
+    if (result != CUDA_OK) {
+        status = unsupported(result, "memory of a CUDA device that is no allocation");
+        goto leave_context;
+    }
+    result = calls()->ipc_export(&made, base);
+    if (result != CUDA_OK) {
+        status = unsupported(result, "memory of a CUDA device that other processes cannot map");
+        goto leave_context;
+    }
+    memcpy(handle->bytes, made.bytes, sizeof handle->bytes);
+    *offset = (uintptr_t)address - base;
+    *bytes = whole;
+leave_context:
+    leave(mode);
+    return status;
+}
+
+/* Of what is mapped, from there on: the driver's word, not the peer's. The context is the calling thread's. */
+static enum tutti_status size_of_import(uint64_t address, size_t *bytes)
+{
+    uint64_t base = 0;
+    size_t whole = 0;
+    const int result = calls()->address_range(&base, &whole, address);
+    if (result != CUDA_OK) return fail(result, "the size of memory of another process");
+    if (address - base >= whole)
+        return error_set(TUTTI_SYSTEM, "memory of another process is not where it was mapped");
+    *bytes = whole - (size_t)(address - base);
+    return TUTTI_OK;
+}
+
+static enum tutti_status import_memory(struct gpu_device *device, const struct gpu_handle *handle,
+                                       void **memory, size_t *bytes)
+{
+    struct cuda_ipc_handle theirs;
+    uint64_t address = 0;
+    int mode;
+    memcpy(theirs.bytes, handle->bytes, sizeof theirs.bytes);
+    TRY(enter(device_of(device), &mode));
+    const int result = calls()->ipc_open(&address, theirs, CUDA_IPC_ENABLE_PEER_ACCESS);
+    enum tutti_status status =
+        result == CUDA_OK ? TUTTI_OK : fail(result, "memory of another process on a CUDA device");
+    if (status == TUTTI_OK) {
+        status = size_of_import(address, bytes);
+        if (status != TUTTI_OK) calls()->ipc_close(address);
+    }
+    leave(mode);
+    if (status == TUTTI_OK) *memory = (void *)(uintptr_t)address;
+    return status;
+}
+
+static void close_memory(struct gpu_device *device, void *memory)
+{
+    int mode;
+    if (enter(device_of(device), &mode) != TUTTI_OK) return;
+    calls()->ipc_close((uintptr_t)memory);
+    leave(mode);
+}
+
+static const struct gpu_driver driver_of_cuda = {
+    .name = "cuda",
+    .device_count = device_count,
+    .find = find,
+    .describe = describe_device,
+    .open = open_device,
+    .allocate_pinned = allocate_pinned,
+    .release_pinned = release_pinned,
+    .pin = pin,
+    .unpin = unpin,
+    .allocate_memory = allocate_plainly,
+    .release_memory = release_plainly,
+    .make_stream = make_stream,
+    .free_stream = free_stream,
+    .stream_is_done = stream_is_done,
+    .stream_device = stream_device,
+    .stream_check = stream_check,
+    .start_worker = start_worker,
+    .export_memory = export_memory,
+    .import_memory = import_memory,
+    .close_memory = close_memory,
+};
+
+/* The driver itself. */
+
+/* Whether there is a driver that can be used; *count: how many devices it has. */
+static enum tutti_status start(const struct cuda_library *library, bool is_ours, int *count)
+{
+    int result = is_ours ? library->init(0) : CUDA_OK;
+    *count = 0;
+    if (result == CUDA_OK) result = library->device_count(count);
+    if (*count > DEVICES_MAX) *count = DEVICES_MAX;
+    if (result == CUDA_OK) return TUTTI_OK;
+    *count = 0;
+    /* The program's own: if it fails, or is not in use yet, that is the program's matter. */
+    if (!is_ours || result == CUDA_NO_DEVICE) return TUTTI_OK;
+    return fail_with(library, result, "the CUDA driver cannot be initialised");
+}
+
+/* A driver that the program has loaded and that will not do is as good as none. */
+static enum tutti_status load_driver(const char *file, struct cuda *found)
+{
+    char before[ERROR_TEXT_MAX];
+    bool is_there;
+    error_copy(before, sizeof before);
+    enum tutti_status status = cuda_library_load(file, &found->calls, &is_there);
+    if (status == TUTTI_OK && is_there)
+        status = start(&found->calls, file != NULL, &found->device_count);
+    if (status == TUTTI_OK || file != NULL) return status;
+    char why[ERROR_TEXT_MAX];
+    error_copy(why, sizeof why);
+    log_write(LOG_INFO, "GPUs are not used: %s", why);
+    return error_unless_ok(TUTTI_OK, before);
+}
+
+enum tutti_status cuda_driver(const struct gpu_driver **driver)
+{
+    const char *const file = option_text(OPTION_CUDA_DRIVER);
+    *driver = NULL;
+    if (get() != NULL) {
+        *driver = &driver_of_cuda;
+        return TUTTI_OK;
+    }
+    struct cuda *const found = calloc(1, sizeof *found), *none = NULL;
+    if (found == NULL) return error_system("the table of the CUDA driver");
+    process_watch_forks();
+    found->generation = process_generation();
+    const enum tutti_status status = load_driver(file, found);
+    /* Release: pairs with `get`. Where several threads come at once, one table stays. */
+    if (status != TUTTI_OK || found->device_count == 0 ||
+        !atomic_compare_exchange_strong_explicit(&cuda, &none, found, memory_order_release,
+                                                 memory_order_relaxed))
+        free(found);
+    if (status == TUTTI_OK && get() != NULL) *driver = &driver_of_cuda;
+    return status;
+}

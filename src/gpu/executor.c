@@ -1,0 +1,310 @@
+#include "gpu/executor.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/option.h"
+#include "base/status.h"
+#include "gpu/orders.h"
+#include "gpu/pinned.h"
+
+enum {
+    /* Workers of a run: while one leaves, the next can be started. */
+    WORKERS = 4,
+    ARENA_BYTES = 2 << 20,
+    BLOCKS_LEAST = 2,
+    TEAMS = 2,
+    HOMES_BYTES = WORKERS * sizeof(struct worker_home)
+};
+
+/* Of a device. Never freed, as the device is not. */
+struct pool {
+    struct pool *next;
+    struct gpu_device *device;
+    int blocks_wanted; /* 0: to be chosen; below 0: the option cannot be read */
+    struct gpu_run *idle;
+};
+
+struct gpu_run {
+    struct kernel_executor executor; /* first: the interfaces are runs */
+    struct operation_gate gate;
+    struct gpu_run *next; /* of the idle ones */
+    struct pool *pool;
+    struct gpu_device *device;
+    void *memory;              /* pinned: the arena, then the controls */
+    void *stream;              /* of its own */
+    struct worker_home *homes; /* of the workers, in the device's memory */
+    unsigned block_count, team_count, team_size;
+    struct gpu_worker *worker; /* of the operation; NULL: none */
+    struct gpu_worker workers[WORKERS];
+    unsigned turn;
+    struct gpu_orders orders;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pool *pools; /* under the lock, and all they have */
+static unsigned sharing =
+    1; /* ranks of this process: as many as ever were in one communicator; under the lock */
+
+/* ------------------------------------------------------------------------------------------- interfaces */
+
+static void start(struct kernel_executor *executor, kernel_reduce *kernel,
+                  const struct kernel_call *call)
+{
+    (void)kernel; /* the device has its own */
+    gpu_orders_start(&((struct gpu_run *)executor)->orders, call);
+}
+
+static uint64_t flush(struct kernel_executor *executor)
+{
+    return gpu_orders_flush(&((struct gpu_run *)executor)->orders);
+}
+
+static bool is_finished(struct kernel_executor *executor, uint64_t group)
+{
+    return gpu_orders_are_done(&((struct gpu_run *)executor)->orders, group);
+}
+
+static const struct kernel_executor_ops executor_ops = {start, flush, is_finished};
+
+static struct gpu_run *run_of(struct operation_gate *gate)
+{
+    return (struct gpu_run *)((char *)gate - offsetof(struct gpu_run, gate));
+}
+
+static bool is_open(struct operation_gate *gate)
+{
+    return gpu_orders_are_taken(&run_of(gate)->orders);
+}
+
+static void end_worker(struct gpu_run *run)
+{
+    if (run->worker == NULL) return;
+    gpu_worker_end(run->worker);
+    gpu_orders_end(&run->orders);
+    run->worker = NULL;
+}
+
+static void end(struct operation_gate *gate, bool is_done)
+{
+    (void)is_done; /* the stream goes on either way */
+    end_worker(run_of(gate));
+}
+
+static const struct operation_gate_ops gate_ops = {is_open, end};
+
+struct kernel_executor *gpu_run_executor(struct gpu_run *run)
+{
+    return &run->executor;
+}
+
+struct operation_gate *gpu_run_gate(struct gpu_run *run)
+{
+    return &run->gate;
+}
+
+static void cannot(const struct kernel_call *call)
+{
+    (void)call;
+    assert(!"the kernels of a device were called by the CPU");
+}
+
+const struct kernel_set gpu_kernels = {cannot, cannot};
+
+/* ------------------------------------------------------------------------------------------------ runs */
+
+static size_t control_bytes(unsigned team_count)
+{
+    return offsetof(struct worker_control, rings) +
+           team_count * sizeof(((struct worker_control *)NULL)->rings[0]);
+}
+
+static void free_run(struct gpu_run *run)
+{
+    const struct gpu_driver *const driver = run->device->driver;
+    gpu_orders_release(&run->orders);
+    if (run->stream != NULL) driver->free_stream(run->device, run->stream);
+    if (run->memory != NULL) driver->release_pinned(run->device, run->memory);
+    if (run->homes != NULL) run->device->kind.release(&run->device->kind, run->homes, HOMES_BYTES);
+    free(run);
+}
+
+/* Of the workers, whose controls are there. */
+static enum tutti_status allocate_homes(struct gpu_run *run)
+{
+    const struct memory_kind *const kind = &run->device->kind;
+    struct worker_home *const homes = calloc(1, HOMES_BYTES);
+    if (homes != NULL) run->homes = kind->allocate(kind, HOMES_BYTES);
+    for (unsigned w = 0; run->homes != NULL && w < WORKERS; w++) {
+        homes[w].control = (uintptr_t)run->workers[w].control;
+        homes[w].team_size = run->team_size;
+        run->workers[w].home = run->homes + w;
+    }
+    const bool is_there = run->homes != NULL && kind->copy(kind, run->homes, homes, HOMES_BYTES);
+    free(homes);
+    return is_there
+               ? TUTTI_OK
+               : error_set(TUTTI_NO_MEMORY, "GPU %d: no memory for workers", run->device->number);
+}
+
+/* Pinned memory comes on a line of its own at least. */
+static enum tutti_status allocate_memory(struct gpu_run *run)
+{
+    const size_t each = control_bytes(run->team_count);
+    TRY(run->device->driver->allocate_pinned(run->device, ARENA_BYTES + WORKERS * each,
+                                             &run->memory));
+    char *memory = run->memory;
+    assert((uintptr_t)memory % WORKER_ALIGNMENT == 0);
+    memset(memory, 0, ARENA_BYTES + WORKERS * each);
+    TRY(gpu_orders_init(&run->orders, run->team_count, memory, ARENA_BYTES));
+    memory += ARENA_BYTES;
+    for (unsigned w = 0; w < WORKERS; w++, memory += each)
+        run->workers[w].control = (struct worker_control *)(void *)memory;
+    return allocate_homes(run);
+}
+
+static enum tutti_status make_run(struct pool *pool, struct gpu_device *device,
+                                  unsigned block_count, struct gpu_run **result)
+{
+    struct gpu_run *const run = calloc(1, sizeof *run);
+    if (run == NULL) return error_set(TUTTI_NO_MEMORY, "GPU %d: out of memory", device->number);
+    *run = (struct gpu_run){.executor = {&executor_ops},
+                            .gate = {&gate_ops},
+                            .pool = pool,
+                            .device = device,
+                            .block_count = block_count,
+                            .team_count = block_count < TEAMS * BLOCKS_LEAST ? 1 : TEAMS};
+    run->team_size = block_count / run->team_count;
+    enum tutti_status status = allocate_memory(run);
+    if (status == TUTTI_OK) status = device->driver->make_stream(device, &run->stream);
+    if (status != TUTTI_OK) {
+        free_run(run);
+        return status;
+    }
+    *result = run;
+    return TUTTI_OK;
+}
+
+/* ----------------------------------------------------------------------------------------------- pools */
+
+/* With the lock. NULL: out of memory. */
+static struct pool *pool_of(struct gpu_device *device)
+{
+    struct pool *pool = pools;
+    while (pool != NULL && pool->device != device) pool = pool->next;
+    if (pool != NULL) return pool;
+    pool = malloc(sizeof *pool);
+    if (pool == NULL) return NULL;
+    *pool = (struct pool){.next = pools, .device = device};
+    char before[ERROR_TEXT_MAX];
+    error_copy(before, sizeof before);
+    if (option_count(OPTION_GPU_BLOCKS, &pool->blocks_wanted) != TUTTI_OK) pool->blocks_wanted = -1;
+    error_unless_ok(TUTTI_OK, before); /* gpu_run_take tells of it */
+    pools = pool;
+    return pool;
+}
+
+void gpu_share(unsigned ranks)
+{
+    pthread_mutex_lock(&lock);
+    if (sharing < ranks) sharing = ranks;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Half of the multiprocessors: the application computes meanwhile, and may have another operation on the device. Ranks that share a device share all of
+ * them: half would move no more than half of what it can (an H200: 0.42 of its rate of copies with half, 0.56 with all, in an allreduce
+ * of 64 MiB by 4 ranks). Then one operation at a time is on it, and the others wait in their streams. */
+static unsigned blocks_for(const struct pool *pool)
+{
+    if (pool->blocks_wanted > 0) return (unsigned)pool->blocks_wanted;
+    const unsigned fair = pool->device->processor_count / (sharing > 1 ? sharing : 2);
+    if (fair < BLOCKS_LEAST) return BLOCKS_LEAST;
+    return fair < WORKER_BLOCKS_MAX ? fair : WORKER_BLOCKS_MAX;
+}
+
+static bool any_has_left(struct gpu_run *run)
+{
+    for (unsigned w = 0; w < WORKERS; w++)
+        if (gpu_worker_has_left(&run->workers[w], run->team_count)) return true;
+    return false;
+}
+
+/* With the lock. One with so many blocks that a worker can be started for; NULL: there is none. Others stay where they are: to free them would
+ * be to wait for all that the device does. */
+static struct gpu_run *take_idle(struct pool *pool, unsigned block_count)
+{
+    for (struct gpu_run **place = &pool->idle; *place != NULL; place = &(*place)->next) {
+        struct gpu_run *const run = *place;
+        if (run->block_count != block_count || !any_has_left(run)) continue;
+        *place = run->next;
+        return run;
+    }
+    return NULL;
+}
+
+enum tutti_status gpu_run_take(struct gpu_device *device, struct gpu_run **run)
+{
+    gpu_pinned_open(device);
+    pthread_mutex_lock(&lock);
+    struct pool *const pool = pool_of(device);
+    int wanted = 0;
+    unsigned block_count = 0;
+    struct gpu_run *found = NULL;
+    if (pool != NULL) {
+        wanted = pool->blocks_wanted;
+        block_count = blocks_for(pool);
+        found = take_idle(pool, block_count);
+    }
+    pthread_mutex_unlock(&lock);
+    if (pool == NULL) return error_set(TUTTI_NO_MEMORY, "GPU %d: out of memory", device->number);
+    if (wanted < 0) return option_count(OPTION_GPU_BLOCKS, &wanted);
+    *run = found;
+    return found != NULL ? TUTTI_OK : make_run(pool, device, block_count, run);
+}
+
+void gpu_run_give_back(struct gpu_run *run)
+{
+    end_worker(run);
+    pthread_mutex_lock(&lock);
+    run->next = run->pool->idle;
+    run->pool->idle = run;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ------------------------------------------------------------------------------------------- operations */
+
+static struct gpu_worker *find_worker(struct gpu_run *run)
+{
+    for (unsigned i = 0; i < WORKERS; i++) {
+        struct gpu_worker *const worker = &run->workers[run->turn++ % WORKERS];
+        if (gpu_worker_has_left(worker, run->team_count)) return worker;
+    }
+    return NULL;
+}
+
+enum tutti_status gpu_run_begin(struct gpu_run *run, bool has_stream, void *stream)
+{
+    const struct gpu_driver *const driver = run->device->driver;
+    assert(run->worker == NULL);
+    if (has_stream) TRY(driver->stream_check(run->device, stream));
+    struct gpu_worker *const worker = find_worker(run);
+    if (worker == NULL)
+        return error_set(
+            TUTTI_UNSUPPORTED,
+            "GPU %d: this call was started %d times, and their streams have come to none of them",
+            run->device->number, WORKERS);
+    gpu_worker_prepare(worker, run->team_count);
+    TRY(driver->start_worker(run->device, has_stream ? stream : run->stream,
+                             run->team_count * run->team_size, worker->home));
+    worker->is_out = true;
+    run->worker = worker;
+    gpu_orders_begin(&run->orders, worker);
+    return TUTTI_OK;
+}
+
+void gpu_run_cancel(struct gpu_run *run)
+{
+    end_worker(run);
+}

@@ -1,0 +1,51 @@
+/* executor.h - runs the kernels of one operation on a device, through a worker (worker.h): it is the operation's executor
+ * (kernel/executor.h) and its gate (engine/gate.h) at once.
+ *
+ *     gpu_run_take ──► gpu_run_begin ──► gate opens ──► start, flush, is_finished ... ──► gate told the end ──► begin again, or give back
+ *                      worker on a stream                                                 worker ends, and the stream goes on
+ *
+ * Memory of the host that the device does not reach goes through pinned memory of the executor: what a kernel reads is copied there before
+ * it starts, what it stores is copied from there before it is called finished. So any link serves any device. Memory that was pinned
+ * (gpu_pinned_add) is read and stored where it lies.
+ *
+ * One thread at a time calls a run. Nothing here waits but take.
+ */
+#ifndef TUTTI_GPU_EXECUTOR_H
+#define TUTTI_GPU_EXECUTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/gate.h"
+#include "gpu/gpu.h"
+#include "kernel/executor.h"
+
+struct gpu_run;
+
+/* A run of the device's, idle, from its pool or new. Blocks. NO_MEMORY, UNSUPPORTED. Any thread. */
+enum tutti_status gpu_run_take(struct gpu_device *device, struct gpu_run **run);
+/* Gives it back to the pool. Its operation is over; the worker may still be on its way out. Any thread. */
+void gpu_run_give_back(struct gpu_run *run);
+
+struct kernel_executor *gpu_run_executor(struct gpu_run *run);
+struct operation_gate *gpu_run_gate(struct gpu_run *run);
+
+/* For one operation to come: puts the worker on a stream, of the application's or (has_stream false) of this library's own. The gate opens
+ * when the stream has come so far. Any failure: nothing was queued. Prompt. */
+enum tutti_status gpu_run_begin(struct gpu_run *run, bool has_stream, void *stream);
+/* begin succeeded, but no operation will come after all: as if the gate were told the end. */
+void gpu_run_cancel(struct gpu_run *run);
+
+/* Kernels that say what they store and read (kernel_formats): what the executor is given, never called by the CPU. */
+extern const struct kernel_set gpu_kernels;
+
+/* Ranges of the host's memory that all devices of the process reach under the same address, whole pages, made so by gpu_pinned_add for
+ * as long as they are mapped. add: a failure is no error: then copies are made. Block. */
+void gpu_pinned_add(void *memory, size_t bytes);
+void gpu_pinned_remove(void *memory);
+
+/* So many ranks of this process are in one communicator, and may share a device: their workers must be on it at once. From then on workers have as
+ * many blocks as that allows (TUTTI_GPU_BLOCKS has the last word). Any thread. */
+void gpu_share(unsigned ranks);
+
+#endif

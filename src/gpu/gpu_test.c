@@ -1,0 +1,853 @@
+/* Devices over the stand-in for CUDA's driver (tests/cuda_standin.h): which driver is taken, whose memory an address is, and each function of
+ * struct gpu_driver. Each case has a process of its own. */
+#include "gpu/gpu.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apart.h"
+#include "base/option.h"
+#include "base/status.h"
+#include "cuda_standin.h"
+#include "gpu/kernels.h"
+#include "gpu/shares.h"
+
+enum { BYTES = 10000, PAGE = 4096 };
+
+static const struct cuda_standin *standin;
+static struct cuda_test_library cuda;
+static const struct gpu_driver *driver;
+
+static bool error_has(const char *words)
+{
+    char text[ERROR_TEXT_MAX];
+    error_copy(text, sizeof text);
+    if (strstr(text, words) == NULL) fprintf(stderr, "the message is: %s\n", text);
+    return strstr(text, words) != NULL;
+}
+
+static struct cuda_context *context_of(int device)
+{
+    struct cuda_context *context;
+    assert(cuda.driver.primary_retain(&context, device) == CUDA_OK);
+    return context;
+}
+
+/* In place of the worker: each block counts. */
+static void count_blocks(uint64_t control, uint32_t block, uint32_t block_count)
+{
+    uint32_t *const counted = standin->reach(control, sizeof *counted);
+    assert(block < block_count);
+    __atomic_fetch_add(counted, 1, __ATOMIC_RELAXED);
+}
+
+/* A program that uses CUDA on device 1, and a communicator that looks for a driver. */
+static void begin_with(bool has_own_kernel)
+{
+    standin = cuda_standin_use();
+    cuda_test_load(cuda_standin_file(), &cuda);
+    if (has_own_kernel) standin->add_kernel(GPU_KERNEL_WORKER, count_blocks);
+    assert(gpu_driver(&driver) == TUTTI_OK && driver != NULL);
+    assert(cuda.context_set(context_of(1)) == CUDA_OK);
+}
+
+static void begin(void)
+{
+    begin_with(true);
+}
+
+/* Nothing is left but memory that is kept for the next one, and a stream for each device; the context is the one that was. */
+static void end_with(unsigned kept)
+{
+    struct cuda_context *context;
+    const struct cuda_standin_counts counts = standin->count();
+    assert(cuda.context_get(&context) == CUDA_OK && context == context_of(1));
+    assert(cuda.driver.context_pop(&context) == CUDA_OK);
+    assert(cuda.driver.context_pop(&context) == CUDA_INVALID_CONTEXT);
+    assert(counts.allocations == kept && counts.pinned == 0 && counts.registered == 0 &&
+           counts.imported == 0 && counts.streams <= 2);
+}
+
+static void end(void)
+{
+    end_with(0);
+}
+
+static struct gpu_device *open_device(int number)
+{
+    struct gpu_device *device = NULL;
+    assert(driver->open(number, &device) == TUTTI_OK && device != NULL);
+    return device;
+}
+
+static void *on_device(int device, size_t bytes)
+{
+    uint64_t address = 0;
+    assert(standin->allocate(device, bytes, STANDIN_ORDINARY, &address) == CUDA_OK);
+    return (void *)(uintptr_t)address;
+}
+
+static void release(void *memory)
+{
+    assert(cuda.driver.release((uintptr_t)memory) == CUDA_OK);
+}
+
+static struct gpu_device *found(const void *address)
+{
+    struct gpu_device *device = (struct gpu_device *)1;
+    assert(gpu_find(address, &device) == TUTTI_OK);
+    return device;
+}
+
+/* Which driver. */
+
+static void without_a_driver_all_is_the_hosts(const char *argument)
+{
+    const struct gpu_driver *none = (const struct gpu_driver *)1;
+    int number = 0;
+    (void)argument;
+    unsetenv(option_names.CUDA_DRIVER);
+    assert(gpu_driver(&none) == TUTTI_OK && none == NULL);
+    assert(atomic_load(&gpu_in_use) == NULL);
+    assert(found(&number) == NULL && found(NULL) == NULL);
+    assert(gpu_of_kind(NULL) == NULL);
+}
+
+static void the_programs_driver_is_taken_once_initialised(const char *argument)
+{
+    const struct gpu_driver *it;
+    (void)argument;
+    standin = cuda_standin_use();
+    unsetenv(option_names.CUDA_DRIVER);
+    cuda_test_load(cuda_standin_file(), &cuda);
+    assert(gpu_driver(&it) == TUTTI_OK && it == NULL);
+    assert(cuda.driver.init(0) == CUDA_OK);
+    assert(gpu_driver(&it) == TUTTI_OK && it != NULL && strcmp(it->name, "cuda") == 0);
+    assert(atomic_load(&gpu_in_use) == it && it->device_count() == 2);
+}
+
+static void a_missing_file_is_named(const char *argument)
+{
+    (void)argument;
+    setenv(option_names.CUDA_DRIVER, "/nowhere/libcuda.so.1", 1);
+    assert(gpu_driver(&driver) == TUTTI_INVALID_OPTIONS && driver == NULL);
+    assert(error_has("/nowhere/libcuda.so.1"));
+    assert(atomic_load(&gpu_in_use) == NULL);
+}
+
+static void a_file_without_the_functions_is_named_with_one(const char *argument)
+{
+    (void)argument;
+    setenv(option_names.CUDA_DRIVER, "libm.so.6", 1);
+    assert(gpu_driver(&driver) == TUTTI_INVALID_OPTIONS && driver == NULL);
+    assert(error_has("libm.so.6 has no function cuInit"));
+}
+
+static void no_device_is_no_driver(const char *argument)
+{
+    (void)argument;
+    standin = cuda_standin_use();
+    setenv(option_names.STANDIN_DEVICES, "0", 1);
+    assert(gpu_driver(&driver) == TUTTI_OK && driver == NULL);
+}
+
+static void a_driver_that_fails_says_why(const char *argument)
+{
+    (void)argument;
+    standin = cuda_standin_use();
+    standin->fail("cuInit", CUDA_OUT_OF_MEMORY, 0, 1);
+    assert(gpu_driver(&driver) == TUTTI_NO_MEMORY && driver == NULL);
+    assert(error_has("CUDA_ERROR_OUT_OF_MEMORY (2): out of memory"));
+    assert(gpu_driver(&driver) == TUTTI_OK && driver != NULL);
+}
+
+static void *get_driver(void *context)
+{
+    const struct gpu_driver **const got = context;
+    assert(gpu_driver(got) == TUTTI_OK);
+    return NULL;
+}
+
+static void threads_find_the_same_driver(const char *argument)
+{
+    enum { THREADS = 8 };
+    pthread_t threads[THREADS];
+    const struct gpu_driver *got[THREADS];
+    (void)argument;
+    cuda_standin_use();
+    for (int t = 0; t < THREADS; t++)
+        assert(pthread_create(&threads[t], NULL, get_driver, &got[t]) == 0);
+    for (int t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
+    for (int t = 0; t < THREADS; t++) assert(got[t] != NULL && got[t] == got[0]);
+}
+
+/* Devices. */
+
+static void a_device_is_described(const char *argument)
+{
+    struct gpu_device *none = NULL;
+    (void)argument;
+    begin();
+    const struct gpu_device *const device = open_device(1);
+    assert(device == open_device(1) && device != open_device(0));
+    assert(device->driver == driver && device->number == 1 && device->processor_count == 8);
+    assert(strcmp(device->name, "stand-in 1") == 0 && strcmp(device->bus, "0000:a1:00.0") == 0);
+    assert(device->memory_bytes == (uint64_t)8 << 30);
+    assert(driver->open(2, &none) == TUTTI_INVALID_OPTIONS && error_has("no CUDA device 2"));
+    assert(driver->open(-1, &none) == TUTTI_INVALID_OPTIONS && none == NULL);
+    end();
+}
+
+static void *open_both(void *context)
+{
+    struct gpu_device **const got = context;
+    assert(driver->open(0, &got[0]) == TUTTI_OK && driver->open(1, &got[1]) == TUTTI_OK);
+    return NULL;
+}
+
+static void threads_open_a_device_once(const char *argument)
+{
+    enum { THREADS = 8 };
+    pthread_t threads[THREADS];
+    struct gpu_device *got[THREADS][2];
+    (void)argument;
+    begin();
+    for (int t = 0; t < THREADS; t++)
+        assert(pthread_create(&threads[t], NULL, open_both, got[t]) == 0);
+    for (int t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
+    for (int t = 0; t < THREADS; t++) assert(got[t][0] == got[0][0] && got[t][1] == got[0][1]);
+    assert(standin->count().modules == 2);
+    end();
+}
+
+static void a_device_that_does_not_open_can_be_opened_later(const char *argument)
+{
+    static const struct {
+        const char *function;
+        enum tutti_status status;
+    } steps[] = {{"cuDeviceGet", TUTTI_SYSTEM},         {"cuDevicePrimaryCtxRetain", TUTTI_SYSTEM},
+                 {"cuDeviceGetName", TUTTI_SYSTEM},     {"cuDeviceGetPCIBusId", TUTTI_SYSTEM},
+                 {"cuDeviceTotalMem_v2", TUTTI_SYSTEM}, {"cuDeviceGetAttribute", TUTTI_SYSTEM},
+                 {"cuCtxPushCurrent_v2", TUTTI_SYSTEM}, {"cuModuleLoadDataEx", TUTTI_SYSTEM},
+                 {"cuModuleGetFunction", TUTTI_SYSTEM}, {"cuFuncGetAttribute", TUTTI_SYSTEM},
+                 {"cuStreamCreate", TUTTI_SYSTEM}};
+    (void)argument;
+    begin();
+    for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+        struct gpu_device *device = NULL;
+        standin->fail(steps[s].function, CUDA_INVALID_PTX, 0, 1);
+        assert(driver->open(0, &device) == steps[s].status && device == NULL);
+        assert(error_has("CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed"));
+        standin->fail(NULL, 0, 0, 0);
+    }
+    open_device(0);
+    end();
+}
+
+/* Memory. */
+
+static void memory_is_found_where_it_lies(const char *argument)
+{
+    char *const host = malloc(BYTES);
+    void *pinned = NULL;
+    uint64_t bare = 0;
+    (void)argument;
+    begin();
+    char *const zero = on_device(0, BYTES), *const one = on_device(1, BYTES);
+    struct gpu_device *const device = found(one);
+    assert(device != NULL && device->number == 1 && device == open_device(1));
+    assert(found(one + BYTES - 1) == device && found(one + BYTES) == NULL);
+    assert(found(zero)->number == 0);
+    assert(found(host) == NULL && found(&host) == NULL && found((const void *)begin) == NULL);
+    assert(driver->allocate_pinned(device, BYTES, &pinned) == TUTTI_OK);
+    memset(pinned, 1, BYTES);
+    assert(found(pinned) == NULL);
+    struct gpu_memory memory;
+    assert(driver->find(pinned, &memory) == TUTTI_OK && memory.place == GPU_PINNED);
+    assert(driver->find(host, &memory) == TUTTI_OK && memory.place == GPU_NOT_ITS);
+    assert(driver->find(one + 17, &memory) == TUTTI_OK && memory.place == GPU_DEVICE_MEMORY &&
+           memory.device == 1 && memory.buffer != 0);
+    assert(standin->allocate(0, BYTES, STANDIN_BARE, &bare) == CUDA_OK);
+    assert(found((void *)(uintptr_t)bare)->number == 0);
+    driver->release_pinned(device, pinned);
+    release(zero);
+    release(one);
+    release((void *)(uintptr_t)bare);
+    assert(found(one) == NULL);
+    free(host);
+    end();
+}
+
+static void memory_of_the_same_address_has_another_number(const char *argument)
+{
+    struct gpu_memory before, after;
+    (void)argument;
+    begin();
+    void *const first = on_device(0, BYTES);
+    assert(driver->find(first, &before) == TUTTI_OK && before.buffer != 0);
+    release(first);
+    void *const second = on_device(0, BYTES);
+    assert(second == first);
+    assert(driver->find(second, &after) == TUTTI_OK && after.place == GPU_DEVICE_MEMORY);
+    assert(after.buffer != 0 && after.buffer != before.buffer);
+    release(second);
+    end();
+}
+
+static void managed_and_foreign_memory_is_refused(const char *argument)
+{
+    struct gpu_device *device = NULL;
+    uint64_t managed = 0, foreign = 0;
+    (void)argument;
+    begin();
+    assert(cuda.allocate_managed(&managed, BYTES, 1) == CUDA_OK);
+    assert(gpu_find((void *)(uintptr_t)managed, &device) == TUTTI_INVALID_BUFFER);
+    assert(device == NULL && error_has("managed memory"));
+    assert(standin->allocate(0, BYTES, STANDIN_FOREIGN, &foreign) == CUDA_OK);
+    for (int turn = 0; turn < 2; turn++) { /* the device is not open yet, and it is */
+        assert(gpu_find((void *)(uintptr_t)foreign, &device) == TUTTI_INVALID_BUFFER);
+        assert(device == NULL && error_has("a CUDA context other than the primary one"));
+    }
+    release((void *)(uintptr_t)managed);
+    release((void *)(uintptr_t)foreign);
+    end();
+}
+
+static void finding_may_fail(const char *argument)
+{
+    struct gpu_device *device = NULL;
+    int number;
+    (void)argument;
+    begin();
+    standin->fail("cuPointerGetAttributes", CUDA_NOT_SUPPORTED, 0, 1);
+    assert(gpu_find(&number, &device) == TUTTI_UNSUPPORTED && device == NULL);
+    standin->fail(NULL, 0, 0, 0);
+    standin->fail("cuPointerGetAttributes", CUDA_INVALID_CONTEXT, 0, 2);
+    assert(found(&number) == NULL);
+    void *const memory = on_device(0, BYTES);
+    assert(gpu_find(memory, &device) == TUTTI_SYSTEM && error_has("CUDA_ERROR_INVALID_CONTEXT"));
+    release(memory);
+    end();
+}
+
+static void a_kind_allocates_on_its_device(const char *argument)
+{
+    static const struct memory_kind other = {.name = "other"};
+    struct gpu_memory memory;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    const struct memory_kind *const kind = &device->kind;
+    assert(gpu_of_kind(kind) == device && gpu_of_kind(NULL) == NULL && gpu_of_kind(&other) == NULL);
+    void *const memory_of_kind = kind->allocate(kind, 100);
+    assert(memory_of_kind != NULL && (uintptr_t)memory_of_kind % 64 == 0);
+    assert(driver->find(memory_of_kind, &memory) == TUTTI_OK && memory.device == 0);
+    assert(found(memory_of_kind) == device);
+    assert(kind->copy(kind, memory_of_kind, "of a kind", 10));
+    char text[10] = "";
+    assert(kind->copy(kind, text, memory_of_kind, 10) && strcmp(text, "of a kind") == 0);
+    kind->release(kind, memory_of_kind, 100);
+    assert(kind->allocate(kind, 200) == memory_of_kind); /* it was kept */
+    void *const another = kind->allocate(kind, 200);
+    assert(another != NULL && another != memory_of_kind);
+    kind->release(kind, another, 200);
+    kind->release(kind, memory_of_kind, 200);
+    standin->fail("cuMemcpyAsync", CUDA_NOT_SUPPORTED, 0, 1);
+    assert(!kind->copy(kind, text, memory_of_kind, 10) && error_has("CUDA_ERROR_NOT_SUPPORTED"));
+    assert(kind->allocate(kind, (size_t)1 << 40) == NULL && error_has("CUDA_ERROR_OUT_OF_MEMORY"));
+    end_with(2);
+}
+
+static void pages_of_the_host_can_be_pinned(const char *argument)
+{
+    (void)argument;
+    char *const pages =
+        mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct gpu_memory memory;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    assert(driver->pin(device, pages, 4 * PAGE) == TUTTI_OK);
+    assert(driver->find(pages + PAGE, &memory) == TUTTI_OK && memory.place == GPU_PINNED);
+    assert(driver->pin(device, pages + PAGE, PAGE) == TUTTI_UNSUPPORTED);
+    assert(error_has("CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)"));
+    driver->unpin(device, pages);
+    assert(driver->find(pages + PAGE, &memory) == TUTTI_OK && memory.place == GPU_NOT_ITS);
+    standin->fail("cuMemHostGetDevicePointer_v2", CUDA_INVALID_VALUE, 0, 2);
+    assert(driver->pin(device, pages, PAGE) == TUTTI_UNSUPPORTED);
+    void *pinned = NULL;
+    assert(driver->allocate_pinned(device, PAGE, &pinned) == TUTTI_SYSTEM && pinned == NULL);
+    standin->fail("cuMemHostAlloc", CUDA_OUT_OF_MEMORY, 0, 1);
+    assert(driver->allocate_pinned(device, PAGE, &pinned) == TUTTI_NO_MEMORY && pinned == NULL);
+    munmap(pages, 4 * PAGE);
+    end();
+}
+
+/* Streams. */
+
+static void streams_have_a_device(const char *argument)
+{
+    void *stream = NULL;
+    struct cuda_stream *theirs = NULL;
+    struct cuda_context *context;
+    int number = -1;
+    (void)argument;
+    begin();
+    struct gpu_device *const zero = open_device(0), *const one = open_device(1);
+    assert(driver->make_stream(zero, &stream) == TUTTI_OK && stream != NULL);
+    assert(driver->stream_device(stream, &number) == TUTTI_OK && number == 0);
+    assert(driver->stream_check(zero, stream) == TUTTI_OK);
+    assert(driver->stream_check(one, stream) == TUTTI_INVALID_OPTIONS);
+    assert(cuda.driver.stream_create(&theirs, 0) == CUDA_OK);
+    assert(driver->stream_device(theirs, &number) == TUTTI_OK && number == 1);
+    assert(driver->stream_device(NULL, &number) == TUTTI_OK && number == 1);
+    assert(driver->stream_check(one, NULL) == TUTTI_OK);
+    assert(cuda.driver.context_pop(&context) == CUDA_OK);
+    assert(driver->stream_device(NULL, &number) == TUTTI_INVALID_OPTIONS);
+    assert(error_has("CUDA_ERROR_INVALID_CONTEXT"));
+    assert(cuda.driver.context_push(context) == CUDA_OK);
+    assert(cuda.driver.stream_destroy(theirs) == CUDA_OK);
+    driver->free_stream(zero, stream);
+    standin->fail("cuStreamCreate", CUDA_OUT_OF_MEMORY, 0, 1);
+    assert(driver->make_stream(zero, &stream) == TUTTI_NO_MEMORY);
+    end();
+}
+
+static void streams_that_are_captured_are_refused(const char *argument)
+{
+    struct cuda_stream *theirs = NULL;
+    void *pinned = NULL;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(1);
+    assert(cuda.driver.stream_create(&theirs, 0) == CUDA_OK);
+    standin->set_capture(theirs, CUDA_CAPTURE_ACTIVE);
+    assert(driver->stream_check(device, theirs) == TUTTI_UNSUPPORTED && error_has("captured"));
+    /* The default stream would wait for that one. */
+    assert(driver->stream_check(device, NULL) == TUTTI_UNSUPPORTED && error_has("captured"));
+    standin->set_capture(theirs, CUDA_CAPTURE_INVALIDATED);
+    assert(driver->stream_check(device, theirs) == TUTTI_UNSUPPORTED);
+    standin->set_capture(theirs, CUDA_CAPTURE_ACTIVE);
+    /* What a program must not do meanwhile, and this library may. */
+    uint64_t address;
+    assert(cuda.driver.allocate(&address, BYTES) == CUDA_CAPTURE_UNSUPPORTED);
+    assert(driver->allocate_pinned(device, BYTES, &pinned) == TUTTI_OK);
+    driver->release_pinned(device, pinned);
+    void *const memory = device->kind.allocate(&device->kind, BYTES);
+    assert(memory != NULL);
+    device->kind.release(&device->kind, memory, BYTES);
+    open_device(0);
+    assert(cuda.driver.allocate(&address, BYTES) == CUDA_CAPTURE_UNSUPPORTED);
+    standin->set_capture(theirs, CUDA_CAPTURE_NONE);
+    assert(driver->stream_check(device, theirs) == TUTTI_OK);
+    assert(cuda.driver.stream_destroy(theirs) == CUDA_OK);
+    end_with(1);
+}
+
+static void a_worker_starts_when_its_stream_comes_to_it(const char *argument)
+{
+    void *stream = NULL, *control = NULL;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    assert(driver->make_stream(device, &stream) == TUTTI_OK);
+    assert(driver->allocate_pinned(device, 64, &control) == TUTTI_OK);
+    uint32_t *const counted = control;
+    *counted = 0;
+    standin->hold(stream, true);
+    assert(driver->start_worker(device, stream, 5, control) == TUTTI_OK);
+    assert(cuda.driver.stream_query(stream) == CUDA_NOT_READY && *counted == 0);
+    standin->hold(stream, false);
+    assert(cuda.driver.stream_synchronize(stream) == CUDA_OK && *counted == 5);
+    standin->fail("cuLaunchKernel", CUDA_OUT_OF_MEMORY, 0, 1);
+    assert(driver->start_worker(device, stream, 5, control) == TUTTI_NO_MEMORY);
+    struct cuda_stream *theirs;
+    assert(cuda.driver.stream_create(&theirs, 0) == CUDA_OK); /* on device 1 */
+    assert(driver->start_worker(device, theirs, 5, control) == TUTTI_SYSTEM);
+    assert(cuda.driver.stream_destroy(theirs) == CUDA_OK);
+    driver->free_stream(device, stream);
+    driver->release_pinned(device, control);
+    end();
+}
+
+/* The kernel itself: the library's text has it, and it has a twin. */
+static void a_device_opens_with_the_workers_own_kernel(const char *argument)
+{
+    (void)argument;
+    begin_with(false);
+    open_device(0);
+    end();
+}
+
+/* Other processes. */
+
+static void handle_as_text(const struct gpu_handle *handle, char text[2 * GPU_HANDLE_BYTES + 1])
+{
+    for (int b = 0; b < GPU_HANDLE_BYTES; b++) sprintf(&text[2 * b], "%02x", handle->bytes[b]);
+}
+
+static void handle_from_text(const char *text, struct gpu_handle *handle)
+{
+    for (int b = 0; b < GPU_HANDLE_BYTES; b++) {
+        unsigned byte;
+        assert(sscanf(&text[2 * b], "%2x", &byte) == 1);
+        handle->bytes[b] = (unsigned char)byte;
+    }
+}
+
+static void importer(const char *argument)
+{
+    struct gpu_handle handle, wrong;
+    char text[32];
+    void *memory = NULL, *again = NULL;
+    size_t bytes = 0;
+    begin();
+    struct gpu_device *const device = open_device(1);
+    handle_from_text(argument, &handle);
+    wrong = handle;
+    wrong.bytes[0] ^= 1;
+    assert(driver->import_memory(device, &wrong, &memory, &bytes) == TUTTI_SYSTEM && memory == NULL);
+    assert(error_has("CUDA_ERROR_INVALID_HANDLE"));
+    standin->fail("cuMemGetAddressRange_v2", CUDA_INVALID_VALUE, 0, 1);
+    assert(driver->import_memory(device, &handle, &memory, &bytes) == TUTTI_SYSTEM);
+    assert(memory == NULL && bytes == 0 && standin->count().imported == 0);
+    assert(driver->import_memory(device, &handle, &memory, &bytes) == TUTTI_OK && bytes == BYTES);
+    assert(driver->import_memory(device, &handle, &again, &bytes) == TUTTI_OK && again == memory);
+    assert(cuda.copy_to_host(text, (uintptr_t)memory + 100, sizeof text) == CUDA_OK);
+    assert(strcmp(text, "from another process") == 0);
+    assert(cuda.copy_to_device((uintptr_t)memory + 200, "and back", 9) == CUDA_OK);
+    assert(found(memory)->number == 0); /* where it is, whoever reaches it */
+    driver->close_memory(device, again);
+    driver->close_memory(device, memory);
+    assert(found(memory) == NULL);
+    end();
+}
+
+static void memory_goes_to_other_processes(const char *argument)
+{
+    struct gpu_handle handle;
+    char text[2 * GPU_HANDLE_BYTES + 1], output[2048], answer[9];
+    size_t offset = 0, bytes = 0, mapped = 0;
+    void *memory = NULL;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    void *const before = on_device(0, 3 * BYTES);
+    char *const mine = on_device(0, BYTES);
+    assert(cuda.copy_to_device((uintptr_t)mine + 100, "from another process", 21) == CUDA_OK);
+    assert(driver->export_memory(device, mine + 100, &handle, &offset, &bytes) == TUTTI_OK);
+    assert(offset == 100 && bytes == BYTES);
+    assert(driver->import_memory(device, &handle, &memory, &mapped) ==
+           TUTTI_SYSTEM); /* it is one's own */
+    handle_as_text(&handle, text);
+    const int fate = apart_run("importer", text, output, sizeof output);
+    if (fate != 0) fprintf(stderr, "%s", output);
+    assert(fate == 0);
+    assert(cuda.copy_to_host(answer, (uintptr_t)mine + 200, sizeof answer) == CUDA_OK);
+    assert(strcmp(answer, "and back") == 0);
+    release(mine);
+    release(before);
+    end();
+}
+
+static void memory_without_a_handle_is_not_exported(const char *argument)
+{
+    struct gpu_handle handle;
+    size_t offset, bytes;
+    uint64_t bare = 0;
+    int number;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    assert(standin->allocate(0, BYTES, STANDIN_BARE, &bare) == CUDA_OK);
+    assert(driver->export_memory(device, (void *)(uintptr_t)bare, &handle, &offset, &bytes) ==
+           TUTTI_UNSUPPORTED);
+    assert(driver->export_memory(device, &number, &handle, &offset, &bytes) == TUTTI_UNSUPPORTED);
+    void *const ordinary = on_device(0, BYTES);
+    standin->fail("cuIpcGetMemHandle", CUDA_INVALID_VALUE, 0, 1);
+    assert(driver->export_memory(device, ordinary, &handle, &offset, &bytes) == TUTTI_UNSUPPORTED);
+    assert(error_has("that other processes cannot map"));
+    release(ordinary);
+    release((void *)(uintptr_t)bare);
+    end();
+}
+
+static bool is_shared(struct gpu_device *device, const void *address, size_t bytes,
+                      struct memory_share *share)
+{
+    return device->kind.share(&device->kind, address, bytes, share);
+}
+
+/* What is wished for on the path of a message is there after the next call has begun. */
+static void memory_is_shared_by_the_number_of_its_allocation(const char *argument)
+{
+    struct memory_share first, again, other;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0), *const beside = open_device(1);
+    char *const memory = on_device(0, BYTES);
+    assert(!is_shared(device, memory + 100, 50, &first));
+    gpu_shares_open(beside);
+    assert(!is_shared(device, memory + 100, 50, &first));
+    error_set(TUTTI_TIMEOUT, "what was said before");
+    gpu_shares_open(device);
+    assert(is_shared(device, memory + 100, 50, &first) && error_has("what was said before"));
+    assert(first.offset == 100 && first.bytes == BYTES && first.process != 0 && first.number != 0);
+    assert(is_shared(device, memory, BYTES, &again) && again.offset == 0);
+    assert(again.number == first.number && again.process == first.process);
+    assert(!is_shared(device, memory, BYTES + 1, &again));
+    assert(!is_shared(device, memory + 1, BYTES, &again));
+    assert(!is_shared(beside, memory, BYTES, &again)); /* it is the other device's */
+    release(memory);
+    char *const anew = on_device(0, BYTES);
+    assert(anew == memory);
+    assert(!is_shared(device, anew + 100, 50, &other));
+    gpu_shares_open(device);
+    assert(is_shared(device, anew + 100, 50, &other) && other.number != first.number);
+    assert(memcmp(other.handle, first.handle, sizeof first.handle) != 0);
+    release(anew);
+    end();
+}
+
+/* Freed, or another allocation's, when it is to be exported. */
+static void what_is_wished_for_too_late_is_not_shared(const char *argument)
+{
+    struct memory_share share;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    char *const memory = on_device(0, BYTES);
+    assert(!is_shared(device, memory, BYTES, &share));
+    release(memory);
+    gpu_shares_open(device);
+    char *const anew = on_device(0, 2 * BYTES);
+    assert(anew == memory);
+    assert(!is_shared(device, anew, BYTES, &share));
+    release(anew);
+    char *const last = on_device(0, 3 * BYTES);
+    assert(last == memory);
+    gpu_shares_open(device); /* what was wished for is no more */
+    assert(!is_shared(device, last, BYTES, &share));
+    gpu_shares_open(device);
+    assert(is_shared(device, last, BYTES, &share) && share.bytes == 3 * BYTES);
+    release(last);
+    end();
+}
+
+static void some_memory_is_not_shared(const char *argument)
+{
+    struct memory_share share;
+    uint64_t bare = 0;
+    int number;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    assert(standin->allocate(0, BYTES, STANDIN_BARE, &bare) == CUDA_OK);
+    void *const ordinary = on_device(0, BYTES);
+    standin->fail("cuIpcGetMemHandle", CUDA_INVALID_VALUE, 0, 1);
+    for (int turn = 0; turn < 3; turn++) {
+        assert(!is_shared(device, (void *)(uintptr_t)bare, BYTES, &share));
+        assert(!is_shared(device, &number, sizeof number, &share));
+        assert(!is_shared(device, ordinary, BYTES, &share));
+        gpu_shares_open(device);
+    }
+    release(ordinary);
+    release((void *)(uintptr_t)bare);
+    end();
+}
+
+/* A driver keeps what was freed while others have it. */
+static void who_frees_much_that_was_shared_shares_no_more(const char *argument)
+{
+    struct memory_share share;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    const size_t most = device->memory_bytes / GPU_FREED_SHARE;
+    for (int turn = 0; turn < 4; turn++) {
+        void *const memory = on_device(0, most / 2 + 1);
+        assert(!is_shared(device, memory, 100, &share));
+        gpu_shares_open(device);
+        assert(is_shared(device, memory, 100, &share) == (turn < 2));
+        release(memory);
+    }
+    end();
+}
+
+static enum memory_mapping is_mapped(struct gpu_device *device, const struct memory_share *share,
+                                     void **address, size_t *bytes)
+{
+    return device->kind.map(&device->kind, share, address, bytes);
+}
+
+static void sharer(const char *argument)
+{
+    struct memory_share share, wrong, larger, again;
+    struct gpu_handle handle;
+    char text[32];
+    void *address = NULL, *other = NULL;
+    size_t bytes = 0;
+    begin();
+    struct gpu_device *const device = open_device(1);
+    assert(sscanf(argument, "%lu %lu %lu", &share.process, &share.number, &share.bytes) == 3);
+    handle_from_text(strrchr(argument, ' ') + 1, &handle);
+    memcpy(share.handle, handle.bytes, sizeof share.handle);
+    share.offset = 77; /* does not matter */
+    wrong = larger = again = share;
+    wrong.handle[0] ^= 1;
+    larger.bytes++;
+    again.number++; /* the same handle for another allocation: a driver opens it twice */
+    again.offset = 0;
+    assert(is_mapped(device, &share, &address, &bytes) == MEMORY_NOT_YET);
+    assert(is_mapped(device, &share, &address, &bytes) == MEMORY_NOT_YET);
+    assert(is_mapped(device, &wrong, &address, &bytes) == MEMORY_NOT_YET);
+    assert(is_mapped(device, &larger, &address, &bytes) == MEMORY_NOT_YET);
+    error_set(TUTTI_TIMEOUT, "what was said before");
+    gpu_shares_open(device);
+    assert(error_has("what was said before"));
+    assert(is_mapped(device, &wrong, &address, &bytes) == MEMORY_REFUSED);
+    assert(is_mapped(device, &larger, &address, &bytes) == MEMORY_REFUSED);
+    assert(is_mapped(device, &share, &address, &bytes) == MEMORY_MAPPED && bytes == BYTES);
+    assert(cuda.copy_to_host(text, (uintptr_t)address + 100, sizeof text) == CUDA_OK);
+    assert(strcmp(text, "from another process") == 0);
+    assert(is_mapped(device, &again, &other, &bytes) == MEMORY_NOT_YET);
+    gpu_shares_open(device);
+    assert(is_mapped(device, &again, &other, &bytes) == MEMORY_MAPPED && other == address);
+    for (unsigned i = 4; i < GPU_IMPORTS_MAX; i++) {
+        wrong.number++;
+        assert(is_mapped(device, &wrong, &other, &bytes) == MEMORY_NOT_YET);
+    }
+    wrong.number++;
+    assert(is_mapped(device, &wrong, &other, &bytes) == MEMORY_REFUSED);
+    gpu_shares_open(device);
+    assert(is_mapped(device, &share, &other, &bytes) == MEMORY_MAPPED && other == address);
+}
+
+static void what_is_shared_is_mapped_in_other_processes(const char *argument)
+{
+    struct memory_share share;
+    struct gpu_handle handle;
+    char text[2 * GPU_HANDLE_BYTES + 1], all[400], output[2048];
+    void *none;
+    size_t bytes;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    char *const mine = on_device(0, BYTES);
+    assert(cuda.copy_to_device((uintptr_t)mine + 100, "from another process", 21) == CUDA_OK);
+    assert(!is_shared(device, mine, BYTES, &share));
+    gpu_shares_open(device);
+    assert(is_shared(device, mine, BYTES, &share));
+    memcpy(handle.bytes, share.handle, sizeof handle.bytes);
+    handle_as_text(&handle, text);
+    snprintf(all, sizeof all, "%lu %lu %lu %s", share.process, share.number, share.bytes, text);
+    const int fate = apart_run("sharer", all, output, sizeof output);
+    if (fate != 0) fprintf(stderr, "%s", output);
+    assert(fate == 0);
+    assert(is_mapped(device, &share, &none, &bytes) == MEMORY_NOT_YET);
+    gpu_shares_open(device); /* a driver maps none of its own */
+    assert(is_mapped(device, &share, &none, &bytes) == MEMORY_REFUSED);
+    release(mine);
+    end();
+}
+
+/* Children of fork(). */
+
+static void use_in_child(struct gpu_device *device, void *memory)
+{
+    int number = 0;
+    void *something;
+    struct gpu_device *none = NULL;
+    assert(gpu_driver(&driver) == TUTTI_OK && driver->device_count() == 0);
+    assert(found(&number) == NULL);
+    assert(gpu_find(memory, &none) == TUTTI_INVALID_BUFFER && none == NULL);
+    assert(error_has("forked from one that had used CUDA"));
+    assert(driver->open(0, &none) == TUTTI_UNSUPPORTED &&
+           driver->open(1, &none) == TUTTI_UNSUPPORTED);
+    assert(driver->make_stream(device, &something) == TUTTI_UNSUPPORTED);
+    assert(driver->stream_device(NULL, &number) == TUTTI_UNSUPPORTED);
+    assert(device->kind.allocate(&device->kind, BYTES) == NULL);
+    assert(error_has("forked from one that had used CUDA"));
+    device->kind.release(&device->kind, memory, BYTES);
+}
+
+static void a_child_cannot_use_its_parents_driver(const char *argument)
+{
+    int fate = -1;
+    (void)argument;
+    begin();
+    void *const memory = on_device(0, BYTES);
+    struct gpu_device *const device = found(memory);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        use_in_child(device, memory);
+        _exit(0);
+    }
+    assert(waitpid(pid, &fate, 0) == pid && fate == 0);
+    assert(found(memory) == device);
+    release(memory);
+    end();
+}
+
+static void a_child_uses_a_driver_that_its_parent_did_not(const char *argument)
+{
+    int fate = -1;
+    (void)argument;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        begin();
+        void *const memory = on_device(0, BYTES);
+        assert(found(memory)->number == 0);
+        release(memory);
+        end();
+        _exit(0);
+    }
+    assert(waitpid(pid, &fate, 0) == pid && fate == 0);
+    begin();
+    end();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct apart_case cases[] = {
+#define CASE(name) {#name, name, NULL}
+        CASE(without_a_driver_all_is_the_hosts),
+        CASE(the_programs_driver_is_taken_once_initialised),
+        CASE(a_missing_file_is_named),
+        CASE(a_file_without_the_functions_is_named_with_one),
+        CASE(no_device_is_no_driver),
+        CASE(a_driver_that_fails_says_why),
+        CASE(threads_find_the_same_driver),
+        CASE(a_device_is_described),
+        CASE(threads_open_a_device_once),
+        CASE(a_device_that_does_not_open_can_be_opened_later),
+        CASE(memory_is_found_where_it_lies),
+        CASE(memory_of_the_same_address_has_another_number),
+        CASE(managed_and_foreign_memory_is_refused),
+        CASE(finding_may_fail),
+        CASE(a_kind_allocates_on_its_device),
+        CASE(pages_of_the_host_can_be_pinned),
+        CASE(streams_have_a_device),
+        CASE(streams_that_are_captured_are_refused),
+        CASE(a_worker_starts_when_its_stream_comes_to_it),
+        CASE(a_device_opens_with_the_workers_own_kernel),
+        CASE(memory_goes_to_other_processes),
+        CASE(memory_without_a_handle_is_not_exported),
+        CASE(memory_is_shared_by_the_number_of_its_allocation),
+        CASE(what_is_wished_for_too_late_is_not_shared),
+        CASE(some_memory_is_not_shared),
+        CASE(who_frees_much_that_was_shared_shares_no_more),
+        CASE(what_is_shared_is_mapped_in_other_processes),
+        CASE(a_child_cannot_use_its_parents_driver),
+        CASE(a_child_uses_a_driver_that_its_parent_did_not),
+#undef CASE
+        {"importer", importer, apart_is_part},
+        {"sharer", sharer, apart_is_part}};
+    return apart_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}

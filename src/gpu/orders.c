@@ -1,0 +1,577 @@
+#include "gpu/orders.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/log.h"
+#include "base/op.h"
+#include "base/status.h"
+
+enum {
+    PART_BYTES = 64 << 10,    /* an order gets a team for each so many bytes that it moves */
+    COPIED_BYTES = 256 << 10, /* so much of each place goes through the arena at once, at most */
+    ARENA_SHARE = 4,          /* an order takes this part of the arena at most */
+    LINE_BYTES = 64,
+    JOBS_AT_FIRST = 64,
+    GROUPS_AT_FIRST = 64,
+    OPERANDS_LEAST = 8, /* of the smallest class of jobs; each next one has twice as many */
+    /* So many places of a line fit into the arena, with their pointers. */
+    OPERANDS_MAX = OPERANDS_LEAST << (GPU_JOB_CLASSES - 1)
+};
+
+struct gpu_operand {
+    char *address;
+    bool is_copied; /* through the arena */
+};
+
+/* A kernel call. */
+struct gpu_job {
+    struct gpu_job *next; /* in the line, or of the idle ones of its class */
+    size_t count, issued; /* elements: all, and those that are in orders */
+    double factor;
+    uint32_t divisor;
+    uint32_t group, orders_left;
+    uint32_t destination_count, source_count;
+    uint32_t copied_sources;
+    bool copies_out; /* some destination is copied */
+    uint8_t dtype, op, element_bytes, class;
+    struct gpu_operand operands[]; /* destinations, then sources */
+};
+
+/* A piece of a job that is in rings. */
+struct gpu_order {
+    struct gpu_job *job; /* NULL: idle */
+    size_t first, count; /* elements */
+    char *result;        /* in the arena: what is to be copied to destinations; or NULL */
+    uint32_t parts_left;
+    uint32_t mark; /* in the arena */
+    bool has_mark;
+};
+
+struct gpu_group {
+    uint32_t serial;
+    uint32_t jobs_left;
+    uint32_t next; /* of the idle ones */
+    bool is_used;
+};
+
+/* ------------------------------------------------------------------------------------------- workers */
+
+void gpu_worker_prepare(struct gpu_worker *worker, unsigned team_count)
+{
+    /* Nobody else reads this now; what starts the worker shows it. */
+    __atomic_store_n(&worker->control->end, 0, __ATOMIC_RELAXED);
+    for (unsigned b = 0; b < team_count; b++)
+        __atomic_store_n(&worker->control->said[b],
+                         (uint64_t)WORKER_ABSENT << 32 | worker->issued[b], __ATOMIC_RELAXED);
+}
+
+void gpu_worker_end(struct gpu_worker *worker)
+{
+    __atomic_store_n(&worker->control->end, 1, __ATOMIC_RELEASE);
+}
+
+/* Acquire: pairs with the release of the team that said it, and of all teams before it in its order's chain. */
+static uint64_t said(const struct gpu_worker *worker, unsigned team)
+{
+    return __atomic_load_n(&worker->control->said[team], __ATOMIC_ACQUIRE);
+}
+
+bool gpu_worker_has_left(struct gpu_worker *worker, unsigned team_count)
+{
+    for (unsigned b = 0; worker->is_out && b < team_count; b++)
+        if (said(worker, b) >> 32 != WORKER_LEFT) return false;
+    worker->is_out = false;
+    return true;
+}
+
+/* --------------------------------------------------------------------------------------------- memory */
+
+static uint32_t operands_of_class(unsigned class)
+{
+    return (uint32_t)OPERANDS_LEAST << class;
+}
+
+static unsigned class_of(uint32_t operand_count)
+{
+    unsigned class = 0;
+    while (operands_of_class(class) < operand_count) class ++;
+    return class;
+}
+
+static struct gpu_job *make_job(unsigned class)
+{
+    struct gpu_job *const job =
+        malloc(sizeof *job + operands_of_class(class) * sizeof(struct gpu_operand));
+    if (job != NULL) job->class = (uint8_t) class;
+    return job;
+}
+
+static void give_job_back(struct gpu_orders *orders, struct gpu_job *job)
+{
+    job->next = orders->idle_jobs[job->class];
+    orders->idle_jobs[job->class] = job;
+}
+
+static void give_group_back(struct gpu_orders *orders, uint32_t index)
+{
+    orders->groups[index].is_used = false;
+    orders->groups[index].next = orders->idle_group;
+    orders->idle_group = index;
+}
+
+/* Group 0 is nobody's, so that 0 is no index. */
+static bool grow_groups(struct gpu_orders *orders)
+{
+    const uint32_t before = orders->group_count, after = before == 0 ? GROUPS_AT_FIRST : 2 * before;
+    struct gpu_group *const groups = realloc(orders->groups, after * sizeof *groups);
+    if (groups == NULL) return false;
+    orders->groups = groups;
+    orders->group_count = after;
+    for (uint32_t i = before; i < after; i++) {
+        groups[i] = (struct gpu_group){.serial = 1};
+        if (i > 0) give_group_back(orders, i);
+    }
+    return true;
+}
+
+void gpu_orders_release(struct gpu_orders *orders)
+{
+    for (unsigned c = 0; c < GPU_JOB_CLASSES; c++) {
+        for (struct gpu_job *job = orders->idle_jobs[c], *next; job != NULL; job = next) {
+            next = job->next;
+            free(job);
+        }
+        orders->idle_jobs[c] = NULL;
+    }
+    free(orders->orders);
+    free(orders->idle_orders);
+    free(orders->groups);
+}
+
+static bool make_jobs(struct gpu_orders *orders)
+{
+    /* More of the small ones. */
+    for (unsigned class = 0, count = JOBS_AT_FIRST; count > 0; class ++, count /= 2)
+        for (unsigned i = 0; i < count; i++) {
+            struct gpu_job *const job = make_job(class);
+            if (job == NULL) return false;
+            give_job_back(orders, job);
+        }
+    return true;
+}
+
+enum tutti_status gpu_orders_init(struct gpu_orders *orders, unsigned team_count, char *arena,
+                                  size_t arena_bytes)
+{
+    orders->team_count = team_count;
+    gpu_arena_init(&orders->arena, arena, arena_bytes);
+    orders->idle_order_count = team_count * WORKER_SLOTS;
+    orders->orders = calloc(orders->idle_order_count, sizeof *orders->orders);
+    orders->idle_orders = malloc(orders->idle_order_count * sizeof *orders->idle_orders);
+    if (orders->orders == NULL || orders->idle_orders == NULL || !grow_groups(orders) ||
+        !make_jobs(orders)) {
+        gpu_orders_release(orders);
+        return error_set(TUTTI_NO_MEMORY, "orders for a GPU: out of memory");
+    }
+    for (uint32_t i = 0; i < orders->idle_order_count; i++) orders->idle_orders[i] = (uint16_t)i;
+    return TUTTI_OK;
+}
+
+/* --------------------------------------------------------------------------- orders that are finished */
+
+static void finish_order(struct gpu_orders *orders, uint16_t index, bool copies_out)
+{
+    struct gpu_order *const order = &orders->orders[index];
+    struct gpu_job *const job = order->job;
+    if (copies_out && order->result != NULL)
+        for (uint32_t d = 0; d < job->destination_count; d++)
+            if (job->operands[d].is_copied)
+                kernel_copy(job->operands[d].address + order->first * job->element_bytes,
+                            order->result, order->count * job->element_bytes);
+    if (order->has_mark) gpu_arena_give_back(&orders->arena, order->mark);
+    order->job = NULL;
+    orders->idle_orders[orders->idle_order_count++] = index;
+    if (--job->orders_left > 0 || job->issued < job->count) return;
+    orders->groups[job->group].jobs_left--;
+    give_job_back(orders, job);
+}
+
+static void come(struct gpu_orders *orders, unsigned team)
+{
+    orders->is_present[team] = true;
+    orders->present[orders->present_count++] = (uint8_t)team;
+}
+
+/* Takes in what the teams have said. */
+static void collect(struct gpu_orders *orders)
+{
+    for (unsigned b = 0; b < orders->team_count; b++) {
+        const uint64_t word = said(orders->worker, b);
+        if (!orders->is_present[b] && word >> 32 != WORKER_ABSENT) come(orders, b);
+        while (orders->done[b] != (uint32_t)word) {
+            const uint16_t index = orders->owners[b][++orders->done[b] % WORKER_SLOTS];
+            if (--orders->orders[index].parts_left == 0) finish_order(orders, index, true);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------ jobs become orders */
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+}
+
+/* What a copied place takes in the arena: it begins within a line as the device's own memory does, so that all of them are aligned alike. */
+static size_t bytes_of_place(size_t bytes)
+{
+    return rounded(bytes) + LINE_BYTES;
+}
+
+static uint32_t copied_places(const struct gpu_job *job)
+{
+    return job->copied_sources + job->copies_out;
+}
+
+/* Places as the device sees them: of all destinations that are copied there is one. */
+static uint32_t places_on_device(const struct gpu_job *job)
+{
+    uint32_t direct = 0;
+    for (uint32_t d = 0; d < job->destination_count; d++) direct += !job->operands[d].is_copied;
+    return direct + job->copies_out + job->source_count;
+}
+
+/* Of pointers that an order has no room for. */
+static size_t pointer_bytes(uint32_t places)
+{
+    return places <= WORKER_POINTERS ? 0 : rounded(places * sizeof(uint64_t));
+}
+
+/* So many elements the next order of a job gets. */
+static size_t next_count(const struct gpu_orders *orders, const struct gpu_job *job, uint32_t places)
+{
+    const size_t left = job->count - job->issued;
+    if (copied_places(job) == 0) return left;
+    const size_t room = orders->arena.bytes / ARENA_SHARE - pointer_bytes(places);
+    size_t bytes = room / copied_places(job);
+    bytes = bytes < 3 * LINE_BYTES ? LINE_BYTES : (bytes - LINE_BYTES) / LINE_BYTES * LINE_BYTES;
+    if (bytes > COPIED_BYTES) bytes = COPIED_BYTES;
+    return left < bytes / job->element_bytes ? left : bytes / job->element_bytes;
+}
+
+/* Blocks that have room for one more order each, in turn; false: not so many have. */
+static bool find_teams(const struct gpu_orders *orders, unsigned count, uint8_t *found)
+{
+    unsigned found_count = 0;
+    for (unsigned i = 0; i < orders->present_count && found_count < count; i++) {
+        const uint8_t b = orders->present[(orders->turn + i) % orders->present_count];
+        if (orders->worker->issued[b] - orders->done[b] < WORKER_SLOTS) found[found_count++] = b;
+    }
+    return found_count == count;
+}
+
+static unsigned parts_for(const struct gpu_orders *orders, uint32_t places, size_t bytes)
+{
+    const unsigned most = orders->present_count;
+    if (bytes >= (size_t)PART_BYTES * most) return most; /* before a product that is too large */
+    const size_t parts = (places * bytes + PART_BYTES - 1) / PART_BYTES;
+    return parts < most ? (parts > 0 ? (unsigned)parts : 1) : most;
+}
+
+/* The next place in the arena, which begins within a line as `like` does. */
+static char *take_place(char **room, size_t bytes, uintptr_t like)
+{
+    char *const place = *room + like % LINE_BYTES;
+    *room += bytes_of_place(bytes);
+    return place;
+}
+
+/* Memory of the device that takes part, if any does. */
+static uintptr_t find_direct(const struct gpu_job *job, size_t offset)
+{
+    for (uint32_t i = 0; i < job->destination_count + job->source_count; i++)
+        if (!job->operands[i].is_copied) return (uintptr_t)job->operands[i].address + offset;
+    return 0;
+}
+
+/* Writes the pointers of an order, and copies in what is copied. room: in the arena. */
+static void lay_out(const struct gpu_job *job, struct gpu_order *order, char *room,
+                    uint64_t *pointers, struct worker_order *told)
+{
+    const size_t offset = order->first * job->element_bytes,
+                 bytes = order->count * job->element_bytes;
+    const uintptr_t like = find_direct(job, offset);
+    uint32_t destinations = 0;
+    for (uint32_t d = 0; d < job->destination_count; d++)
+        if (!job->operands[d].is_copied)
+            pointers[destinations++] = (uintptr_t)job->operands[d].address + offset;
+    if (job->copies_out) {
+        order->result = take_place(&room, bytes, like);
+        pointers[destinations++] = (uintptr_t)order->result;
+    }
+    for (uint32_t s = 0; s < job->source_count; s++) {
+        const struct gpu_operand *const source = &job->operands[job->destination_count + s];
+        const char *address = source->address + offset;
+        if (source->is_copied) {
+            char *const place = take_place(&room, bytes, like);
+            kernel_copy(place, address, bytes);
+            address = place;
+        }
+        pointers[destinations + s] = (uintptr_t)address;
+    }
+    told->reduce = (struct gpu_reduce){.count = order->count,
+                                       .factor = job->factor,
+                                       .divisor = job->divisor,
+                                       .dtype = job->dtype,
+                                       .op = job->op,
+                                       .source_count = job->source_count,
+                                       .destination_count = destinations};
+}
+
+/* Puts a part of an order into a team's ring. */
+static void tell(struct gpu_orders *orders, unsigned team, const struct worker_order *told,
+                 uint16_t index)
+{
+    const uint32_t number = ++orders->worker->issued[team];
+    orders->owners[team][number % WORKER_SLOTS] = index;
+    struct worker_slot *const slot = &orders->worker->control->rings[team][number % WORKER_SLOTS];
+    uint32_t words[WORKER_WORDS];
+    memcpy(words, told, sizeof words);
+    /* Release, each: pairs with what the team does when it has found them all. */
+    for (unsigned w = 0; w < WORKER_WORDS; w++)
+        __atomic_store_n(&slot->words[w], (uint64_t)number << 32 | words[w], __ATOMIC_RELEASE);
+}
+
+/* The next order of a job; false: there is no room now. */
+static bool issue(struct gpu_orders *orders, struct gpu_job *job)
+{
+    const uint32_t places = places_on_device(job);
+    const size_t count = next_count(orders, job, places), bytes = count * job->element_bytes;
+    const unsigned parts = parts_for(orders, places, bytes);
+    uint8_t teams[WORKER_TEAMS_MAX];
+    if (parts == 0 || !find_teams(orders, parts, teams)) return false;
+
+    const uint16_t index = orders->idle_orders[orders->idle_order_count - 1];
+    struct gpu_order *const order = &orders->orders[index];
+    const size_t room_bytes =
+        pointer_bytes(places) + (size_t)copied_places(job) * bytes_of_place(bytes);
+    char *room = NULL;
+    if (room_bytes > 0) {
+        room = gpu_arena_allocate(&orders->arena, room_bytes, &order->mark);
+        if (room == NULL) return false;
+    }
+    orders->idle_order_count--;
+    order->job = job;
+    order->first = job->issued;
+    order->count = count;
+    order->result = NULL;
+    order->parts_left = parts;
+    order->has_mark = room != NULL;
+
+    struct worker_order told = {.pointers = {0}};
+    uint64_t *pointers = told.pointers;
+    if (places > WORKER_POINTERS) {
+        pointers = (uint64_t *)(void *)room;
+        room += pointer_bytes(places);
+        told.elsewhere = (uintptr_t)pointers;
+    }
+    lay_out(job, order, room, pointers, &told);
+    job->issued += count;
+    job->orders_left++;
+    for (unsigned p = 0; p < parts; p++) {
+        told.reduce.reserved = worker_share(p, parts);
+        tell(orders, teams[p], &told, index);
+    }
+    orders->turn = (orders->turn + parts) % orders->present_count;
+    return true;
+}
+
+/* The worker that was left in the middle of orders uses the arena no more. */
+static void settle(struct gpu_orders *orders)
+{
+    orders->leaving = NULL;
+    gpu_arena_init(&orders->arena, orders->arena.memory, orders->arena.bytes);
+}
+
+/* Makes orders of what stands in line, as far as there is room. */
+static void advance(struct gpu_orders *orders)
+{
+    if (orders->leaving != NULL) {
+        if (!gpu_worker_has_left(orders->leaving, orders->team_count)) return;
+        settle(orders);
+    }
+    struct gpu_job *job;
+    while ((job = orders->line) != NULL && issue(orders, job)) {
+        if (job->issued < job->count) continue;
+        orders->line = job->next;
+        if (orders->line == NULL) orders->line_end = NULL;
+    }
+}
+
+/* ------------------------------------------------------------------------------------ begin and end */
+
+void gpu_orders_begin(struct gpu_orders *orders, struct gpu_worker *worker)
+{
+    assert(orders->worker == NULL && orders->line == NULL);
+    if (orders->leaving == worker) settle(orders);
+    orders->worker = worker;
+    orders->present_count = orders->turn = 0;
+    memset(orders->is_present, 0, sizeof orders->is_present);
+    memcpy(orders->done, worker->issued, sizeof orders->done);
+}
+
+bool gpu_orders_are_taken(struct gpu_orders *orders)
+{
+    collect(orders);
+    return orders->present_count > 0;
+}
+
+void gpu_orders_end(struct gpu_orders *orders)
+{
+    struct gpu_worker *const worker = orders->worker;
+    if (worker == NULL) return;
+    for (uint32_t i = 0; i < orders->team_count * WORKER_SLOTS; i++)
+        if (orders->orders[i].job != NULL) {
+            orders->leaving = worker;
+            finish_order(orders, (uint16_t)i, false);
+        }
+    for (struct gpu_job *job = orders->line, *next; job != NULL; job = next) {
+        next = job->next;
+        give_job_back(orders, job);
+    }
+    orders->line = orders->line_end = NULL;
+    for (uint32_t i = 1; i < orders->group_count; i++)
+        if (orders->groups[i].is_used) give_group_back(orders, i);
+    orders->collecting = 0;
+    orders->is_lost = false;
+    orders->worker = NULL;
+}
+
+/* ----------------------------------------------------------------------------------- kernel/executor.h */
+
+/* Of idle ones of the class, or new; NULL: out of memory. */
+static struct gpu_job *take_job(struct gpu_orders *orders, uint32_t operand_count)
+{
+    const unsigned class = class_of(operand_count);
+    struct gpu_job *const job = orders->idle_jobs[class];
+    if (job == NULL) return make_job(class);
+    orders->idle_jobs[class] = job->next;
+    return job;
+}
+
+/* 0: out of memory. */
+static uint32_t take_group(struct gpu_orders *orders)
+{
+    if (orders->idle_group == 0 && !grow_groups(orders)) return 0;
+    const uint32_t index = orders->idle_group;
+    orders->idle_group = orders->groups[index].next;
+    if (++orders->serial == 0) orders->serial = 1;
+    orders->groups[index] = (struct gpu_group){.serial = orders->serial, .is_used = true};
+    return index;
+}
+
+static void add_operand(struct gpu_orders *orders, struct gpu_operand *operand, const void *address,
+                        const struct memory_kind *kind, size_t bytes)
+{
+    operand->address = (char *)(uintptr_t)address;
+    operand->is_copied = kind == NULL && !gpu_pinned_has(&orders->pinned, address, bytes);
+}
+
+static void fill_operands(struct gpu_orders *orders, struct gpu_job *job,
+                          const struct kernel_call *call, size_t bytes)
+{
+    const struct kernel_formats *const formats = call->formats;
+    struct gpu_operand *operand = job->operands;
+    gpu_pinned_look(&orders->pinned);
+    add_operand(orders, operand++, call->destination,
+                formats != NULL ? formats->destination.memory : NULL, bytes);
+    if (call->also != NULL) add_operand(orders, operand++, call->also, NULL, bytes);
+    for (unsigned i = 0; i < call->other_count; i++)
+        add_operand(orders, operand++, call->others[i],
+                    formats != NULL ? formats->others[i].memory : NULL, bytes);
+    job->destination_count = (uint32_t)(operand - job->operands);
+    job->copies_out = false;
+    for (uint32_t d = 0; d < job->destination_count; d++)
+        job->copies_out |= job->operands[d].is_copied;
+    job->source_count = call->source_count;
+    job->copied_sources = 0;
+    for (unsigned i = 0; i < call->source_count; i++) {
+        add_operand(orders, operand, call->sources[i],
+                    formats != NULL ? formats->sources[i].memory : NULL, bytes);
+        job->copied_sources += operand++->is_copied;
+    }
+}
+
+static enum op op_on_device(const struct kernel_call *call)
+{
+    const enum op op = call->operation != NULL ? call->operation->kind : OP_SUM;
+    assert(op != OP_USER);
+    return op == OP_AVG || op == OP_SCALED_SUM ? OP_SUM : op;
+}
+
+/* A start cannot fail, so what cannot be started is never done. */
+static void lose(struct gpu_orders *orders, const char *why)
+{
+    if (!orders->is_lost) log_write(LOG_WARN, "an operation on a GPU will time out: %s", why);
+    orders->is_lost = true;
+}
+
+void gpu_orders_start(struct gpu_orders *orders, const struct kernel_call *call)
+{
+    if (orders->collecting == 0) orders->collecting = take_group(orders);
+    if (orders->collecting == 0) lose(orders, "out of memory");
+    if (call->count == 0 || orders->is_lost) return;
+    const uint64_t operand_count =
+        1 + (uint64_t)(call->also != NULL) + call->other_count + call->source_count;
+    if (operand_count > OPERANDS_MAX) {
+        lose(orders, "a kernel has too many sources and destinations");
+        return;
+    }
+    struct gpu_job *const job = take_job(orders, (uint32_t)operand_count);
+    if (job == NULL) {
+        lose(orders, "out of memory");
+        return;
+    }
+    job->next = NULL;
+    job->count = call->count;
+    job->issued = 0;
+    job->orders_left = 0;
+    job->group = orders->collecting;
+    job->factor = call->factor;
+    job->divisor = call->divisor;
+    job->dtype = (uint8_t)call->dtype;
+    job->op = (uint8_t)op_on_device(call);
+    job->element_bytes = (uint8_t)dtype_size(call->dtype);
+    fill_operands(orders, job, call, call->count * job->element_bytes);
+    orders->groups[job->group].jobs_left++;
+    if (orders->line == NULL)
+        orders->line = job;
+    else
+        orders->line_end->next = job;
+    orders->line_end = job;
+    if (orders->line == job) advance(orders);
+}
+
+/* The number of a group: where it is, and below that its serial, which is never 0. */
+uint64_t gpu_orders_flush(struct gpu_orders *orders)
+{
+    const uint32_t index = orders->collecting;
+    orders->collecting = 0;
+    return (uint64_t)index << 32 | orders->groups[index].serial;
+}
+
+bool gpu_orders_are_done(struct gpu_orders *orders, uint64_t number)
+{
+    if (orders->is_lost) return false;
+    const uint32_t index = (uint32_t)(number >> 32);
+    struct gpu_group *const group = &orders->groups[index];
+    assert(orders->worker != NULL && group->is_used && group->serial == (uint32_t)number);
+    collect(orders);
+    advance(orders);
+    if (group->jobs_left > 0) return false;
+    give_group_back(orders, index);
+    return true;
+}

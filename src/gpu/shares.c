@@ -1,0 +1,264 @@
+#include "gpu/shares.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "gpu/gpu.h"
+
+enum state { WISHED, DONE, FAILED };
+
+struct exported {
+    struct gpu_device *device; /* NULL: the place is free */
+    uint64_t number;           /* of the allocation */
+    uintptr_t base;            /* where it begins; WISHED: an address in it */
+    size_t bytes;
+    enum state state;
+    struct gpu_handle handle;
+};
+
+struct imported {
+    struct gpu_device *device;
+    struct memory_share share; /* offset 0 */
+    enum state state;
+    void *address;
+    size_t bytes;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t opening =
+    PTHREAD_MUTEX_INITIALIZER;                   /* of the one that the driver works for */
+static struct exported exports[GPU_EXPORTS_MAX]; /* under the lock, as all below */
+static uint64_t freed_bytes;                     /* of allocations that had been exported */
+static struct imported imports[GPU_IMPORTS_MAX];
+static unsigned import_count;
+static uint64_t process;
+/* Changed under the lock; who looks without it and finds none looks again at the next call. */
+static atomic_uint wish_count;
+
+/* Kinds whose functions these are belong to devices. */
+static struct gpu_device *device_of(const struct memory_kind *kind)
+{
+    return (struct gpu_device *)((uintptr_t)kind - offsetof(struct gpu_device, kind));
+}
+
+static struct exported *find_export(const struct gpu_device *device, uint64_t number)
+{
+    for (unsigned e = 0; e < GPU_EXPORTS_MAX; e++)
+        if (exports[e].device == device && exports[e].number == number) return &exports[e];
+    return NULL;
+}
+
+static void end_wish(enum state *state, enum state now)
+{
+    *state = now;
+    atomic_fetch_sub_explicit(&wish_count, 1, memory_order_relaxed);
+}
+
+/* For nothing if there is no place. */
+static void wish_export(struct gpu_device *device, uint64_t number, const void *address)
+{
+    struct exported *const place = find_export(NULL, 0);
+    if (place == NULL) return;
+    *place = (struct exported){
+        .device = device, .number = number, .base = (uintptr_t)address, .state = WISHED};
+    atomic_fetch_add_explicit(&wish_count, 1, memory_order_relaxed);
+}
+
+/* With the lock; 0: the system gives no random number now. */
+static uint64_t own_process(void)
+{
+    if (process == 0 && getrandom(&process, sizeof process, GRND_NONBLOCK) != sizeof process)
+        process = 0;
+    return process;
+}
+
+static bool fill_share(const struct exported *made, const void *address, size_t bytes,
+                       struct memory_share *share)
+{
+    const uintptr_t offset = (uintptr_t)address - made->base;
+    if (made->state != DONE || offset >= made->bytes || bytes > made->bytes - offset) return false;
+    *share = (struct memory_share){
+        .process = own_process(), .number = made->number, .bytes = made->bytes, .offset = offset};
+    static_assert(sizeof share->handle == sizeof made->handle.bytes, "one is the other");
+    memcpy(share->handle, made->handle.bytes, sizeof share->handle);
+    return share->process != 0;
+}
+
+/* The driver's number of the allocation at an address; 0: it is no memory of that device that has one. */
+static uint64_t number_at(const struct gpu_device *device, const void *address)
+{
+    struct gpu_memory memory;
+    char before[ERROR_TEXT_MAX];
+    error_copy(before, sizeof before);
+    if (device->driver->find(address, &memory) != TUTTI_OK) {
+        error_unless_ok(TUTTI_OK, before);
+        return 0;
+    }
+    const bool is_its = memory.place == GPU_DEVICE_MEMORY && memory.device == device->number;
+    return is_its && memory.buffer < MEMORY_SHARE_NUMBERS ? memory.buffer : 0;
+}
+
+bool gpu_shares_share(const struct memory_kind *kind, const void *address, size_t bytes,
+                      struct memory_share *share)
+{
+    struct gpu_device *const device = device_of(kind);
+    const uint64_t number = number_at(device, address);
+    if (number == 0) return false;
+    pthread_mutex_lock(&lock);
+    const struct exported *const made = find_export(device, number);
+    const bool is_there = made != NULL && fill_share(made, address, bytes, share);
+    if (made == NULL) wish_export(device, number, address);
+    pthread_mutex_unlock(&lock);
+    return is_there;
+}
+
+static struct imported *find_import(const struct gpu_device *device,
+                                    const struct memory_share *share)
+{
+    for (unsigned i = 0; i < import_count; i++) {
+        const struct memory_share *const theirs = &imports[i].share;
+        if (imports[i].device == device && theirs->number == share->number &&
+            theirs->process == share->process && theirs->bytes == share->bytes &&
+            memcmp(theirs->handle, share->handle, sizeof theirs->handle) == 0)
+            return &imports[i];
+    }
+    return NULL;
+}
+
+enum memory_mapping gpu_shares_map(const struct memory_kind *kind, const struct memory_share *share,
+                                   void **address, size_t *bytes)
+{
+    struct gpu_device *const device = device_of(kind);
+    enum memory_mapping mapping = MEMORY_NOT_YET;
+    pthread_mutex_lock(&lock);
+    const struct imported *const found = find_import(device, share);
+    if (found == NULL && import_count < GPU_IMPORTS_MAX) {
+        imports[import_count] =
+            (struct imported){.device = device, .share = *share, .state = WISHED};
+        imports[import_count++].share.offset = 0;
+        atomic_fetch_add_explicit(&wish_count, 1, memory_order_relaxed);
+    } else if (found == NULL || found->state == FAILED) {
+        mapping = MEMORY_REFUSED;
+    } else if (found->state == DONE) {
+        mapping = MEMORY_MAPPED;
+        *address = found->address;
+        *bytes = found->bytes;
+    }
+    pthread_mutex_unlock(&lock);
+    return mapping;
+}
+
+/* ---------------------------------------------------------------------------------------------- wishes */
+
+static bool may_export(const struct gpu_device *device)
+{
+    pthread_mutex_lock(&lock);
+    const bool may = freed_bytes <= device->memory_bytes / GPU_FREED_SHARE;
+    pthread_mutex_unlock(&lock);
+    return may;
+}
+
+/* By the address, which may be another allocation's by now: so its number is asked for again when its handle is there. */
+static void make_export(const struct exported *wish)
+{
+    struct exported made = *wish;
+    const void *const address = (const void *)wish->base;
+    size_t offset = 0;
+    const bool is_made = may_export(made.device) &&
+                         made.device->driver->export_memory(made.device, address, &made.handle,
+                                                            &offset, &made.bytes) == TUTTI_OK &&
+                         number_at(made.device, address) == made.number;
+    pthread_mutex_lock(&lock);
+    struct exported *const place = find_export(made.device, made.number);
+    made.base -= offset;
+    *place = made;
+    end_wish(&place->state, is_made ? DONE : FAILED);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Gives back the places of allocations that are no more; no operation uses them. Only who has `opening` does so. */
+static void forget_freed(void)
+{
+    for (unsigned e = 0; e < GPU_EXPORTS_MAX; e++) {
+        struct exported *const made = &exports[e];
+        pthread_mutex_lock(&lock);
+        const struct exported was = *made;
+        pthread_mutex_unlock(&lock);
+        if (was.device == NULL || was.state == WISHED ||
+            number_at(was.device, (const void *)was.base) == was.number)
+            continue;
+        pthread_mutex_lock(&lock);
+        if (was.state == DONE) freed_bytes += was.bytes;
+        *made = (struct exported){.device = NULL};
+        pthread_mutex_unlock(&lock);
+    }
+}
+
+static void make_import(struct imported *import)
+{
+    struct gpu_device *const device = import->device; /* it and what is shared stay as they are */
+    struct gpu_handle handle;
+    void *address = NULL;
+    size_t bytes = 0;
+    memcpy(handle.bytes, import->share.handle, sizeof handle.bytes);
+    bool is_made = device->driver->import_memory(device, &handle, &address, &bytes) == TUTTI_OK;
+    if (!is_made)
+        log_write(LOG_INFO, "GPU %d does not read memory of another process where it lies: %s",
+                  device->number, tutti_error_message());
+    else if (bytes < import->share.bytes) { /* it is not what its owner says: it stays, unused */
+        log_write(LOG_INFO, "GPU %d: memory of another process is smaller than that says",
+                  device->number);
+        is_made = false;
+    }
+    pthread_mutex_lock(&lock);
+    import->address = address;
+    import->bytes = (size_t)import->share.bytes;
+    end_wish(&import->state, is_made ? DONE : FAILED);
+    pthread_mutex_unlock(&lock);
+}
+
+static bool next_wished_export(const struct gpu_device *device, struct exported *wish)
+{
+    bool is_there = false;
+    pthread_mutex_lock(&lock);
+    for (unsigned e = 0; e < GPU_EXPORTS_MAX && !is_there; e++) {
+        is_there = exports[e].device == device && exports[e].state == WISHED;
+        if (is_there) *wish = exports[e];
+    }
+    pthread_mutex_unlock(&lock);
+    return is_there;
+}
+
+static struct imported *next_wished_import(const struct gpu_device *device)
+{
+    struct imported *found = NULL;
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < import_count && found == NULL; i++)
+        if (imports[i].device == device && imports[i].state == WISHED) found = &imports[i];
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void gpu_shares_open(struct gpu_device *device)
+{
+    struct exported wish;
+    struct imported *import;
+    char before[ERROR_TEXT_MAX];
+    if (atomic_load_explicit(&wish_count, memory_order_relaxed) == 0) return;
+    if (pthread_mutex_trylock(&opening) != 0) return; /* the next call looks again */
+    error_copy(before, sizeof before);
+    if (next_wished_export(device, &wish)) forget_freed();
+    /* Others may wish meanwhile: each has its turn once, so that this ends. */
+    for (unsigned turns = 0; turns < GPU_EXPORTS_MAX && next_wished_export(device, &wish); turns++)
+        make_export(&wish);
+    for (unsigned turns = 0;
+         turns < GPU_IMPORTS_MAX && (import = next_wished_import(device)) != NULL; turns++)
+        make_import(import);
+    error_unless_ok(TUTTI_OK, before);
+    pthread_mutex_unlock(&opening);
+}

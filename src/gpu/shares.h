@@ -1,0 +1,37 @@
+/* shares.h - memory of devices that other processes read where it lies: what this process exports, and what it has imported.
+ *
+ *     path of a message                        begin of a call: gpu_shares_open
+ *     share: is it exported? ── no ── wish ──► exports it
+ *     map:   is it imported? ── no ── wish ──► imports it
+ *
+ * Invariants
+ *  1. An export is known by the driver's number of its allocation. An address alone goes stale: memory is freed, and another
+ *     allocation gets the address.
+ *  2. A driver keeps memory that was freed while another process has it imported. A program that frees what it had exported gets no more
+ *     exports once that is a GPU_FREED_SHARE-th of the device's memory.
+ *  3. What was imported stays so until the process ends. To close it would be to wait for all that the device does, also for workers that
+ *     wait for whoever closes. So there are at most GPU_IMPORTS_MAX of them; what comes later is refused.
+ *  4. Nobody who has the lock waits for a driver.
+ */
+#ifndef TUTTI_GPU_SHARES_H
+#define TUTTI_GPU_SHARES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "memory/kind.h"
+
+struct gpu_device;
+
+enum { GPU_EXPORTS_MAX = 256, GPU_IMPORTS_MAX = 256, GPU_FREED_SHARE = 64 };
+
+/* memory_kind.share and .map */
+bool gpu_shares_share(const struct memory_kind *kind, const void *address, size_t bytes,
+                      struct memory_share *share);
+enum memory_mapping gpu_shares_map(const struct memory_kind *kind, const struct memory_share *share,
+                                   void **address, size_t *bytes);
+/* Does what the device's memory was wished for. Costs a load if that is nothing. Any thread, outside of all operations. Blocks; keeps the
+ * thread's error. */
+void gpu_shares_open(struct gpu_device *device);
+
+#endif

@@ -1,0 +1,96 @@
+/* cuda_standin.h - a test double for CUDA's driver: libcuda_standin.so, which the library loads as it loads the driver (TUTTI_CUDA_DRIVER),
+ * so that everything but the kernels' machine code is tested without a GPU. It is strict where a driver may be lenient:
+ *
+ *   - memory of a device is a file without a name, mapped twice: PROT_NONE where the program sees it, so that the host faults there, and
+ *     writable elsewhere, for copies and kernels
+ *   - streams run as late, and in such an order, as events, the default stream and hardware queues allow. A queue is strictly first
+ *     in, first out: an item leaves it when it begins, and until then nothing behind it begins, of whichever stream
+ *   - a kernel runs as its twin on the host (gpu/twins.h), each block a thread on a multiprocessor of its own; blocks wait for a free one
+ *   - to free or to unpin memory, to close imported memory, and to unload a module wait for all work that is on the device by then
+ *   - use after free, double free, access out of an allocation, or from a device that does not reach it, access by the host, and streams and
+ *     events that are not there end the process with a line that says so: "cuda stand-in: ..."; so does whoever waits for 30 s
+ *   - in a child of fork() everything fails, once its parent has initialised the stand-in
+ *
+ * Nothing is left behind, however processes end.
+ *
+ * From the environment, when it is initialised:
+ *
+ *     TUTTI_STANDIN_DEVICES=2      how many devices
+ *     TUTTI_STANDIN_QUEUES=8       hardware queues of each, 64 at most
+ *     TUTTI_STANDIN_PROCESSORS=8   multiprocessors of each
+ *     TUTTI_STANDIN_SEED=1         what is late, and in which order; 0: nothing is late
+ *
+ * Lacks: graphs but for the state of a capture that a test sets, per-thread default streams, pools, contexts beside the primary ones.
+ */
+#ifndef TUTTI_TESTS_CUDA_STANDIN_H
+#define TUTTI_TESTS_CUDA_STANDIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu/cuda_library.h"
+#include "gpu/twins.h"
+
+struct cuda_event;
+
+/* Further functions of the driver, for tests, as CUDA_FUNCTION_LIST has those of the library. */
+#define CUDA_TEST_FUNCTION_LIST(X)                                                                 \
+    X(context_set, "cuCtxSetCurrent", (struct cuda_context * context))                             \
+    X(context_get, "cuCtxGetCurrent", (struct cuda_context * *context))                            \
+    X(context_synchronize, "cuCtxSynchronize", (void))                                             \
+    X(allocate_managed, "cuMemAllocManaged", (uint64_t * address, size_t bytes, unsigned flags))   \
+    X(copy_to_device, "cuMemcpyHtoD_v2", (uint64_t destination, const void *source, size_t bytes)) \
+    X(copy_to_host, "cuMemcpyDtoH_v2", (void *destination, uint64_t source, size_t bytes))         \
+    X(stream_wait, "cuStreamWaitEvent",                                                            \
+      (struct cuda_stream * stream, struct cuda_event * event, unsigned flags))                    \
+    X(event_create, "cuEventCreate", (struct cuda_event * *event, unsigned flags))                 \
+    X(event_record, "cuEventRecord", (struct cuda_event * event, struct cuda_stream * stream))     \
+    X(event_query, "cuEventQuery", (struct cuda_event * event))                                    \
+    X(event_synchronize, "cuEventSynchronize", (struct cuda_event * event))                        \
+    X(event_destroy, "cuEventDestroy_v2", (struct cuda_event * event))
+
+/* All that a test calls: of the stand-in or of a real driver. */
+struct cuda_test_library {
+    struct cuda_library driver;
+#define CUDA_TEST_SLOT(slot, symbol, parameters) int(*slot) parameters;
+    CUDA_TEST_FUNCTION_LIST(CUDA_TEST_SLOT)
+#undef CUDA_TEST_SLOT
+};
+
+enum cuda_standin_memory {
+    STANDIN_ORDINARY,
+    STANDIN_BARE,   /* as memory that was mapped by hand: no context, no range, no handle */
+    STANDIN_FOREIGN /* of a context that is not the primary one */
+};
+
+struct cuda_standin_counts {
+    unsigned modules, launches;                                          /* ever */
+    unsigned allocations, pinned, registered, imported, streams, events; /* now */
+};
+
+/* What only the stand-in has. Any thread. */
+struct cuda_standin {
+    /* A further kernel, which all modules have from now on, whatever their text says. */
+    void (*add_kernel)(const char *name, gpu_twin *run);
+    /* For such a kernel, while it runs: where the host reaches what lies at a device's address. */
+    void *(*reach)(uint64_t address, size_t bytes);
+    /* That function, by its symbol, fails so often, after it was called so often. NULL: none fails any more. */
+    void (*fail)(const char *symbol, int result, unsigned skipped, unsigned times);
+    void (*set_capture)(struct cuda_stream *stream, enum cuda_capture_status status);
+    /* Nothing of the stream begins while it is held. Of the NULL stream, the current context's. */
+    void (*hold)(struct cuda_stream *stream, bool is_held);
+    int (*allocate)(int device, size_t bytes, enum cuda_standin_memory kind, uint64_t *address);
+    struct cuda_standin_counts (*count)(void);
+    /* Whoever waits longer than that for a device ends the process; 0: 30 s. */
+    void (*set_deadline)(unsigned milliseconds);
+};
+
+/* Loads the stand-in and names it in TUTTI_CUDA_DRIVER; in a child, too. Once a process is enough. */
+const struct cuda_standin *cuda_standin_use(void);
+/* The file. */
+const char *cuda_standin_file(void);
+/* The functions of a driver that was loaded from that file. Fails the test if it lacks any. */
+void cuda_test_load(const char *file, struct cuda_test_library *library);
+
+#endif

@@ -1,0 +1,74 @@
+/* cuda_standin_memory.h - memory that the stand-in's devices reach (cuda_standin.h): which there is, whose it is, and where it really lies.
+ *
+ *     the program's side   │ device 0 │ device 1 │ ... │ imported │     one reservation, nothing of it can be touched
+ *     the other side       │ device 0 │ device 1 │                      files without a name; imported memory lies in others' files
+ *
+ * A file begins with a table: the number of each allocation while it lives. So processes that have imported one see that it was freed.
+ *
+ * Any thread, after memory_init. Numbers of devices are checked by the caller.
+ */
+#ifndef TUTTI_TESTS_CUDA_STANDIN_MEMORY_H
+#define TUTTI_TESTS_CUDA_STANDIN_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu/cuda_library.h"
+
+enum { STANDIN_DEVICES_MAX = 8 };
+
+enum memory_sort {
+    MEMORY_DEVICE,
+    MEMORY_BARE,
+    MEMORY_FOREIGN,
+    MEMORY_IMPORTED,
+    MEMORY_PINNED,
+    MEMORY_REGISTERED,
+    MEMORY_MANAGED
+};
+
+struct memory_range {
+    uint64_t begin, bytes;
+    char *reached; /* where the stand-in reaches it */
+    enum memory_sort sort;
+    int device;
+    uint32_t reached_by; /* a bit for each device */
+    uint64_t buffer;     /* a number that no other allocation of this process ever has */
+    uint32_t slot;       /* of the table of its file; of imported memory: of its owner's */
+    /* Imported: how often, whose table, what is mapped, and of which allocation of which process. */
+    unsigned opened;
+    const _Atomic(uint64_t) *table;
+    char *window;
+    size_t window_bytes;
+    int owner_pid;
+    uint64_t owner_buffer;
+};
+
+/* Ends the process: "cuda stand-in: ...". */
+_Noreturn void standin_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+void memory_init(int device_count);
+
+/* Of a device, or of the host (PINNED, MANAGED). CUDA_OUT_OF_MEMORY. */
+int memory_allocate(enum memory_sort sort, int device, size_t bytes, uint64_t *address);
+/* `what` calls it, for memory of those sorts (bits of 1 << sort); anything else ends the process. */
+void memory_release(const char *what, uint32_t sorts, uint64_t address);
+/* CUDA_INVALID_VALUE, CUDA_HOST_MEMORY_ALREADY_REGISTERED; CUDA_HOST_MEMORY_NOT_REGISTERED. */
+int memory_register(void *memory, size_t bytes);
+int memory_unregister(void *memory);
+
+/* A copy of the range in which an address lies; false: it lies in none. */
+bool memory_find(uint64_t address, struct memory_range *range);
+/* Whether an address is one of the program's side. */
+bool memory_is_hidden(uint64_t address);
+/* Where the stand-in reaches those bytes. Whoever does not reach them from that device ends the process; `what` wants to. Quick. */
+void *memory_reach(const char *what, int device, uint64_t address, size_t bytes);
+
+int memory_export(uint64_t address, struct cuda_ipc_handle *handle);
+int memory_import(int device, const struct cuda_ipc_handle *handle, uint64_t *address);
+
+/* How many ranges of a sort there are. */
+unsigned memory_count(enum memory_sort sort);
+
+#endif

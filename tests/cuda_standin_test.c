@@ -1,0 +1,710 @@
+/* The stand-in for CUDA's driver does what streams, events, queues and memory are to do, and ends programs that misuse them. Each case has a
+ * process of its own. */
+#include "cuda_standin.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "apart.h"
+#include "base/option.h"
+#include "chance.h"
+
+enum { BYTES = 4096, NUMBERS = 64 };
+
+static const struct cuda_standin *standin;
+static struct cuda_test_library cuda;
+static struct cuda_module *module;
+
+static void good(int result)
+{
+    assert(result == CUDA_OK);
+}
+
+static void make_current(int device)
+{
+    struct cuda_context *context;
+    int found;
+    good(cuda.driver.device_get(&found, device));
+    good(cuda.driver.primary_retain(&context, found));
+    good(cuda.context_set(context));
+}
+
+/* Kernels of this test. They are told where to write by pinned memory. */
+struct order {
+    _Atomic uint32_t may_end, begun, ended; /* blocks */
+    uint64_t address, number, count;
+};
+
+static struct order *order_of(uint64_t argument)
+{
+    return standin->reach(argument, sizeof(struct order));
+}
+
+/* Each block waits until it may end. */
+static void wait_kernel(uint64_t argument, uint32_t block, uint32_t block_count)
+{
+    struct order *const order = order_of(argument);
+    (void)block;
+    (void)block_count;
+    atomic_fetch_add(&order->begun, 1);
+    while (atomic_load(&order->may_end) == 0) nanosleep(&(struct timespec){0, 100000}, NULL);
+    atomic_fetch_add(&order->ended, 1);
+}
+
+/* Adds a number to numbers in the memory of a device. */
+static void add_kernel(uint64_t argument, uint32_t block, uint32_t block_count)
+{
+    const struct order *const order = order_of(argument);
+    if (order->count == 0) return;
+    uint64_t *const numbers = standin->reach(order->address, order->count * sizeof(uint64_t));
+    for (uint64_t i = block; i < order->count; i += block_count) numbers[i] += order->number;
+}
+
+/* Multiplies by 3 and adds the number: the order of several matters. */
+static void mix_kernel(uint64_t argument, uint32_t block, uint32_t block_count)
+{
+    const struct order *const order = order_of(argument);
+    if (order->count == 0) return;
+    uint64_t *const numbers = standin->reach(order->address, order->count * sizeof(uint64_t));
+    for (uint64_t i = block; i < order->count; i += block_count)
+        numbers[i] = 3 * numbers[i] + order->number;
+}
+
+static void begin(void)
+{
+    static const char text[] = ".version 7.0\n.target sm_70\n"
+                               ".visible .entry twinless(\n\t.param .u64 one\n)\n{ ret; }\n"
+                               ".visible .entry many(.param .u64 one, .param .u32 two)\n{ ret; }\n";
+    standin = cuda_standin_use();
+    cuda_test_load(cuda_standin_file(), &cuda);
+    standin->add_kernel("wait", wait_kernel);
+    standin->add_kernel("add", add_kernel);
+    standin->add_kernel("mix", mix_kernel);
+    good(cuda.driver.init(0));
+    make_current(0);
+    good(cuda.driver.module_load(&module, text, 0, NULL, NULL));
+}
+
+static struct cuda_stream *make_stream(unsigned flags)
+{
+    struct cuda_stream *stream;
+    good(cuda.driver.stream_create(&stream, flags));
+    return stream;
+}
+
+static uint64_t allocate(size_t bytes)
+{
+    uint64_t address;
+    good(cuda.driver.allocate(&address, bytes));
+    return address;
+}
+
+static struct order *make_order(void)
+{
+    void *memory;
+    good(cuda.driver.host_allocate(&memory, sizeof(struct order),
+                                   CUDA_HOST_PORTABLE | CUDA_HOST_DEVICE_MAP));
+    memset(memory, 0, sizeof(struct order));
+    return memory;
+}
+
+static int try_to_launch(const char *name, struct cuda_stream *stream, unsigned blocks,
+                         uint64_t argument)
+{
+    struct cuda_function *function;
+    void *parameters[] = {&argument};
+    good(cuda.driver.module_function(&function, module, name));
+    return cuda.driver.launch(function, blocks, 1, 1, 32, 1, 1, 0, stream, parameters, NULL);
+}
+
+static void launch(const char *name, struct cuda_stream *stream, unsigned blocks,
+                   const struct order *order)
+{
+    good(try_to_launch(name, stream, blocks, (uintptr_t)order));
+}
+
+static void await(_Atomic uint32_t *number, uint32_t value)
+{
+    while (atomic_load(number) < value) nanosleep(&(struct timespec){0, 100000}, NULL);
+}
+
+/* So long that what does not wait would be over, at any seed. A busy machine may take longer; then a fault is not seen. */
+static void give_it_time(void)
+{
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+}
+
+/* What it does. */
+
+static void bytes_go_to_a_device_and_back(const char *argument)
+{
+    char text[16] = "there and back", back[16] = "", none[16] = "";
+    (void)argument;
+    begin();
+    struct cuda_stream *const stream = make_stream(CUDA_STREAM_NON_BLOCKING);
+    const uint64_t first = allocate(BYTES), second = allocate(BYTES);
+    good(cuda.driver.copy(first + 5, (uintptr_t)text, sizeof text, stream));
+    memset(text, 'x', sizeof text); /* private memory was read at once */
+    good(cuda.driver.copy(second, first + 5, sizeof text, stream));
+    good(cuda.driver.copy((uintptr_t)back, second, sizeof back,
+                          stream)); /* and is filled when it returns */
+    assert(strcmp(back, "there and back") == 0);
+    good(cuda.copy_to_device(first, "fresh", 6));
+    good(cuda.copy_to_host(none, first, 6));
+    assert(strcmp(none, "fresh") == 0);
+    good(cuda.driver.release(first));
+    good(cuda.driver.release(second));
+    assert(standin->count().allocations == 0);
+}
+
+static void kernels_reach_what_devices_reach(const char *argument)
+{
+    uint64_t numbers[NUMBERS] = {1, 2, 3};
+    (void)argument;
+    begin();
+    struct cuda_stream *const stream = make_stream(0);
+    struct order *const order = make_order();
+    order->address = allocate(sizeof numbers);
+    order->count = NUMBERS;
+    order->number = 1000;
+    good(cuda.driver.copy(order->address, (uintptr_t)numbers, sizeof numbers, stream));
+    launch("add", stream, 4, order);
+    launch("add", stream, 3, order);
+    good(cuda.driver.copy((uintptr_t)numbers, order->address, sizeof numbers, stream));
+    assert(numbers[0] == 2001 && numbers[2] == 2003 && numbers[NUMBERS - 1] == 2000);
+}
+
+static void pinned_memory_is_read_when_a_copy_runs(const char *argument)
+{
+    (void)argument;
+    begin();
+    struct cuda_stream *const stream = make_stream(0);
+    struct order *const from = make_order(), *const to = make_order();
+    const uint64_t memory = allocate(sizeof *from);
+    standin->hold(stream, true);
+    from->number = 1;
+    good(cuda.driver.copy(memory, (uintptr_t)from, sizeof *from, stream));
+    good(cuda.driver.copy((uintptr_t)to, memory, sizeof *to, stream));
+    from->number = 2;
+    assert(cuda.driver.stream_query(stream) == CUDA_NOT_READY && to->number == 0);
+    standin->hold(stream, false);
+    good(cuda.driver.stream_synchronize(stream));
+    assert(to->number == 2);
+}
+
+static void the_default_stream_waits_and_is_waited_for(const char *argument)
+{
+    (void)argument;
+    begin();
+    struct cuda_stream *const blocking = make_stream(0);
+    struct cuda_stream *const other = make_stream(0);
+    struct cuda_stream *const apart = make_stream(CUDA_STREAM_NON_BLOCKING);
+    struct order *const first = make_order(), *const second = make_order();
+    launch("wait", blocking, 1, first);
+    launch("wait", NULL, 1, second);
+    launch("add", other, 1, make_order());
+    launch("add", apart, 1, make_order());
+    good(cuda.driver.stream_synchronize(apart));
+    await(&first->begun, 1);
+    give_it_time();
+    assert(second->begun == 0 && cuda.driver.stream_query(other) == CUDA_NOT_READY);
+    atomic_store(&first->may_end, 1);
+    await(&second->begun, 1);
+    give_it_time();
+    assert(cuda.driver.stream_query(other) == CUDA_NOT_READY);
+    atomic_store(&second->may_end, 1);
+    good(cuda.context_synchronize());
+}
+
+static void events_are_what_was_recorded_last(const char *argument)
+{
+    struct cuda_event *event;
+    (void)argument;
+    begin();
+    struct cuda_stream *const one = make_stream(0), *const two = make_stream(0);
+    struct order *const order = make_order(), *const next = make_order();
+    good(cuda.event_create(&event, 0));
+    assert(cuda.event_query(event) == CUDA_OK); /* never recorded */
+    good(cuda.stream_wait(two, event, 0));
+    good(cuda.driver.stream_synchronize(two));
+    launch("wait", one, 1, order);
+    good(cuda.event_record(event, one));
+    good(cuda.stream_wait(two, event, 0));
+    launch("add", two, 1, next);
+    assert(cuda.event_query(event) == CUDA_NOT_READY);
+    give_it_time();
+    assert(cuda.driver.stream_query(two) == CUDA_NOT_READY);
+    launch("wait", one, 1, next);
+    good(cuda.event_record(event, one)); /* the wait is for the earlier one */
+    atomic_store(&order->may_end, 1);
+    good(cuda.driver.stream_synchronize(two));
+    assert(cuda.event_query(event) == CUDA_NOT_READY);
+    atomic_store(&next->may_end, 1);
+    good(cuda.event_synchronize(event));
+    good(cuda.event_destroy(event));
+    assert(standin->count().events == 0);
+}
+
+/* A kernel runs in one stream, and more waits behind it there: does another stream go on? */
+static bool another_stream_goes_on(const char *queues)
+{
+    struct cuda_stream *streams[2];
+    setenv(option_names.STANDIN_QUEUES, queues, 1);
+    begin();
+    for (int s = 0; s < 2; s++) streams[s] = make_stream(CUDA_STREAM_NON_BLOCKING);
+    struct order *const order = make_order();
+    launch("wait", streams[0], 1, order);
+    launch("add", streams[1], 1, make_order());
+    good(cuda.driver.stream_synchronize(streams[1])); /* a kernel that runs keeps no queue */
+    assert(order->ended == 0);
+    launch("add", streams[0], 1, make_order());
+    launch("add", streams[1], 1, make_order());
+    give_it_time();
+    const bool goes_on = cuda.driver.stream_query(streams[1]) == CUDA_OK;
+    atomic_store(&order->may_end, 1);
+    good(cuda.context_synchronize());
+    return goes_on;
+}
+
+static void one_queue_stands_behind_its_head(const char *argument)
+{
+    (void)argument;
+    assert(!another_stream_goes_on("1"));
+}
+
+static void two_queues_go_on_beside_each_other(const char *argument)
+{
+    struct cuda_stream *streams[3];
+    (void)argument;
+    setenv(option_names.STANDIN_QUEUES, "2", 1);
+    begin();
+    for (int s = 0; s < 3; s++) streams[s] = make_stream(CUDA_STREAM_NON_BLOCKING);
+    struct order *const order = make_order();
+    launch("wait", streams[0], 1, order);
+    launch("add", streams[0], 1, make_order());
+    launch("add", streams[1], 1, make_order());
+    good(cuda.driver.stream_synchronize(streams[1]));
+    launch("add", streams[2], 1, make_order()); /* in the first one's queue */
+    give_it_time();
+    assert(cuda.driver.stream_query(streams[2]) == CUDA_NOT_READY);
+    atomic_store(&order->may_end, 1);
+    good(cuda.context_synchronize());
+}
+
+static void blocks_wait_for_multiprocessors(const char *argument)
+{
+    (void)argument;
+    setenv(option_names.STANDIN_PROCESSORS, "3", 1);
+    begin();
+    struct cuda_stream *const one = make_stream(0), *const two = make_stream(0);
+    struct order *const first = make_order(), *const second = make_order();
+    launch("wait", one, 2, first);
+    await(&first->begun, 2);
+    launch("wait", two, 2, second);
+    await(&second->begun, 1);
+    give_it_time();
+    assert(second->begun == 1);
+    atomic_store(&first->may_end, 1);
+    await(&second->begun, 2);
+    atomic_store(&second->may_end, 1);
+    good(cuda.context_synchronize());
+}
+
+/* Streams, joined by events at random, change the same numbers one after the other, as a host would. */
+static void run_chain(struct chance *chance)
+{
+    enum { STREAMS = 4, STEPS = 40 };
+    struct cuda_stream *streams[STREAMS];
+    struct cuda_event *event;
+    uint64_t numbers[NUMBERS] = {0}, expected = 0;
+    for (int s = 0; s < STREAMS; s++) streams[s] = make_stream(chance_below(chance, 2) != 0);
+    good(cuda.event_create(&event, 0));
+    const uint64_t memory = allocate(sizeof numbers);
+    good(cuda.copy_to_device(memory, numbers, sizeof numbers));
+    for (int step = 1; step <= STEPS; step++) {
+        struct cuda_stream *const stream = streams[chance_below(chance, STREAMS)];
+        struct order *const order = make_order();
+        order->address = memory;
+        order->count = NUMBERS;
+        order->number = (uint64_t)step;
+        expected = 3 * expected + (uint64_t)step;
+        if (step > 1) good(cuda.stream_wait(stream, event, 0));
+        launch("mix", stream, 1 + (unsigned)chance_below(chance, 4), order);
+        good(cuda.event_record(event, stream));
+    }
+    good(cuda.event_synchronize(event));
+    good(cuda.copy_to_host(numbers, memory, sizeof numbers));
+    for (int i = 0; i < NUMBERS; i++) assert(numbers[i] == expected);
+}
+
+static void every_seed_keeps_the_order(const char *argument)
+{
+    struct chance chance = {.seed = 7};
+    char seed[16], output[2048];
+    if (argument != NULL) {
+        chance.seed = (uint64_t)atoi(argument);
+        begin();
+        run_chain(&chance);
+        return;
+    }
+    for (int s = 0; s < 6; s++) {
+        snprintf(seed, sizeof seed, "%d", s);
+        setenv(option_names.STANDIN_SEED, seed, 1);
+        setenv(option_names.STANDIN_QUEUES, s % 3 == 0 ? "1" : s % 3 == 1 ? "2" : "8", 1);
+        const int fate = apart_run("every_seed_keeps_the_order", seed, output, sizeof output);
+        if (fate != 0) fprintf(stderr, "seed %d: %s", s, output);
+        assert(fate == 0);
+    }
+}
+
+static void a_stream_that_is_destroyed_ends_what_it_has(const char *argument)
+{
+    (void)argument;
+    begin();
+    struct cuda_stream *const stream = make_stream(0);
+    struct order *const order = make_order();
+    launch("wait", stream, 1, order);
+    good(cuda.driver.stream_destroy(stream));
+    assert(standin->count().streams == 0);
+    atomic_store(&order->may_end, 1);
+    await(&order->ended, 1);
+    good(cuda.context_synchronize());
+}
+
+static void errors_are_returned(const char *argument)
+{
+    char log[64] = "";
+    int options[] = {CUDA_JIT_ERROR_LOG, CUDA_JIT_ERROR_LOG_BYTES}, number;
+    void *values[] = {log, (void *)sizeof log}, *memory;
+    struct cuda_module *none;
+    struct cuda_function *function;
+    struct cuda_context *context;
+    const char *name;
+    uint64_t address;
+    size_t bytes;
+    (void)argument;
+    standin = cuda_standin_use();
+    cuda_test_load(cuda_standin_file(), &cuda);
+    assert(cuda.driver.device_count(&number) == CUDA_NOT_INITIALIZED);
+    begin();
+    assert(cuda.driver.module_load(&none, "no text", 2, options, values) == CUDA_INVALID_PTX);
+    assert(strstr(log, ".version") != NULL);
+    assert(cuda.driver.module_function(&function, module, "nothing") == CUDA_NOT_FOUND);
+    assert(cuda.driver.allocate(&address, (size_t)1 << 50) == CUDA_OUT_OF_MEMORY);
+    assert(cuda.driver.host_unregister(log) == CUDA_HOST_MEMORY_NOT_REGISTERED);
+    assert(cuda.driver.host_register((void *)(uintptr_t)BYTES, BYTES, CUDA_HOST_PORTABLE) ==
+           CUDA_INVALID_VALUE);
+    assert(cuda.driver.address_range(&address, &bytes, (uintptr_t)log) == CUDA_INVALID_VALUE);
+    assert(cuda.driver.device_get(&number, 2) == CUDA_INVALID_DEVICE);
+    assert(cuda.driver.error_name(12345, &name) == CUDA_INVALID_VALUE);
+    assert(try_to_launch("add", make_stream(0), 0, 0) == CUDA_INVALID_VALUE);
+    standin->fail("cuMemHostAlloc", CUDA_OUT_OF_MEMORY, 1, 1);
+    good(cuda.driver.host_allocate(&memory, BYTES, CUDA_HOST_PORTABLE));
+    assert(cuda.driver.host_allocate(&memory, BYTES, CUDA_HOST_PORTABLE) == CUDA_OUT_OF_MEMORY);
+    good(cuda.driver.host_allocate(&memory, BYTES, CUDA_HOST_PORTABLE));
+    good(cuda.driver.context_pop(&context));
+    assert(cuda.driver.allocate(&address, BYTES) == CUDA_INVALID_CONTEXT);
+    assert(cuda.driver.context_pop(&context) == CUDA_INVALID_CONTEXT);
+}
+
+static void children_of_fork_have_nothing(const char *argument)
+{
+    int fate = -1, number;
+    uint64_t address;
+    (void)argument;
+    begin();
+    allocate(BYTES);
+    const pid_t pid = fork();
+    if (pid == 0)
+        _exit(cuda.driver.init(0) == CUDA_NOT_INITIALIZED &&
+                      cuda.driver.device_count(&number) == CUDA_NOT_INITIALIZED &&
+                      cuda.driver.allocate(&address, BYTES) == CUDA_NOT_INITIALIZED
+                  ? 0
+                  : 1);
+    assert(waitpid(pid, &fate, 0) == pid && fate == 0);
+}
+
+/* What it does not let pass. */
+
+static void reads_by_the_host(const char *argument)
+{
+    (void)argument;
+    begin();
+    const volatile char *const memory = (const volatile char *)(uintptr_t)allocate(BYTES);
+    (void)*memory;
+}
+
+static void writes_by_the_host(const char *argument)
+{
+    (void)argument;
+    begin();
+    *(volatile char *)(uintptr_t)(allocate(BYTES) + 100) = 1;
+}
+
+static void copies_from_freed_memory(const char *argument)
+{
+    char to[16];
+    (void)argument;
+    begin();
+    const uint64_t memory = allocate(BYTES);
+    good(cuda.driver.release(memory));
+    cuda.copy_to_host(to, memory, sizeof to);
+}
+
+static void copies_beyond_the_end(const char *argument)
+{
+    char to[16];
+    (void)argument;
+    begin();
+    cuda.copy_to_host(to, allocate(100) + 90, sizeof to);
+}
+
+static void frees_twice(const char *argument)
+{
+    (void)argument;
+    begin();
+    const uint64_t memory = allocate(BYTES);
+    good(cuda.driver.release(memory));
+    cuda.driver.release(memory);
+}
+
+static void frees_what_begins_nothing(const char *argument)
+{
+    (void)argument;
+    begin();
+    cuda.driver.release(allocate(BYTES) + 64);
+}
+
+static void frees_by_the_wrong_function(const char *argument)
+{
+    (void)argument;
+    begin();
+    cuda.driver.release((uintptr_t)make_order());
+}
+
+/* Adds to numbers of memory that device 0 does not reach so. */
+static void add_to(uint64_t address, uint64_t count)
+{
+    struct order *const order = make_order();
+    order->address = address;
+    order->count = count;
+    launch("add", make_stream(0), 1, order);
+    cuda.context_synchronize();
+}
+
+static void a_kernel_beyond_the_end(const char *argument)
+{
+    (void)argument;
+    begin();
+    add_to(allocate(15), 2);
+}
+
+static void a_kernel_in_private_memory(const char *argument)
+{
+    static uint64_t numbers[2];
+    (void)argument;
+    begin();
+    add_to((uintptr_t)numbers, 2);
+}
+
+static void a_kernel_on_another_device(const char *argument)
+{
+    (void)argument;
+    begin();
+    make_current(1);
+    const uint64_t memory = allocate(BYTES);
+    make_current(0);
+    add_to(memory, 2);
+}
+
+static void a_kernel_in_freed_memory(const char *argument)
+{
+    (void)argument;
+    begin();
+    const uint64_t memory = allocate(BYTES);
+    add_to(memory, 2); /* is remembered by no later thread */
+    good(cuda.driver.release(memory));
+    add_to(memory, 2);
+}
+
+static void a_kernel_in_memory_that_is_no_longer_pinned(const char *argument)
+{
+    static _Alignas(BYTES) uint64_t numbers[BYTES / sizeof(uint64_t)];
+    (void)argument;
+    begin();
+    good(cuda.driver.host_register(numbers, sizeof numbers, CUDA_HOST_PORTABLE));
+    add_to((uintptr_t)numbers, 2);
+    good(cuda.driver.host_unregister(numbers));
+    add_to((uintptr_t)numbers, 2);
+}
+
+static void a_kernel_without_a_twin(const char *argument)
+{
+    (void)argument;
+    begin();
+    try_to_launch("twinless", NULL, 1, 0);
+}
+
+static void a_kernel_with_other_parameters(const char *argument)
+{
+    (void)argument;
+    begin();
+    try_to_launch("many", NULL, 1, 0);
+}
+
+static void a_destroyed_stream(const char *argument)
+{
+    (void)argument;
+    begin();
+    struct cuda_stream *const stream = make_stream(0);
+    good(cuda.driver.stream_destroy(stream));
+    cuda.driver.stream_query(stream);
+}
+
+static void an_unknown_stream(const char *argument)
+{
+    int number;
+    (void)argument;
+    begin();
+    cuda.driver.stream_synchronize((struct cuda_stream *)&number);
+}
+
+static void a_destroyed_event(const char *argument)
+{
+    struct cuda_event *event;
+    (void)argument;
+    begin();
+    good(cuda.event_create(&event, 0));
+    good(cuda.event_destroy(event));
+    cuda.event_query(event);
+}
+
+static void frees_while_a_kernel_waits_for_that(const char *argument)
+{
+    (void)argument;
+    begin();
+    standin->set_deadline(100);
+    const uint64_t memory = allocate(BYTES);
+    launch("wait", make_stream(CUDA_STREAM_NON_BLOCKING), 2, make_order());
+    cuda.driver.release(memory);
+}
+
+static void works_while_it_captures(const char *argument)
+{
+    (void)argument;
+    begin();
+    struct cuda_stream *const stream = make_stream(0);
+    struct order *const order = make_order();
+    standin->set_capture(stream, CUDA_CAPTURE_ACTIVE);
+    launch("add", stream, 1, order);
+}
+
+/* Reads memory whose handle it gets as text, and then once more when the pipe says that its owner has freed it. */
+static void import_text(const char *argument)
+{
+    struct cuda_ipc_handle handle;
+    int to_read, to_write, at;
+    uint64_t address;
+    char byte = 0;
+    begin();
+    assert(sscanf(argument, "%d %d %n", &to_read, &to_write, &at) == 2);
+    for (size_t b = 0; b < sizeof handle.bytes; b++) {
+        unsigned value;
+        assert(sscanf(&argument[at + 2 * (int)b], "%2x", &value) == 1);
+        handle.bytes[b] = (unsigned char)value;
+    }
+    good(cuda.driver.ipc_open(&address, handle, CUDA_IPC_ENABLE_PEER_ACCESS));
+    good(cuda.copy_to_host(&byte, address, 1));
+    assert(byte == 'a' && write(to_write, "1", 1) == 1 && read(to_read, &byte, 1) == 1);
+    cuda.copy_to_host(&byte, address, 1);
+}
+
+struct owner {
+    uint64_t memory;
+    int to_read, to_write;
+};
+
+static void *free_when_told(void *context)
+{
+    const struct owner *const owner = context;
+    char byte;
+    make_current(0);
+    assert(read(owner->to_read, &byte, 1) == 1);
+    good(cuda.driver.release(owner->memory));
+    assert(write(owner->to_write, "1", 1) == 1);
+    return NULL;
+}
+
+static void imported_memory_that_its_owner_frees(const char *argument)
+{
+    struct cuda_ipc_handle handle;
+    int there[2], back[2];
+    char text[256], output[1024];
+    pthread_t thread;
+    (void)argument;
+    begin();
+    assert(pipe(there) == 0 && pipe(back) == 0);
+    struct owner owner = {allocate(BYTES), there[0], back[1]};
+    good(cuda.copy_to_device(owner.memory, "a", 1));
+    good(cuda.driver.ipc_export(&handle, owner.memory));
+    int length = snprintf(text, sizeof text, "%d %d ", back[0], there[1]);
+    for (size_t b = 0; b < sizeof handle.bytes; b++)
+        length += snprintf(text + length, sizeof text - (size_t)length, "%02x", handle.bytes[b]);
+    assert(pthread_create(&thread, NULL, free_when_told, &owner) == 0);
+    const int fate = apart_run("import_text", text, output, sizeof output);
+    assert(fate != 0 && strstr(output, "which its owner") != NULL);
+    pthread_join(thread, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct apart_case cases[] = {
+#define DOES(name) {#name, name, NULL}
+#define DIES(name, words)                    \
+    {                                        \
+#name, name, "cuda stand-in: " words \
+    }
+        DOES(bytes_go_to_a_device_and_back),
+        DOES(kernels_reach_what_devices_reach),
+        DOES(pinned_memory_is_read_when_a_copy_runs),
+        DOES(the_default_stream_waits_and_is_waited_for),
+        DOES(events_are_what_was_recorded_last),
+        DOES(one_queue_stands_behind_its_head),
+        DOES(two_queues_go_on_beside_each_other),
+        DOES(blocks_wait_for_multiprocessors),
+        DOES(every_seed_keeps_the_order),
+        DOES(a_stream_that_is_destroyed_ends_what_it_has),
+        DOES(errors_are_returned),
+        DOES(children_of_fork_have_nothing),
+        DOES(imported_memory_that_its_owner_frees),
+        DIES(reads_by_the_host, "the host touches memory of a device"),
+        DIES(writes_by_the_host, "the host touches memory of a device"),
+        DIES(copies_from_freed_memory, "a copy touches 16 bytes at"),
+        DIES(copies_beyond_the_end, "a copy touches 16 bytes at"),
+        DIES(frees_twice, "cuMemFree: nothing is at"),
+        DIES(frees_what_begins_nothing, "cuMemFree: "),
+        DIES(frees_by_the_wrong_function, "cuMemFree: "),
+        DIES(a_kernel_beyond_the_end, "add touches 16 bytes at"),
+        DIES(a_kernel_in_private_memory, "add touches 16 bytes at"),
+        DIES(a_kernel_on_another_device, "add touches "),
+        DIES(a_kernel_in_freed_memory, "add touches 16 bytes at"),
+        DIES(a_kernel_in_memory_that_is_no_longer_pinned, "add touches 16 bytes at"),
+        DIES(a_kernel_without_a_twin, "the kernel twinless has no twin"),
+        DIES(a_kernel_with_other_parameters, "the kernel many has other parameters"),
+        DIES(a_destroyed_stream, ""),
+        DIES(an_unknown_stream, ""),
+        DIES(a_destroyed_event, ""),
+        DIES(frees_while_a_kernel_waits_for_that, "cuMemFree has waited for 100 ms"),
+        DIES(works_while_it_captures, "work is given to a stream that is being captured"),
+#undef DIES
+#undef DOES
+        {"import_text", import_text, apart_is_part}};
+    return apart_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}

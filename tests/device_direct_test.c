@@ -1,0 +1,299 @@
+/* Memory of devices between processes: it is read where it lies once both have agreed on that, and goes through the host's memory
+ * otherwise. Either way results are right.
+ *
+ * The driver is what TUTTI_CUDA_DRIVER names: in the suites the stand-in, which ends a process that reads what its owner has freed.
+ *
+ * ctest: label=once label=notsan timeout=120
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "call/communicator.h"
+#include "cuda_standin.h"
+#include "device_driver.h"
+#include "path/path.h"
+#include "ranks.h"
+
+enum { COUNT = 70003, BYTES = COUNT * sizeof(float), TURNS = 12 };
+
+/* What a rank has: one buffer is read where it lies, and the result goes to the other. */
+struct buffers {
+    float *send, *recv;
+    float *image; /* of the host */
+};
+
+struct scenario {
+    int devices;
+    unsigned direct;    /* whose messages are read where they lie in the end, a bit for each rank */
+    bool bare;          /* memory that has no handle */
+    bool fails;         /* rank 1's driver opens no handle */
+    bool has_no_driver; /* rank 1 */
+    bool frees;         /* all memory, a few times */
+    bool dies;          /* rank 1, in the end */
+    bool derives;       /* another communicator of the same processes */
+    struct tutti_id id; /* of has_no_driver */
+};
+
+static bool is_standin; /* else some of this cannot be asked of the driver */
+
+static float value_of(int rank, int turn, size_t i)
+{
+    return (float)((i + (size_t)turn * 7 + (size_t)rank * 3) % 1024);
+}
+
+static bool is_sum(const float *image, int size, int turn)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        float sum = 0;
+        for (int r = 0; r < size; r++) sum += value_of(r, turn, i);
+        if (image[i] != sum) return false;
+    }
+    return true;
+}
+
+static bool went_directly(const struct tutti_comm *comm)
+{
+    struct record record = {.ways = 0};
+    const struct recorder *const recorder = &comm->health.recorder;
+    return recorder_read(recorder, recorder_latest(recorder), &record) &&
+           (record.ways & path_bit(PATH_READ)) != 0;
+}
+
+static float *take(const struct scenario *s, int rank)
+{
+    uint64_t address = 0;
+    if (s->has_no_driver && rank == 1) return malloc(BYTES);
+    if (!s->bare) return device_driver_allocate(BYTES);
+    return cuda_standin_use()->allocate(rank % s->devices, BYTES, STANDIN_BARE, &address) == CUDA_OK
+               ? (float *)(uintptr_t)address
+               : NULL;
+}
+
+static void give(const struct scenario *s, int rank, float *memory)
+{
+    if (s->has_no_driver && rank == 1)
+        free(memory);
+    else
+        device_driver_free(memory);
+}
+
+static void put(const struct scenario *s, int rank, float *memory, const float *image)
+{
+    if (s->has_no_driver && rank == 1)
+        memcpy(memory, image, BYTES);
+    else
+        device_driver_put(memory, image, BYTES);
+}
+
+static void get(const struct scenario *s, int rank, float *image, const float *memory)
+{
+    if (s->has_no_driver && rank == 1)
+        memcpy(image, memory, BYTES);
+    else
+        device_driver_get(image, memory, BYTES);
+}
+
+/* One allreduce, checked. */
+static int reduce(const struct scenario *s, struct tutti_comm *comm, const struct buffers *b,
+                  int rank, int size, int turn)
+{
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    options.algorithm = "ring";
+    for (size_t i = 0; i < COUNT; i++) b->image[i] = value_of(rank, turn, i);
+    put(s, rank, b->send, b->image);
+    RANKS_EXPECT(tutti_allreduce_with(b->send, b->recv, COUNT, TUTTI_FLOAT32, TUTTI_SUM, &options,
+                                      comm) == TUTTI_OK);
+    get(s, rank, b->image, b->recv);
+    RANKS_EXPECT(is_sum(b->image, size, turn));
+    return 0;
+}
+
+static int reduce_often(const struct scenario *s, struct tutti_comm *comm, const struct buffers *b,
+                        int rank, int size)
+{
+    const bool is_direct = (s->direct >> rank & 1) != 0;
+    bool ever = false;
+    for (int turn = 0; turn < TURNS; turn++) {
+        if (reduce(s, comm, b, rank, size, turn) != 0) return 1;
+        ever |= went_directly(comm);
+    }
+    if (s->has_no_driver && rank == 1)
+        return 0; /* it has memory of the host, which is read as ever */
+    RANKS_EXPECT(ever == is_direct);
+    RANKS_EXPECT(went_directly(comm) == is_direct);
+    return 0;
+}
+
+static int reduce_anew(const struct scenario *s, struct tutti_comm *comm, struct buffers *b,
+                       int rank, int size)
+{
+    for (int time = 0; time < 3; time++) {
+        float *const before[] = {b->send, b->recv};
+        if (time > 0) {
+            give(s, rank, b->send);
+            give(s, rank, b->recv);
+            b->send = take(s, rank);
+            b->recv = take(s, rank);
+            if (is_standin) /* otherwise it tests little */
+                RANKS_EXPECT(b->send == before[0] && b->recv == before[1]);
+        }
+        if (reduce_often(s, comm, b, rank, size) != 0) return 1;
+    }
+    return 0;
+}
+
+static int run(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    const struct scenario *const s = context;
+    const bool has_driver = !(s->has_no_driver && rank == 1);
+    const char *reason;
+    (void)seed;
+    if (has_driver) {
+        RANKS_EXPECT(device_driver_open(&reason));
+        device_driver_use(rank % s->devices % device_driver_count());
+    }
+    if (s->fails && rank == 1)
+        (cuda_standin_use()->fail)(/* not cmocka's macro */ "cuIpcOpenMemHandle_v2",
+                                   CUDA_OUT_OF_MEMORY, 0, 1000000);
+    struct buffers b = {take(s, rank), take(s, rank), malloc(BYTES)};
+    RANKS_EXPECT(b.send != NULL && b.recv != NULL && b.image != NULL);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    int result =
+        s->frees ? reduce_anew(s, comm, &b, rank, size) : reduce_often(s, comm, &b, rank, size);
+    if (result == 0 && s->derives) {
+        struct tutti_comm *derived;
+        RANKS_EXPECT(tutti_comm_split(comm, 0, -rank, NULL, &derived) == TUTTI_OK);
+        result = reduce_often(s, derived, &b, size - 1 - rank, size);
+        tutti_comm_free(derived);
+    }
+    if (result == 0 && s->dies) {
+        if (rank == 1) raise(SIGKILL);
+        const enum tutti_status status =
+            tutti_allreduce(b.send, b.recv, COUNT, TUTTI_FLOAT32, TUTTI_SUM, comm);
+        RANKS_EXPECT(status == TUTTI_PROC_FAILED);
+    }
+    if (result == 0 && !s->dies) RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    give(s, rank, b.send);
+    give(s, rank, b.recv);
+    free(b.image);
+    return result;
+}
+
+/* Without a driver in rank 1 from the beginning. */
+static int run_without_driver(struct tutti_comm *none, int rank, int size, uint64_t seed,
+                              void *context)
+{
+    const struct scenario *const s = context;
+    const struct tutti_comm_options options = {.size_bytes = sizeof options,
+                                               .rank = rank,
+                                               .size = size,
+                                               .id = &s->id,
+                                               .timeout_ns = 30000000000u};
+    struct tutti_comm *comm = none;
+    if (rank == 1) unsetenv("TUTTI_CUDA_DRIVER");
+    RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
+    const int result = run(comm, rank, size, seed, context);
+    tutti_comm_free(comm);
+    return result;
+}
+
+static void run_scenario(int size, struct scenario s, int lost)
+{
+    const struct tutti_comm_options comm_options = {
+        .size_bytes = sizeof comm_options, .rank = -1, .size = -1, .timeout_ns = 30000000000u};
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 60000, .comm_options = &comm_options};
+    assert_int_equal(ranks_run(size, &options, run, &s), lost);
+}
+
+static void memory_of_one_device_is_read_where_it_lies(void **state)
+{
+    (void)state;
+    run_scenario(2, (struct scenario){.devices = 1, .direct = 7}, 0);
+}
+
+static void memory_of_several_devices_is_read_where_it_lies(void **state)
+{
+    (void)state;
+    run_scenario(3, (struct scenario){.devices = 2, .direct = 7}, 0);
+}
+
+static void another_communicator_reads_it_too(void **state)
+{
+    (void)state;
+    run_scenario(2, (struct scenario){.devices = 1, .direct = 7, .derives = true}, 0);
+}
+
+static void memory_at_an_address_that_was_freed_is_not_mixed_up(void **state)
+{
+    (void)state;
+    run_scenario(2, (struct scenario){.devices = 1, .direct = 7, .frees = true}, 0);
+}
+
+static void memory_without_a_handle_goes_through_the_host(void **state)
+{
+    (void)state;
+    if (!is_standin) skip();
+    run_scenario(2, (struct scenario){.devices = 1, .bare = true}, 0);
+}
+
+static void a_process_that_opens_no_handle_gets_its_data_through_the_host(void **state)
+{
+    (void)state;
+    if (!is_standin) skip();
+    run_scenario(2, (struct scenario){.devices = 1, .direct = 2, .fails = true}, 0);
+}
+
+static void a_process_without_a_driver_takes_part(void **state)
+{
+    (void)state;
+    struct scenario s = {.devices = 1, .has_no_driver = true};
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 60000, .without_comm = true};
+    assert_int_equal(tutti_id_create(&s.id), TUTTI_OK);
+    assert_int_equal(ranks_run(2, &options, run_without_driver, &s), 0);
+}
+
+static void nothing_is_read_directly_where_it_is_not_wished_for(void **state)
+{
+    (void)state;
+    setenv("TUTTI_CMA", "0", 1);
+    run_scenario(2, (struct scenario){.devices = 1}, 0);
+    unsetenv("TUTTI_CMA");
+}
+
+static void who_dies_is_missed_as_ever(void **state)
+{
+    (void)state;
+    run_scenario(2, (struct scenario){.devices = 1, .direct = 7, .dies = true}, 1);
+}
+
+int main(void)
+{
+    char standin[4096];
+    const char *const build = getenv("TUTTI_BUILD");
+    snprintf(standin, sizeof standin, "%s/lib/libcuda_standin.so", build != NULL ? build : "build");
+    setenv("TUTTI_CUDA_DRIVER", standin, 0);
+    is_standin = strstr(getenv("TUTTI_CUDA_DRIVER"), "standin") != NULL;
+    setenv("TUTTI_STANDIN_QUEUES", "1", 1);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_of_one_device_is_read_where_it_lies),
+        cmocka_unit_test(memory_of_several_devices_is_read_where_it_lies),
+        cmocka_unit_test(another_communicator_reads_it_too),
+        cmocka_unit_test(memory_at_an_address_that_was_freed_is_not_mixed_up),
+        cmocka_unit_test(memory_without_a_handle_goes_through_the_host),
+        cmocka_unit_test(a_process_that_opens_no_handle_gets_its_data_through_the_host),
+        cmocka_unit_test(a_process_without_a_driver_takes_part),
+        cmocka_unit_test(nothing_is_read_directly_where_it_is_not_wished_for),
+        cmocka_unit_test(who_dies_is_missed_as_ever),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

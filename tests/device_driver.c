@@ -1,0 +1,174 @@
+#include "device_driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef unsigned long long address;
+
+static struct {
+    int (*init)(unsigned flags);
+    int (*count)(int *count);
+    int (*device)(int *device, int number);
+    int (*retain)(void **context, int device);
+    int (*use)(void *context);
+    int (*allocate)(address *memory, size_t bytes);
+    int (*release)(address memory);
+    int (*put)(address device, const void *host, size_t bytes);
+    int (*get)(void *host, address device, size_t bytes);
+    int (*copy)(address destination, address source, size_t bytes, void *stream);
+    int (*make_stream)(void **stream, unsigned flags);
+    int (*free_stream)(void *stream);
+    int (*finish)(void *stream);
+    int (*pinned)(void **memory, size_t bytes, unsigned flags);
+    int (*free_pinned)(void *memory);
+} cuda;
+
+static const struct {
+    void *place;
+    const char *name;
+} functions[] = {
+    {&cuda.init, "cuInit"},
+    {&cuda.count, "cuDeviceGetCount"},
+    {&cuda.device, "cuDeviceGet"},
+    {&cuda.retain, "cuDevicePrimaryCtxRetain"},
+    {&cuda.use, "cuCtxSetCurrent"},
+    {&cuda.allocate, "cuMemAlloc_v2"},
+    {&cuda.release, "cuMemFree_v2"},
+    {&cuda.put, "cuMemcpyHtoD_v2"},
+    {&cuda.get, "cuMemcpyDtoH_v2"},
+    {&cuda.copy, "cuMemcpyAsync"},
+    {&cuda.make_stream, "cuStreamCreate"},
+    {&cuda.free_stream, "cuStreamDestroy_v2"},
+    {&cuda.finish, "cuStreamSynchronize"},
+    {&cuda.pinned, "cuMemHostAlloc"},
+    {&cuda.free_pinned, "cuMemFreeHost"},
+};
+
+static void must(int result, const char *what)
+{
+    if (result == 0) return;
+    fprintf(stderr, "%s: the driver says %d\n", what, result);
+    abort();
+}
+
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* ranks that are threads open it together */
+static char text[256];
+
+static bool open_driver(void)
+{
+    static bool is_open;
+    const char *const named = getenv("TUTTI_CUDA_DRIVER");
+    if (is_open) return true;
+    void *const library = dlopen(named != NULL ? named : "libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (library == NULL) {
+        snprintf(text, sizeof text, "no driver of a device: %s", dlerror());
+        return false;
+    }
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *const found = dlsym(library, functions[i].name);
+        if (found == NULL) {
+            snprintf(text, sizeof text, "the driver has no %s", functions[i].name);
+            return false;
+        }
+        *(void **)functions[i].place = found;
+    }
+    if (cuda.init(0) != 0 || device_driver_count() == 0) {
+        snprintf(text, sizeof text, "the driver has no device");
+        return false;
+    }
+    is_open = true;
+    return true;
+}
+
+bool device_driver_open(const char **reason)
+{
+    pthread_mutex_lock(&lock);
+    const bool is_open = open_driver();
+    pthread_mutex_unlock(&lock);
+    *reason = text;
+    return is_open;
+}
+
+int device_driver_count(void)
+{
+    int count = 0;
+    return cuda.count(&count) == 0 ? count : 0;
+}
+
+void device_driver_use(int device)
+{
+    void *context;
+    int handle;
+    must(cuda.device(&handle, device), "cuDeviceGet");
+    must(cuda.retain(&context, handle), "cuDevicePrimaryCtxRetain");
+    must(cuda.use(context), "cuCtxSetCurrent");
+}
+
+void *device_driver_allocate(size_t bytes)
+{
+    address memory;
+    must(cuda.allocate(&memory, bytes), "cuMemAlloc");
+    return (void *)(uintptr_t)memory;
+}
+
+void device_driver_free(void *memory)
+{
+    must(cuda.release((uintptr_t)memory), "cuMemFree");
+}
+
+void device_driver_put(void *device, const void *host, size_t bytes)
+{
+    if (bytes > 0) must(cuda.put((uintptr_t)device, host, bytes), "cuMemcpyHtoD");
+}
+
+void device_driver_get(void *host, const void *device, size_t bytes)
+{
+    if (bytes > 0) must(cuda.get(host, (uintptr_t)device, bytes), "cuMemcpyDtoH");
+}
+
+void *device_driver_stream(void)
+{
+    enum { NON_BLOCKING = 1 };
+    void *stream;
+    must(cuda.make_stream(&stream, NON_BLOCKING), "cuStreamCreate");
+    return stream;
+}
+
+void device_driver_free_stream(void *stream)
+{
+    must(cuda.free_stream(stream), "cuStreamDestroy");
+}
+
+void device_driver_put_later(void *device, const void *host, size_t bytes, void *stream)
+{
+    if (bytes > 0)
+        must(cuda.copy((uintptr_t)device, (uintptr_t)host, bytes, stream), "cuMemcpyAsync");
+}
+
+void device_driver_get_later(void *host, const void *device, size_t bytes, void *stream)
+{
+    if (bytes > 0)
+        must(cuda.copy((uintptr_t)host, (uintptr_t)device, bytes, stream), "cuMemcpyAsync");
+}
+
+void device_driver_finish(void *stream)
+{
+    must(cuda.finish(stream), "cuStreamSynchronize");
+}
+
+void *device_driver_pinned(size_t bytes)
+{
+    enum { PORTABLE = 1, MAPPED = 2 };
+    void *memory;
+    must(cuda.pinned(&memory, bytes, PORTABLE | MAPPED), "cuMemHostAlloc");
+    return memory;
+}
+
+void device_driver_free_pinned(void *memory)
+{
+    must(cuda.free_pinned(memory), "cuMemFreeHost");
+}

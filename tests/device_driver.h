@@ -1,0 +1,33 @@
+/* device_driver.h - the driver of a device as an application uses it: what tests need to make memory of a device, and streams. CUDA's own,
+ * or the stand-in (cuda_standin.h): whatever TUTTI_CUDA_DRIVER names.
+ */
+#ifndef TUTTI_TESTS_DEVICE_DRIVER_H
+#define TUTTI_TESTS_DEVICE_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Loads the driver in this process. false: there is none, and *reason says why. Not before a fork whose child uses it. */
+bool device_driver_open(const char **reason);
+int device_driver_count(void);
+/* Makes a device current in the calling thread. */
+void device_driver_use(int device);
+
+/* Memory of the current device. */
+void *device_driver_allocate(size_t bytes);
+void device_driver_free(void *memory);
+/* Wait until it is done. */
+void device_driver_put(void *device, const void *host, size_t bytes);
+void device_driver_get(void *host, const void *device, size_t bytes);
+
+/* In the order of a stream; the host's memory must stay as it is until then. */
+void *device_driver_stream(void);
+void device_driver_free_stream(void *stream);
+void device_driver_put_later(void *device, const void *host, size_t bytes, void *stream);
+void device_driver_get_later(void *host, const void *device, size_t bytes, void *stream);
+void device_driver_finish(void *stream);
+/* Memory of the host that the device reaches. */
+void *device_driver_pinned(size_t bytes);
+void device_driver_free_pinned(void *memory);
+
+#endif

@@ -1,0 +1,206 @@
+#include "device_sweep.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "algo/algo.h"
+#include "base/dtype.h"
+#include "base/op.h"
+#include "device_case.h"
+#include "device_driver.h"
+#include "elements.h"
+#include "sanitized.h"
+
+/* Of rank 0, in memory of all ranks. */
+static struct counted {
+    _Atomic unsigned calls, in_streams;
+} * counted;
+
+static void count(const struct device_case *c, int rank)
+{
+    if (rank != 0) return;
+    bool any = false;
+    for (int r = 0; r < c->size; r++) any |= device_case_in_stream(c, r);
+    atomic_fetch_add(&counted->calls, 1);
+    if (any) atomic_fetch_add(&counted->in_streams, 1);
+}
+
+static int run_case(const struct device_case *c, const struct device_room *room,
+                    struct tutti_comm *comm, int rank)
+{
+    struct device_run run;
+    count(c, rank);
+    RANKS_EXPECT(device_run_begin(&run, c, room, comm, rank));
+    return device_run_end(&run);
+}
+
+/* ------------------------------------------------------------------------------------------ sweeps */
+
+static int run_collectives(const struct device_room *rooms, struct tutti_comm *comm, int rank,
+                           int size, uint64_t seed)
+{
+    for (unsigned i = 0; i < COLLECTIVE_COUNT; i++) {
+        struct device_case c = {.collective = (enum collective)i, .size = size};
+        device_case_draw(&c, elements_mixed(seed, i));
+        if (run_case(&c, &rooms[0], comm, rank) != 0) return 1;
+    }
+    return 0;
+}
+
+static int run_algorithms(const struct device_room *rooms, struct tutti_comm *comm, int rank,
+                          int size, uint64_t seed)
+{
+    for (unsigned i = 0; i < (unsigned)algo_count; i++) {
+        if (!algo_supports(&algo_list[i], size)) continue;
+        if (is_left_out(i + (unsigned)seed % 3)) continue;
+        struct device_case c = {
+            .collective = algo_list[i].collective, .algorithm = algo_list[i].name, .size = size};
+        device_case_draw(&c, elements_mixed(seed, i));
+        if (run_case(&c, &rooms[0], comm, rank) != 0) return 1;
+    }
+    return 0;
+}
+
+static int run_types(const struct device_room *rooms, struct tutti_comm *comm, int rank, int size,
+                     uint64_t seed)
+{
+    for (unsigned i = 0; i < (unsigned)DTYPE_COUNT * OP_COUNT; i++) {
+        const enum tutti_dtype dtype = (enum tutti_dtype)(i / OP_COUNT);
+        const enum op kind = (enum op)(i % OP_COUNT);
+        if (kind == OP_USER || !elements_supported(kind, dtype)) continue;
+        const enum collective reducing[] = {COLLECTIVE_ALLREDUCE, COLLECTIVE_REDUCE_SCATTER,
+                                            COLLECTIVE_REDUCE};
+        struct device_case c = {.collective = reducing[elements_mixed(seed, i + 1000) % 3],
+                                .size = size};
+        device_case_draw(&c, elements_mixed(seed, i));
+        if (c.placement == ON_HOST) c.placement = ALL_ON_DEVICE;
+        device_case_set_type(&c, dtype, kind);
+        if (run_case(&c, &rooms[0], comm, rank) != 0) return 1;
+    }
+    return 0;
+}
+
+/* Two calls are in two streams of a rank at once. */
+static int run_pairs(const struct device_room *rooms, struct tutti_comm *comm, int rank, int size,
+                     uint64_t seed)
+{
+    for (unsigned i = 0; i < COLLECTIVE_COUNT; i++) {
+        struct device_case cases[2];
+        struct device_run runs[2];
+        for (unsigned k = 0; k < 2; k++) {
+            const uint64_t draw = elements_mixed(seed, i * 2 + k);
+            cases[k] = (struct device_case){
+                .collective = (enum collective)((i + k * (draw >> 50)) % COLLECTIVE_COUNT),
+                .size = size};
+            device_case_draw(&cases[k], draw);
+            cases[k].streaming = ALL_IN_STREAMS;
+            if (cases[k].form >= PREPARED) cases[k].form = STARTED;
+            count(&cases[k], rank);
+            RANKS_EXPECT(device_run_begin(&runs[k], &cases[k], &rooms[k], comm, rank));
+        }
+        int result = 0;
+        for (unsigned k = 0; k < 2; k++) result |= device_run_end(&runs[k]);
+        if (result != 0) return 1;
+    }
+    return 0;
+}
+
+static int sweep(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    const struct device_sweep *const sweep = context;
+    const char *reason;
+    RANKS_EXPECT(device_driver_open(&reason));
+    device_driver_use(rank % sweep->devices % device_driver_count());
+    struct device_room rooms[2];
+    const int room_count = sweep->calls == DEVICE_PAIRS ? 2 : 1;
+    for (int i = 0; i < room_count; i++) device_room_open(&rooms[i]);
+    int result = 0;
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    for (unsigned round = 0; round < (sweep->rounds != 0 ? sweep->rounds : 1) && result == 0;
+         round++) {
+        const uint64_t drawn = elements_mixed(seed, round);
+        switch (sweep->calls) {
+        case DEVICE_COLLECTIVES: result = run_collectives(rooms, comm, rank, size, drawn); break;
+        case DEVICE_ALGORITHMS: result = run_algorithms(rooms, comm, rank, size, drawn); break;
+        case DEVICE_TYPES: result = run_types(rooms, comm, rank, size, drawn); break;
+        case DEVICE_PAIRS: result = run_pairs(rooms, comm, rank, size, drawn); break;
+        }
+    }
+    if (result == 0) RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    for (int i = 0; i < room_count; i++) device_room_close(&rooms[i]);
+    return result;
+}
+
+int device_sweep_run(const struct device_sweep *asked)
+{
+    const struct tutti_comm_options comm_options = {
+        .size_bytes = sizeof comm_options,
+        .rank = -1,
+        .size = -1,
+        .integrity = asked->checked ? TUTTI_INTEGRITY_ON : TUTTI_INTEGRITY_DEFAULT,
+        .timeout_ns = asked->timeout_ns != 0 ? asked->timeout_ns : 60000000000u};
+    const struct ranks_options options = {.kind = asked->kind,
+                                          .deadline_ms = 200000 + asked->rounds * 5000,
+                                          .seed = asked->seed,
+                                          .comm_options = &comm_options};
+    if (counted == NULL) counted = ranks_share(sizeof *counted);
+    if (asked->hosts > 1) setenv("TUTTI_TEST_HOSTS", asked->hosts == 2 ? "2" : "3", 1);
+    if (asked->crowded) setenv("TUTTI_GPU_BLOCKS", "6", 1);
+    struct device_sweep sweeping = *asked;
+    const int failed = ranks_run(asked->size, &options, sweep, &sweeping);
+    if (asked->hosts > 1) unsetenv("TUTTI_TEST_HOSTS");
+    if (asked->crowded) unsetenv("TUTTI_GPU_BLOCKS");
+    return failed;
+}
+
+void device_sweep_count(unsigned *calls, unsigned *in_streams)
+{
+    *calls = counted != NULL ? atomic_load(&counted->calls) : 0;
+    *in_streams = counted != NULL ? atomic_load(&counted->in_streams) : 0;
+}
+
+/* ------------------------------------------------------------------------------------ for planted bugs */
+
+/* In a process of its own. Few hidden queues for processes, many for threads: see device_test.c. */
+static int run_seed(uint64_t seed)
+{
+    static const struct device_sweep sweeps[] = {
+        {.kind = RANKS_PROCESSES, .size = 1, .devices = 1, .calls = DEVICE_COLLECTIVES},
+        {.kind = RANKS_PROCESSES, .size = 2, .devices = 1, .calls = DEVICE_COLLECTIVES},
+        {.kind = RANKS_PROCESSES, .size = 2, .devices = 1, .calls = DEVICE_PAIRS, .crowded = true},
+        {.kind = RANKS_THREADS, .size = 2, .devices = 1, .calls = DEVICE_ALGORITHMS}};
+    for (unsigned i = 0; i < sizeof sweeps / sizeof *sweeps; i++) {
+        struct device_sweep sweep = sweeps[i];
+        setenv("TUTTI_STANDIN_QUEUES", sweep.kind == RANKS_THREADS ? "64" : "1", 1);
+        sweep.seed = seed;
+        sweep.timeout_ns = 5000000000u;
+        if (device_sweep_run(&sweep) != 0) return (int)i + 1;
+    }
+    return 0;
+}
+
+int device_sweep_main(int argument_count, char **arguments)
+{
+    const unsigned seeds = argument_count > 2 ? (unsigned)atoi(arguments[2]) : 1;
+    const int quiet = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    dup2(quiet, STDERR_FILENO);
+    for (unsigned seed = 1; seed <= seeds; seed++) {
+        int status;
+        fflush(NULL);
+        const pid_t child = fork();
+        if (child == 0) _exit(run_seed(seed));
+        if (child < 0 || waitpid(child, &status, 0) != child) return 2;
+        if (status == 0) continue;
+        if (WIFSIGNALED(status))
+            printf("seed %u: died of signal %d\n", seed, WTERMSIG(status));
+        else
+            printf("seed %u: sweep %d\n", seed, WEXITSTATUS(status));
+        return 1;
+    }
+    return 0;
+}
