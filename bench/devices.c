@@ -58,12 +58,6 @@ static void *allocate(size_t bytes)
     return memory;
 }
 
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, ascending);
-    return values[count / 2];
-}
-
 /* Microseconds for a copy within the device. */
 static double copy_us(size_t bytes)
 {

@@ -47,13 +47,6 @@ static inline double agree(double value)
     return value;
 }
 
-/* Sorts. */
-static inline double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, ascending);
-    return values[count / 2];
-}
-
 /* Of the command line. */
 static inline long number_of(const char *text, long most)
 {

@@ -2,6 +2,7 @@
 #ifndef TUTTI_BENCH_TIMING_H
 #define TUTTI_BENCH_TIMING_H
 
+#include <stdlib.h>
 #include <time.h>
 
 static inline double read_us(clockid_t clock)
@@ -21,6 +22,13 @@ static inline int ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+/* Sorts. */
+static inline double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return values[count / 2];
 }
 
 #endif

@@ -42,6 +42,7 @@ struct cuda_event;
     X(allocate_managed, "cuMemAllocManaged", (uint64_t * address, size_t bytes, unsigned flags))   \
     X(copy_to_device, "cuMemcpyHtoD_v2", (uint64_t destination, const void *source, size_t bytes)) \
     X(copy_to_host, "cuMemcpyDtoH_v2", (void *destination, uint64_t source, size_t bytes))         \
+    X(stream_synchronize, "cuStreamSynchronize", (struct cuda_stream * stream))                    \
     X(stream_wait, "cuStreamWaitEvent",                                                            \
       (struct cuda_stream * stream, struct cuda_event * event, unsigned flags))                    \
     X(event_create, "cuEventCreate", (struct cuda_event * *event, unsigned flags))                 \

@@ -195,7 +195,7 @@ static void pinned_memory_is_read_when_a_copy_runs(const char *argument)
     from->number = 2;
     assert(cuda.driver.stream_query(stream) == CUDA_NOT_READY && to->number == 0);
     standin->hold(stream, false);
-    good(cuda.driver.stream_synchronize(stream));
+    good(cuda.stream_synchronize(stream));
     assert(to->number == 2);
 }
 
@@ -211,7 +211,7 @@ static void the_default_stream_waits_and_is_waited_for(const char *argument)
     launch("wait", NULL, 1, second);
     launch("add", other, 1, make_order());
     launch("add", apart, 1, make_order());
-    good(cuda.driver.stream_synchronize(apart));
+    good(cuda.stream_synchronize(apart));
     await(&first->begun, 1);
     give_it_time();
     assert(second->begun == 0 && cuda.driver.stream_query(other) == CUDA_NOT_READY);
@@ -233,7 +233,7 @@ static void events_are_what_was_recorded_last(const char *argument)
     good(cuda.event_create(&event, 0));
     assert(cuda.event_query(event) == CUDA_OK); /* never recorded */
     good(cuda.stream_wait(two, event, 0));
-    good(cuda.driver.stream_synchronize(two));
+    good(cuda.stream_synchronize(two));
     launch("wait", one, 1, order);
     good(cuda.event_record(event, one));
     good(cuda.stream_wait(two, event, 0));
@@ -244,7 +244,7 @@ static void events_are_what_was_recorded_last(const char *argument)
     launch("wait", one, 1, next);
     good(cuda.event_record(event, one)); /* the wait is for the earlier one */
     atomic_store(&order->may_end, 1);
-    good(cuda.driver.stream_synchronize(two));
+    good(cuda.stream_synchronize(two));
     assert(cuda.event_query(event) == CUDA_NOT_READY);
     atomic_store(&next->may_end, 1);
     good(cuda.event_synchronize(event));
@@ -262,7 +262,7 @@ static bool another_stream_goes_on(const char *queues)
     struct order *const order = make_order();
     launch("wait", streams[0], 1, order);
     launch("add", streams[1], 1, make_order());
-    good(cuda.driver.stream_synchronize(streams[1])); /* a kernel that runs keeps no queue */
+    good(cuda.stream_synchronize(streams[1])); /* a kernel that runs keeps no queue */
     assert(order->ended == 0);
     launch("add", streams[0], 1, make_order());
     launch("add", streams[1], 1, make_order());
@@ -290,7 +290,7 @@ static void two_queues_go_on_beside_each_other(const char *argument)
     launch("wait", streams[0], 1, order);
     launch("add", streams[0], 1, make_order());
     launch("add", streams[1], 1, make_order());
-    good(cuda.driver.stream_synchronize(streams[1]));
+    good(cuda.stream_synchronize(streams[1]));
     launch("add", streams[2], 1, make_order()); /* in the first one's queue */
     give_it_time();
     assert(cuda.driver.stream_query(streams[2]) == CUDA_NOT_READY);
@@ -573,7 +573,7 @@ static void an_unknown_stream(const char *argument)
     int number;
     (void)argument;
     begin();
-    cuda.driver.stream_synchronize((struct cuda_stream *)&number);
+    cuda.stream_synchronize((struct cuda_stream *)&number);
 }
 
 static void a_destroyed_event(const char *argument)

@@ -8,7 +8,7 @@ cd "${TUTTI_ROOT:?}"
 . tests/planted_bugs.sh
 orders=src/gpu/orders.c executor=src/gpu/executor.c twins=src/gpu/twins.c computing=src/engine/computing.c send=src/engine/send.c
 begin=src/call/begin.c on_device=src/call/on_device.c sending=src/transport/local/sending.c
-libraries=(-ldl)
+libraries=(-lssl -lcrypto -lhwloc -ljansson -lexpat -ldl)
 seeds=10 clean_seeds=1
 export TUTTI_CUDA_DRIVER=${TUTTI_BUILD:?}/lib/libcuda_standin.so
 begin_planting device_sweep_main "$executor"
@@ -100,7 +100,7 @@ bug 'the output is taken to lie in memory of the host' "$on_device" \
     'options->kinds[PLAN_OUTPUT] = receives ? kind : NULL;' \
     'options->kinds[PLAN_OUTPUT] = NULL;'
 bug 'threads read what lies on a device as if it were in memory of the host' "$sending" \
-    'kind_at(tx, address) != NULL ? MESSAGE_OTHER : kind_of(tx, address, bytes, &where);' \
+    'other != NULL ? MESSAGE_OTHER : kind_of(tx, address, bytes, &where);' \
     'kind_of(tx, address, bytes, &where);'
 bug 'only the first tensor of a list is looked for' "$on_device" \
     '    for (size_t s = 0; s < buffer.segment_count; s++) {' \

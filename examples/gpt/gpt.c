@@ -137,7 +137,7 @@ static void describe(const struct data *data, size_t bytes, const struct options
 
 /* ------------------------------------------------------------------------------------------- what it does */
 
-/* Who takes the steps: one of the two. */
+/* The optimizer that takes the steps: one of the two. */
 struct stepper {
     struct trainer *trainer;
     struct parallel *parallel;

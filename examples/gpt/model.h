@@ -20,7 +20,7 @@
 #include "layers.h"
 #include "parameters.h"
 
-/* Who has the parameters. Without a holder the model has them itself, in two flat arrays. With one it asks for each
+/* The holder of the parameters. Without a holder the model has them itself, in two flat arrays. With one it asks for each
  * group (parameters.h) when it needs it:
  *
  *     forward     acquire ── uses weights ── release

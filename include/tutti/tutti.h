@@ -452,13 +452,13 @@ struct tutti_call_options {
 /* Memory of devices. Buffers may lie in memory of a GPU: each of `send` and `recv` as a whole, in
  * that of one GPU. Ranks need not be alike: one may have its buffers in a GPU's
  * memory and another one in the host's. Results have the same bits. The driver is found when the
- * process has loaded it (libcuda.so.1) before the communicator is created, or at the first call
- * with a stream; TUTTI_CUDA_DRIVER names another file.
+ * program has loaded (libcuda.so.1) and initialised it before it creates the communicator, or at
+ * the first call with a stream. TUTTI_CUDA_DRIVER names a file that Tutti loads itself.
  *
  * Without a stream, buffers must be ready when the call is made, and are ready when it is done, as
  * ever. With one, the call is work of that stream: `_start` and `_prepare` forms are waited for as
- * usual, or by the stream; the other forms return at once (then *that the operation failed* shows in
- * the next call on the communicator, and in its failure). The deadline counts from when the stream
+ * usual, or by the stream; the other forms return at once, and a failure shows in the next call on
+ * the communicator and in tutti_comm_failure. The deadline counts from when the stream
  * comes to the operation. If it fails, the stream goes on, and `recv` is undefined. A call in a
  * stream occupies some of the GPU's multiprocessors from then to its end (TUTTI_GPU_BLOCKS).
  *

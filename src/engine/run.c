@@ -151,6 +151,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     operation->is_special = program->moves_by_kernels;
     operation->is_gated = false;
     operation->gate = NULL;
+    operation->executor = NULL;
     for (uint32_t l = 0; l < program->lane_count; l++) {
         operation->lanes[l] = (struct run_lane){.step = program->lanes[l].first_step};
         operation->lanes_left += program->lanes[l].first_step < program->lanes[l].end_step;

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +18,11 @@
 #include "gpu/cuda_library.h"
 #include "gpu/kernels.h"
 #include "gpu/shares.h"
+#include "os/clock.h"
 #include "os/process.h"
 
 enum { DEVICES_MAX = 64, LOG_BYTES = 400 };
+#define FINISH_NS UINT64_C(60000000000)
 static_assert(sizeof(struct gpu_handle) == sizeof(struct cuda_ipc_handle), "one is the other");
 
 /* The driver in this process, never freed. */
@@ -115,8 +118,8 @@ static void leave(int mode)
     calls()->context_pop(&context);
 }
 
-/* Memory of the device. What is released is kept for the next one who wants as much: a driver frees memory only when all work on the device
- * is over, also a worker that waits for whoever frees. For the same reason it comes from the device's pool. */
+/* Memory of the device. Released memory is kept for the next request of its size: a driver frees memory only when all work on the device
+ * is over, also a worker that waits for the rank that frees. For the same reason it comes from the device's pool. */
 
 static struct cuda_device *device_of_kind(const struct memory_kind *kind)
 {
@@ -139,6 +142,20 @@ static void *take_spare(struct cuda_device *device, unsigned class)
     return address;
 }
 
+/* Until the device's own stream is done, whose work waits for no other stream's, or the deadline. */
+static enum tutti_status finish(const struct cuda_device *device, const char *what)
+{
+    const uint64_t deadline_ns = clock_now_ns() + FINISH_NS;
+    int result;
+    while ((result = calls()->stream_query(device->stream)) == CUDA_NOT_READY) {
+        if (clock_now_ns() > deadline_ns)
+            return error_set(TUTTI_TIMEOUT, "%s: CUDA device %d has not finished it after %d s",
+                             what, device->gpu.number, (int)(FINISH_NS / 1000000000));
+        sched_yield();
+    }
+    return result == CUDA_OK ? TUTTI_OK : fail(result, what);
+}
+
 static void *allocate_memory(const struct memory_kind *kind, size_t bytes)
 {
     struct cuda_device *const device = device_of_kind(kind);
@@ -148,11 +165,11 @@ static void *allocate_memory(const struct memory_kind *kind, size_t bytes)
     int mode;
     if (spare != NULL) return spare;
     if (enter(device, &mode) != TUTTI_OK) return NULL;
-    int result = calls()->allocate_later(&address, (size_t)1 << class, device->stream);
-    if (result == CUDA_OK) result = calls()->stream_synchronize(device->stream);
-    if (result != CUDA_OK) fail(result, "memory of a CUDA device");
+    static const char what[] = "memory of a CUDA device";
+    const int result = calls()->allocate_later(&address, (size_t)1 << class, device->stream);
+    const enum tutti_status status = result == CUDA_OK ? finish(device, what) : fail(result, what);
     leave(mode);
-    return result == CUDA_OK ? (void *)(uintptr_t)address : NULL;
+    return status == TUTTI_OK ? (void *)(uintptr_t)address : NULL;
 }
 
 static void release_memory(const struct memory_kind *kind, void *address, size_t bytes)
@@ -174,11 +191,12 @@ static bool copy_memory(const struct memory_kind *kind, void *destination, const
     int mode;
     if (bytes == 0) return true;
     if (enter(device, &mode) != TUTTI_OK) return false;
-    int result = calls()->copy((uintptr_t)destination, (uintptr_t)source, bytes, device->stream);
-    if (result == CUDA_OK) result = calls()->stream_synchronize(device->stream);
-    if (result != CUDA_OK) fail(result, "a copy of a CUDA device");
+    static const char what[] = "a copy of a CUDA device";
+    const int result =
+        calls()->copy((uintptr_t)destination, (uintptr_t)source, bytes, device->stream);
+    const enum tutti_status status = result == CUDA_OK ? finish(device, what) : fail(result, what);
     leave(mode);
-    return result == CUDA_OK;
+    return status == TUTTI_OK;
 }
 
 static enum tutti_status allocate_plainly(struct gpu_device *device, size_t bytes, void **memory)

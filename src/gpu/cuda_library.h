@@ -131,7 +131,6 @@ enum cuda_ipc_flag { CUDA_IPC_ENABLE_PEER_ACCESS = 1 };
     X(stream_context, "cuStreamGetCtx",                                                          \
       (struct cuda_stream * stream, struct cuda_context * *context))                             \
     X(stream_is_capturing, "cuStreamIsCapturing", (struct cuda_stream * stream, int *status))    \
-    X(stream_synchronize, "cuStreamSynchronize", (struct cuda_stream * stream))                  \
     X(stream_query, "cuStreamQuery", (struct cuda_stream * stream))                              \
     X(copy, "cuMemcpyAsync",                                                                     \
       (uint64_t destination, uint64_t source, size_t bytes, struct cuda_stream * stream))        \

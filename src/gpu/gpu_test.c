@@ -464,7 +464,7 @@ static void a_worker_starts_when_its_stream_comes_to_it(const char *argument)
     assert(driver->start_worker(device, stream, 5, control) == TUTTI_OK);
     assert(cuda.driver.stream_query(stream) == CUDA_NOT_READY && *counted == 0);
     standin->hold(stream, false);
-    assert(cuda.driver.stream_synchronize(stream) == CUDA_OK && *counted == 5);
+    assert(cuda.stream_synchronize(stream) == CUDA_OK && *counted == 5);
     standin->fail("cuLaunchKernel", CUDA_OUT_OF_MEMORY, 0, 1);
     assert(driver->start_worker(device, stream, 5, control) == TUTTI_NO_MEMORY);
     struct cuda_stream *theirs;

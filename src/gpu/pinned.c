@@ -13,7 +13,7 @@ struct pinned {
     bool is_pinned;
 };
 
-/* Who adds and removes has `changing`, also while the driver works; `list` is for those who only look, and never held for long. A thread
+/* A thread that adds or removes has `changing`, also while the driver works; `list` is for those who only look, and never held for long. A thread
  * that has both took `changing` first. */
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t list = PTHREAD_MUTEX_INITIALIZER;

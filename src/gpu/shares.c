@@ -37,7 +37,7 @@ static uint64_t freed_bytes;                     /* of allocations that had been
 static struct imported imports[GPU_IMPORTS_MAX];
 static unsigned import_count;
 static uint64_t process;
-/* Changed under the lock; who looks without it and finds none looks again at the next call. */
+/* Changed under the lock; a look without it that finds none is repeated at the next call. */
 static atomic_uint wish_count;
 
 /* Kinds whose functions these are belong to devices. */

@@ -7,8 +7,8 @@
  *
  * Why not a kernel launch for each piece: what a stream waits for may sit in the same hidden hardware queue as a launch behind it
  * (CUDA_DEVICE_MAX_CONNECTIONS=1), so a launch might wait for its own end. A worker is in the application's stream, so nothing else is
- * queued while an operation runs; it begins when the stream comes to it (that is the operation's *gate*) and what is behind it waits for its end. And
- * an order costs about a microsecond, a launch several.
+ * queued while an operation runs; it begins when the stream comes to it (that is the operation's *gate*) and what is behind it waits for its end.
+ * What an order takes, `build/bench/gpu_check worker` prints (bench/RESULTS.md has figures of an H200).
  *
  * It occupies `blocks` multiprocessors meanwhile. Workers of all operations that wait for each other must be on the device at once.
  */

@@ -29,7 +29,8 @@ struct memory_kind {
     void *(*allocate)(const struct memory_kind *kind, size_t bytes);
     /* What `allocate` returned, and with which bytes. Any thread. */
     void (*release)(const struct memory_kind *kind, void *address, size_t bytes);
-    /* Between memory of that kind and the host's, or within it; waits until it is done. False: the device says no. Any thread. */
+    /* Between memory of that kind and the host's, or within it; waits until it is done. False: the device says no, or has not done it in a minute,
+     * and may do it later; the text of the error says which. Any thread. */
     bool (*copy)(const struct memory_kind *kind, void *destination, const void *source,
                  size_t bytes);
     /* Says how other processes get at memory of that kind. False: they do not, or not yet. A driver may take long for it: then that is done
