@@ -12,7 +12,7 @@
 # serial         nothing may run beside it: it watches the time, or counts what all of the machine does
 # lock=NAME      no other test with this lock may run beside it: they share a port, say
 # first          it takes longer than most, and starts before the others, so that it is not left over at the end
-# Tests of what computes plans have one thread, and so label=notsan, unless they start more.
+# Tests of what is pure have one thread, and so label=notsan, unless they start more.
 # Under --long the environment has TUTTI_LONG=1 for all tests.
 # Scripts exit with 77 when they cannot run here, after printing why.
 
@@ -74,7 +74,7 @@ function(tutti_describe_test test source)
             message(FATAL_ERROR "${source}: ctest: '${word}' is not known")
         endif()
     endforeach()
-    if(${test} MATCHES "^(algo|plan|synth|model|topo)/")
+    if(${test} MATCHES "^(algo|plan|synth|model|topo|tune|format|path|control|engine/bind)")
         file(STRINGS ${source} threads REGEX "pthread|\"ranks\\.h\"|RANKS_THREADS" LIMIT_COUNT 1)
         if(NOT threads)
             list(APPEND labels notsan)
@@ -126,6 +126,15 @@ endforeach()
 # What the library asks the system for fails there, now and then.
 foreach(function malloc calloc realloc reallocarray aligned_alloc strdup mmap pthread_create fallocate)
     target_link_options(tests_exhaustion_test PRIVATE LINKER:--wrap=${function})
+endforeach()
+
+foreach(function write fsync mkdir rename unlink unlinkat rmdir)
+    target_link_options(tests_checkpoint_disk_test PRIVATE LINKER:--wrap=${function})
+endforeach()
+
+# What the library asks malloc and itself for is counted there.
+foreach(function malloc calloc realloc reallocarray aligned_alloc strdup free tutti_mem_alloc tutti_mem_free)
+    target_link_options(tests_shards_memory_test PRIVATE LINKER:--wrap=${function})
 endforeach()
 
 target_link_options(tests_hung_files_test PRIVATE LINKER:--wrap=mkdir)

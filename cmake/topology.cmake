@@ -14,7 +14,11 @@ find_library(HWLOC_LIBRARY hwloc)
 find_path(JANSSON_INCLUDE_DIR jansson.h)
 find_library(JANSSON_LIBRARY jansson)
 find_path(EXPAT_INCLUDE_DIR expat.h)
-find_library(EXPAT_LIBRARY expat)
+if(SKBUILD)
+    find_library(EXPAT_LIBRARY libexpat.a) # programs of a wheel need nothing that a machine may lack
+else()
+    find_library(EXPAT_LIBRARY expat)
+endif()
 mark_as_advanced(HWLOC_INCLUDE_DIR HWLOC_LIBRARY JANSSON_INCLUDE_DIR JANSSON_LIBRARY EXPAT_INCLUDE_DIR EXPAT_LIBRARY)
 
 set(TUTTI_TOPOLOGY OFF)

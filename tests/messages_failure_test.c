@@ -21,6 +21,8 @@
 #include "ranks.h"
 
 static const uint64_t SECOND = 1000000000u;
+/* Sooner than by the deadline of calls. Promised is a part of that, of a machine that has time. */
+static const uint64_t SOON = 8000000000u;
 
 /* Of a message that waits for its receive with its sender. */
 enum { LARGE = 100000 };
@@ -83,7 +85,7 @@ static int expect_all_calls_fail(struct tutti_comm *comm, int rank, enum tutti_s
         RANKS_EXPECT(tutti_prepared_free(prepared) == TUTTI_OK);
     }
     RANKS_EXPECT(tutti_barrier(comm) == status);
-    RANKS_EXPECT(clock_now_ns() - begin < SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < SOON);
     return 0;
 }
 
@@ -414,7 +416,7 @@ static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     const int peer = rank == 0 ? victim : 0; /* the last rank waits for one that lives */
     const enum tutti_status status = be_stuck(how, peer, 0, comm);
     RANKS_EXPECT(status == TUTTI_PROC_FAILED && size == 3);
-    RANKS_EXPECT(clock_now_ns() - begin < 3 * SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < SOON);
     const struct tutti_failure failure = failure_of(comm);
     RANKS_EXPECT(failure.culprit == victim && failure.pid > 0 && failure.pid != getpid());
     RANKS_EXPECT(strstr(failure.message, "rank 1 (") != NULL &&
@@ -503,7 +505,7 @@ static int one_leaves(struct tutti_comm *comm, int rank, int size, uint64_t seed
     if (rank == 1 && is_any(how)) return 0; /* then all others have left */
     const uint64_t begin = clock_now_ns();
     RANKS_EXPECT(be_stuck(how, leaver, 0, comm) == TUTTI_PROC_FAILED);
-    RANKS_EXPECT(clock_now_ns() - begin < 3 * SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < SOON);
     const struct tutti_failure failure = failure_of(comm);
     RANKS_EXPECT(is_any(how) ? failure.culprit > 0 : failure.culprit == leaver);
     RANKS_EXPECT(strstr(failure.message, "left") != NULL);
@@ -562,7 +564,7 @@ static int blocked_and_aborted(struct tutti_comm *comm, int rank, int size, uint
     if (rank == 0) RANKS_EXPECT(pthread_create(&thread, NULL, abort_soon, comm) == 0);
     const uint64_t begin = clock_now_ns();
     RANKS_EXPECT(be_stuck(how, (rank + 1) % size, 0, comm) == TUTTI_ABORTED);
-    RANKS_EXPECT(clock_now_ns() - begin < 2 * SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < SOON);
     if (rank == 0) RANKS_EXPECT(pthread_join(thread, NULL) == 0);
     const struct tutti_failure failure = failure_of(comm);
     RANKS_EXPECT(failure.reporter == 0 && strstr(failure.message, "enough of it") != NULL);
@@ -680,7 +682,7 @@ static int overflow(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
             break;
         }
     }
-    RANKS_EXPECT(clock_now_ns() - begin < 3 * SECOND);
+    RANKS_EXPECT(clock_now_ns() - begin < SOON);
     meet(size);
     const struct tutti_failure failure = failure_of(comm);
     RANKS_EXPECT(failure.status == TUTTI_UNEXPECTED_FULL && failure.culprit == 0);

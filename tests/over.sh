@@ -8,7 +8,7 @@
 #     run_beside NAME...      the same, at the same time: of programs that mostly wait
 #     is_sanitized            whether the tests are built with a sanitizer
 #
-# Which calls there are is the business of the same programs over shared memory; here they go through a third of the combinations (sanitized.h).
+# Which calls there are is the business of the same programs over shared memory; here they go through a part of the combinations (sanitized.h).
 bin=${TUTTI_BIN:?}
 tests=$bin/../tests
 failed=0

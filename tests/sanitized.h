@@ -1,7 +1,7 @@
 /* sanitized.h - in which build a test runs, and which combinations it leaves out there.
  *
  * A test that goes through all combinations of something goes through all of them in the release, which gcc builds without sanitizers. In
- * the other builds it leaves out two thirds: what they look for is memory that must not be touched, threads that do not wait for each other,
+ * the other builds it leaves out two thirds, and more where the same program runs over something else: what they look for is memory that must not be touched, threads that do not wait for each other,
  * and what another compiler makes of the code, and none of that differs much between neighbours. With TUTTI_LONG, only sanitizers leave
  * anything out. */
 #ifndef TUTTI_TESTS_SANITIZED_H
@@ -43,23 +43,31 @@ enum { IS_SPARSE = 1 };
 enum { IS_SPARSE = IS_SANITIZED || IS_THREAD_SANITIZED };
 #endif
 
-/* The same of this run. TUTTI_TEST_SPARSE asks for it: over another transport, say (over.sh). */
-static inline bool is_sparse(void)
+/* Of so many combinations this run goes through one. TUTTI_TEST_SPARSE asks for few: over another transport, say (over.sh). */
+static inline unsigned sparse_stride(void)
 {
-    if (getenv("TUTTI_LONG") != NULL) return IS_SANITIZED || IS_THREAD_SANITIZED;
-    return IS_SPARSE || getenv("TUTTI_TEST_SPARSE") != NULL;
+    enum { FEW = 3, FEWER = 5 };
+    if (getenv("TUTTI_LONG") != NULL) return IS_SANITIZED || IS_THREAD_SANITIZED ? FEW : 1;
+    if (getenv("TUTTI_TEST_SPARSE") != NULL) return FEWER;
+    return IS_SPARSE ? FEW : 1;
 }
 
-/* Whether a combination is one of those. Where it is the sum of all indices, each value of each index comes up. */
+static inline bool is_sparse(void)
+{
+    return sparse_stride() > 1;
+}
+
+/* Whether a combination is one of the others. Where it is the sum of all indices, each value of each index comes up. */
 static inline bool is_left_out(unsigned combination)
 {
-    return combination % 3 != 0 && is_sparse();
+    return combination % sparse_stride() != 0;
 }
 
 /* How many of so many random cases are drawn. */
 static inline int some_of(int case_count)
 {
-    return is_sparse() ? (case_count + 2) / 3 : case_count;
+    const int stride = (int)sparse_stride();
+    return (case_count + stride - 1) / stride;
 }
 
 #endif

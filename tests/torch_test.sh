@@ -38,6 +38,8 @@ losses() {
 losses gloo "${scripts[@]}" >"$work/gloo"
 grep '^ddp' "$work/gloo" >"$work/ddp"
 cat "$work/gloo" "$work/ddp" "$work/ddp" >"$work/expected"
+# Scripts see no difference between the ways: the quick tier takes the last one alone.
+if [[ ${TUTTI_LONG:-} != 1 ]]; then ways=("${ways[-1]}"); fi
 for way in "${ways[@]}"; do
     export TUTTI_TORCH_BACKEND=$way
     # At last gradients of 16 bits, whose losses are others, but near.

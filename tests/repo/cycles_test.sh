@@ -37,25 +37,29 @@ def objects_of_library():
                 yield os.path.relpath(command["file"], root), os.path.join(command["directory"], place)
 
 
-def read_symbols(place):
-    """The names that the object defines for others, and those that it lacks."""
-    defined, lacking = set(), set()
-    for line in subprocess.run(["nm", "-P", place], check=True, capture_output=True, text=True).stdout.splitlines():
-        name, kind = line.split()[:2]
+def read_symbols(files):
+    """Of each source file: the names that its object defines for others, and those that it lacks. files: sources by their objects."""
+    defined, lacking = {file: set() for file in files.values()}, {file: set() for file in files.values()}
+    printed = subprocess.run(["nm", "-P", "-A", *files], check=True, capture_output=True, text=True).stdout
+    for line in printed.splitlines():
+        place, name, kind = re.match(r"(.*\.o): (\S+) (\S)", line).groups()
         if kind in "Uvw":
-            lacking.add(name)
+            lacking[files[place]].add(name)
         elif kind.isupper():
-            defined.add(name)
+            defined[files[place]].add(name)
     return defined, lacking
 
 
 def read_uses():
     """uses[file][other]: the symbols of the other file that the file uses."""
-    symbols = {file: read_symbols(place) for file, place in objects_of_library()}
-    home = {name: file for file, (defined, _) in symbols.items() for name in defined}
-    uses = {file: collections.defaultdict(set) for file in symbols}
-    for file, (_, lacking) in symbols.items():
-        for name in lacking & home.keys():
+    files = {place: file for file, place in objects_of_library()}
+    if not files:
+        return {}
+    defined, lacking = read_symbols(files)
+    home = {name: file for file, names in defined.items() for name in names}
+    uses = {file: collections.defaultdict(set) for file in defined}
+    for file, names in lacking.items():
+        for name in names & home.keys():
             uses[file][home[name]].add(name)
     return uses
 
