@@ -7,29 +7,33 @@
  *     --loopback         ranks of one host that reach each other over TCP
  *     --mapped           memory that others can read where it lies
  *     --calibration FILE
+ *     --first            only what is chosen, not what the others would take
  *     --exact            simulates all ranks and all pieces, beside what is chosen by (as long as that takes)
  *     COLLECTIVE BYTES...
  *
  * One line a size and algorithm, as CSV: collective, bytes of a rank's larger buffer, algorithm, only_hosts, microseconds; with --exact the
- * exact ones behind. Afterwards, on stderr, how long the choice of each size took.
+ * exact ones behind. On stderr, how long the choice of each size took, and how much was looked at for it: steps of plans, and events of simulations.
  */
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "algo/algo.h"
 #include "algo/levels.h"
 #include "base/dtype.h"
+#include "base/status.h"
 #include "format/calibration_file.h"
 #include "timing.h"
 #include "transport/paths.h"
+#include "tune/choose.h"
 #include "tune/predict.h"
 #include "tune/ranking.h"
 
 static struct {
     int ranks, hosts, racks, cores;
-    bool turns, pinned, loopback, mapped, exact;
+    bool turns, pinned, loopback, mapped, first, exact;
     const char *calibration;
 } options = {.ranks = 8, .hosts = 1, .racks = 1};
 
@@ -41,6 +45,7 @@ static const struct option long_options[] = {{"ranks", required_argument, NULL, 
                                              {"pinned", no_argument, NULL, 'p'},
                                              {"loopback", no_argument, NULL, 'l'},
                                              {"mapped", no_argument, NULL, 'm'},
+                                             {"first", no_argument, NULL, 'o'},
                                              {"exact", no_argument, NULL, 'e'},
                                              {"calibration", required_argument, NULL, 'f'},
                                              {NULL, 0, NULL, 0}};
@@ -56,6 +61,7 @@ static bool read_options(int argc, char **argv)
         case 'p': options.pinned = true; break;
         case 'l': options.loopback = true; break;
         case 'm': options.mapped = true; break;
+        case 'o': options.first = true; break;
         case 'e': options.exact = true; break;
         case 'f': options.calibration = optarg; break;
         default: return false;
@@ -115,22 +121,57 @@ static void print(const struct tune_site *site, const struct tune_question *ques
     }
 }
 
+static bool takes_any(const struct ranked *ranked, void *context)
+{
+    (void)ranked;
+    (void)context;
+    return true;
+}
+
+static double cpu_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+/* What is chosen, and how long that took; afterwards, unless only the first is wanted, the whole ranking, which has the same on top. */
+static bool choose_one(const struct tune_site *site, const struct tune_question *question,
+                       size_t bytes)
+{
+    const struct choose_call call = {.question = *question, .site = site};
+    struct choice choice;
+    struct ranking ranking;
+    const double begun = now_us(), begun_cpu = cpu_us();
+    if (choose_algorithm(&call, &choice) != TUTTI_OK) return false;
+    const double chosen = now_us(), chosen_cpu = cpu_us();
+    if (choose_algorithm(&call, &choice) != TUTTI_OK) return false;
+    const double again = now_us();
+    if (ranking_find_first(site, question, takes_any, NULL, &ranking) != TUTTI_OK) return false;
+    fprintf(stderr,
+            "%zu bytes: %s, found in %.0f us, %.0f of a core, by %llu steps; again %.3f us\n",
+            bytes, choice.algorithm->name, chosen - begun, chosen_cpu - begun_cpu,
+            (unsigned long long)ranking.work, again - chosen);
+    if (options.first) ranking.count = 1;
+    if (!options.first && ranking_find(site, question, &ranking) != TUTTI_OK) return false;
+    const struct ranked *const best = &ranking.ranked[0];
+    if (best->algorithm == choice.algorithm && best->only_hosts == choice.only_hosts)
+        print(site, question, bytes, &ranking);
+    else
+        error_set(TUTTI_INTERNAL, "%s is chosen, and %s is cheaper", choice.algorithm->name,
+                  best->algorithm->name);
+    return best->algorithm == choice.algorithm && best->only_hosts == choice.only_hosts;
+}
+
 static bool choose_all(const struct tune_site *site, char **words)
 {
     struct tune_question question = {.dtype = TUTTI_FLOAT32, .is_mapped = options.mapped};
     question.collective = collective_from_name(*words);
     if ((int)question.collective >= COLLECTIVE_COUNT) return false;
     while (*++words != NULL) {
-        struct ranking ranking;
         const size_t bytes = bytes_of(*words);
         question.bytes = block_bytes_of(question.collective, bytes);
-        const double begun = now_us();
-        if (ranking_find(site, &question, &ranking) != TUTTI_OK) return false;
-        const double found = now_us();
-        if (ranking_find(site, &question, &ranking) != TUTTI_OK) return false;
-        fprintf(stderr, "%zu bytes: %.0f us, again %.3f us\n", bytes, found - begun,
-                now_us() - found);
-        print(site, &question, bytes, &ranking);
+        if (!choose_one(site, &question, bytes)) return false;
     }
     return true;
 }

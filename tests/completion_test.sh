@@ -100,6 +100,7 @@ gives "$work/mine.plan" -- tutti-topo --calibrate -o "$work/mi"
 
 gives compare query show verdict -- tutti-trace ''
 includes --help tutti-trace -
+gives --why -- tutti-trace query --w
 gives "$work/logs" -- tutti-trace verdict "$work/l"
 gives "$work/mine.plan" -- tutti-trace show "$work/mi"
 gives "$work/mine.plan" -- tutti-trace compare "$work/mi"

@@ -32,6 +32,8 @@ static void create_cards(struct sim_links *links, struct sim *sim, int size, con
     card->offer_bytes = sim_chance(sim, 700) ? 1 : SIZE_MAX;
     card->asked_bytes = sim_chance(sim, 500) ? 3000 : 0;
     card->landing_bytes = sim_chance(sim, 700) ? 16384 : 0;
+    card->flight_bytes = card->piece_count % 2 == 0 ? 16384 * (1 + (size_t)card->receive_count % 4)
+                                                    : CARD_FLIGHT_ANY;
     links->cards = virtual_net_create(sim, &options);
 }
 

@@ -222,6 +222,42 @@ static void a_dump_shows_all_kinds_of_calls(void **state)
     assert_int_equal(run(RANKS, 20 * SECOND, dump_all_kinds, NULL), 0);
 }
 
+static int dump_choices(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)size, (void)seed, (void)context;
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    float data[16] = {0}, out[16];
+    const size_t counts[RANKS] = {1, 1, 1};
+    for (int i = 0; i < 3; i++) RANKS_EXPECT(sum(comm, 4) == TUTTI_OK);
+    options.algorithm = "ring";
+    RANKS_EXPECT(tutti_allreduce_with(data, data, 8, TUTTI_FLOAT32, TUTTI_SUM, &options, comm) ==
+                 TUTTI_OK);
+    RANKS_EXPECT(tutti_alltoallv(data, counts, NULL, out, counts, NULL, TUTTI_FLOAT32, comm) ==
+                 TUTTI_OK);
+    RANKS_EXPECT(tutti_trace_dump(comm, NULL) == TUTTI_OK);
+    RANKS_EXPECT(says(rank, "\"choices\": [\n  {\"call\": \"allreduce\", \"count\": 4, \"dtype\": "
+                            "\"float32\", \"bytes\": 16, \"algorithm\": \""));
+    RANKS_EXPECT(says(rank, "\"reason\": \"the model takes it to be the fastest\", \"calls\": 3"));
+    RANKS_EXPECT(says(rank, ", \"next\": {\"algorithm\": \""));
+    RANKS_EXPECT(says(rank, "\"count\": 8, \"dtype\": \"float32\", \"bytes\": 32, \"algorithm\": "
+                            "\"ring\", \"reason\": \"the call asks for it\", \"calls\": 1"));
+    RANKS_EXPECT(says(rank, "{\"call\": \"alltoallv\", \"dtype\": \"float32\", \"bytes\": 262144, "
+                            "\"bytes_are_assumed\": true, "));
+    /* What was expected stands beside each call, but where nothing was compared, or sizes are not known. */
+    RANKS_EXPECT(says(rank, "\"slot\": 0, \"expected_ns\": "));
+    int count;
+    const char *const text = dump_of(rank, &count);
+    const char *const fourth = strstr(text, "{\"sequence\": 4, ");
+    RANKS_EXPECT(fourth != NULL && strstr(fourth, "expected_ns") == NULL);
+    return 0;
+}
+
+static void a_dump_says_why_calls_got_their_algorithms(void **state)
+{
+    (void)state;
+    assert_int_equal(run(RANKS, 20 * SECOND, dump_choices, NULL), 0);
+}
+
 /* A rank alone, whose messages may be anything. */
 static void ranks_alone_have_a_recorder_and_texts_are_json(void **state)
 {
@@ -366,6 +402,7 @@ int main(int argc, char **argv)
         TEST(who_is_in_no_call_leaves_one_too),
         TEST(without_a_failure_nothing_is_written),
         TEST(a_dump_shows_all_kinds_of_calls),
+        TEST(a_dump_says_why_calls_got_their_algorithms),
         TEST(ranks_alone_have_a_recorder_and_texts_are_json),
         TEST(a_folder_is_needed),
         TEST(metrics_count_what_was_called),

@@ -11,13 +11,15 @@ shared=$(realpath "${BASH_SOURCE[0]%/*}/tool.sh")
 trace=${TUTTI_BIN:-}/tutti-trace
 player=${TUTTI_BUILD:-}/tests/tests_tracing_test
 gates=${TUTTI_BUILD:-}/tests/tests_gates_test
-if [ ! -x "$trace" ] || [ ! -x "$player" ] || [ ! -x "$gates" ]; then
-    echo "TUTTI_BIN names no tutti-trace, or TUTTI_BUILD no tests_tracing_test and tests_gates_test: skipped"
+plan=${TUTTI_BIN:-}/tutti-plan
+if [ ! -x "$trace" ] || [ ! -x "$player" ] || [ ! -x "$gates" ] || [ ! -x "$plan" ]; then
+    echo "TUTTI_BIN names no tutti-trace and tutti-plan, or TUTTI_BUILD no tests_tracing_test and tests_gates_test: skipped"
     exit 77
 fi
 trace=$(realpath "$trace")
 player=$(realpath "$player")
 gates=$(realpath "$gates")
+plan=$(realpath "$plan")
 
 work=$(mktemp -d) || exit 1
 children=()
@@ -28,7 +30,7 @@ clean_up() {
 }
 trap clean_up EXIT
 cd "$work" || exit 1
-unset TUTTI_TRACE_DIR TUTTI_TRACE_SIGNAL TUTTI_METRICS_DIR
+unset TUTTI_TRACE_DIR TUTTI_TRACE_SIGNAL TUTTI_METRICS_DIR TUTTI_PLANS TUTTI_ALGORITHMS
 export TUTTI_LOG=off
 tool=$trace
 # shellcheck source=tests/tool.sh
@@ -69,7 +71,7 @@ verdict_of() {
 }
 
 echo "wrong command lines are refused with 2"
-for words in "" "frob" "verdict" "verdict a b" "show" "show a b" "query x" "query 0" "query -1" "query 1x" "--unknown" "-x"; do
+for words in "" "frob" "verdict" "verdict a b" "show" "show a b" "query x" "query --why x" "query --what" "query 0" "query -1" "query 1x" "--unknown" "-x"; do
     # shellcheck disable=SC2086 # words are words
     exits 2 $words
     [ -s err ] || fail "'$words' is refused without a word"
@@ -124,7 +126,13 @@ says out '^rank 1 \(.*\) failed: ABORTED: .*the loss is NaN'
 echo "a table"
 exits 0 show fine/*-rank0.json
 says out '^rank 0 \(host .*, pid [0-9]+\) of 3, communicator [0-9a-f]{16}: 3 calls$'
+says out '^ +[0-9.]+ [mu]?s +(< 2|[0-9.]+) [num]s +[0-9.]+ [nu]s  done +[a-z_]+ +allreduce\(count 4, float32, sum\) #3'
+says out '^algorithms:$'
+says out '^    allreduce of 4 float32, 16 bytes: [a-z_]+, about [0-9.]+ [nu]s, because the model takes it to be the fastest; next best [a-z_]+, [0-9.]+ [nu]s; 3 recent calls'
+sed '/^ "choices": /,/],$/d; s/, "expected_ns": [0-9]*//' fine/*-rank0.json >without.json
+exits 0 show without.json # as older versions wrote them
 says out ' done .* allreduce\(count 4, float32, sum\) #3'
+grep -q '^algorithms' out && fail "there are no choices, and: $(cat out)"
 exits 0 show late/*-rank0.json
 says out '^failed: TIMEOUT: '
 says out ' (TIMEOUT|running) .*#4, waited for rank 1 ' # who writes it may be the monitor, while the call still is on its way out
@@ -136,8 +144,13 @@ says out '^failed: TIMEOUT: .*has called it, and waits for its gate'
 says out ' (TIMEOUT|running) .*#1, waited for rank [12] '
 
 echo "queries"
+# Two plans of the user: one that is slower, whose path is too long to be shown whole, and one for more ranks.
+plans=$work/plans$(printf '/a-long-name-%.0s' {1..9})
+mkdir -p "$plans"
+"$plan" show allreduce ring --ranks 2 >"$plans/two.plan"
+"$plan" show allreduce ring --ranks 3 >"$plans/three.plan"
 export TUTTI_TIMEOUT=60 TUTTI_TRACE_DIR=$work/signalled TUTTI_TRACE_SIGNAL=USR2
-start_ranks 2 stop
+TUTTI_PLANS=$plans start_ranks 2 stop
 for ((i = 0; i < 100; i++)); do # until it has waited for long enough to say for whom
     "$trace" query "${children[@]}" >out 2>err && grep -q "waits for" out && break
     sleep 0.1
@@ -146,6 +159,12 @@ exits 0 query "${children[@]}"
 says out "^pid ${children[0]}  [0-9a-f]{8}  rank 0 of 2: allreduce\(count 4, float32, sum\) #4 for [0-9.]+ m?s, waits for rank 1 \(host .*, pid ${children[1]}\) for "
 says out "^pid ${children[1]}  [0-9a-f]{8}  rank 1 of 2: in no call for [0-9.]+ m?s, after allreduce\(count 4, float32, sum\) #3"
 [ "$(wc -l <out)" = 2 ] || fail "two ranks, and: $(cat out)"
+exits 0 query --why "${children[1]}"
+says out "^pid ${children[1]} "
+says out '^    allreduce of 4 float32, 16 bytes: [a-z_]+, about [0-9.]+ [nu]s, because the model takes it to be the fastest; next best [a-z_]+, [0-9.]+ [nu]s; 3 recent calls'
+says out '^        \.\.\.[a-z/-]+/two\.plan is not used: about [0-9.]+ [nu]s$'
+says out '^    \.\.\.[a-z/-]+/three\.plan is not used: it is for 3 ranks, and there are 2$'
+[ "$(wc -l <out)" = 4 ] || fail "one rank, one choice, two plans, and: $(cat out)"
 exits 0 query
 says out "^pid ${children[1]} "
 exits 1 query "${children[0]}" $$

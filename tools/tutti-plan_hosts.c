@@ -109,7 +109,7 @@ bool hosts_parse(struct hosts *hosts, const char *host_sizes, const char *rack_s
         *why =
             read_sizes(rack_sizes, &racks, "racks are no list of numbers of hosts, as 2x2 or 2,1");
     if (*why == NULL && rack_sizes != NULL && racks.total != sizes.count)
-        *why = "the racks have room for another number of hosts than there are";
+        *why = "--racks has another number of hosts in all than --hosts";
     if (*why == NULL && !make(hosts, &sizes, &racks, dealing)) *why = OUT_OF_MEMORY;
     free(sizes.of);
     free(racks.of);

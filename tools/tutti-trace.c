@@ -1,10 +1,12 @@
 /* tutti-trace - which rank is at fault, and what is slow: reads the flight recorders of ranks, from dumps or while they run. */
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tutti-trace_choices.h"
 #include "tutti-trace_compare.h"
 #include "tutti-trace_query.h"
 #include "tutti-trace_read.h"
@@ -19,8 +21,11 @@ static const char help[] =
     "tutti-trace - says which rank is at fault, and what ranks do\n"
     "\n"
     "  tutti-trace verdict DIR     the culprit and why, in one line, from the dumps in a folder\n"
-    "  tutti-trace show FILE       one dump as a table, oldest call first\n"
-    "  tutti-trace query [PID...]  what the processes of this host, or those named, do now\n"
+    "  tutti-trace show FILE       one dump as a table, oldest call first, and why calls got\n"
+    "                              their algorithms\n"
+    "  tutti-trace query [--why] [PID...]\n"
+    "      what the processes of this host, or those named, do now\n"
+    "      --why: also which algorithms their calls got, why, and what was expected of them\n"
     "  tutti-trace compare DUMPS... [--calibration FILE] [--csv] [--top N]\n"
     "      how long the calls took beside what the cost model predicts for them, the worst ratio\n"
     "      first, and which ranks come late\n"
@@ -65,11 +70,21 @@ static enum exit_code run_verdict(const char *folder)
     return finish(code);
 }
 
+static void show_algorithms(const struct trace_json *trace)
+{
+    if (trace->choice_count + trace->unused_plan_count == 0) return;
+    puts("algorithms:");
+    show_choices(trace, stdout);
+}
+
 static enum exit_code run_show(const char *path)
 {
     struct traces traces = {0};
     const bool is_read = traces_add_file(&traces, path);
-    if (is_read) show_trace(&traces.all[0], stdout);
+    if (is_read) {
+        show_trace(&traces.all[0], stdout);
+        show_algorithms(&traces.all[0]);
+    }
     traces_release(&traces);
     return is_read ? finish(EXIT_FINE) : EXIT_BAD;
 }
@@ -82,16 +97,23 @@ static enum exit_code run_query(int count, char **words)
         return EXIT_BAD;
     }
     enum exit_code code = EXIT_FINE;
+    bool with_choices = false;
+    int pid_count = 0;
     for (int i = 0; i < count && code == EXIT_FINE; i++) {
+        if (strcmp(words[i], "--why") == 0) {
+            with_choices = true;
+            continue;
+        }
         char *end;
         const long pid = strtol(words[i], &end, 10);
         if (*words[i] < '0' || *words[i] > '9' || *end != '\0' || pid < 1 || pid > INT_MAX) {
             trace_complain("%s is not the number of a process (see tutti-trace --help)", words[i]);
             code = EXIT_BAD;
         }
-        pids[i] = (int)pid;
+        pids[pid_count++] = (int)pid;
     }
-    if (code == EXIT_FINE && query_processes(pids, count, stdout) > 0) code = EXIT_FOUND;
+    if (code == EXIT_FINE && query_processes(pids, pid_count, with_choices, stdout) > 0)
+        code = EXIT_FOUND;
     free(pids);
     return finish(code);
 }

@@ -11,6 +11,7 @@
 #include "format/trace_json.h"
 #include "os/clock.h"
 #include "os/local_socket.h"
+#include "tutti-trace_choices.h"
 #include "tutti-trace_text.h"
 
 /* As process/monitor.h has them, which tools do not include: what goes over the socket is a format. */
@@ -42,7 +43,7 @@ static ssize_t receive(int fd, char *message, uint64_t deadline_ns)
 }
 
 /* Prints what a process says; how many messages that were, or -1. */
-static int listen_to(int fd, const char *name, FILE *file)
+static int listen_to(int fd, const char *name, bool with_choices, FILE *file)
 {
     char *message = malloc(MESSAGE_BYTES_MAX);
     const uint64_t deadline_ns = clock_now_ns() + PATIENCE_NS;
@@ -57,6 +58,7 @@ static int listen_to(int fd, const char *name, FILE *file)
             break;
         }
         show_state(&trace, file);
+        if (with_choices) show_choices(&trace, file);
         trace_json_release(&trace);
         heard++;
     }
@@ -65,7 +67,7 @@ static int listen_to(int fd, const char *name, FILE *file)
 }
 
 /* 0 when it answered; it is somebody of this user, or nobody is listened to. */
-static int query_name(const char *name, FILE *file)
+static int query_name(const char *name, bool with_choices, FILE *file)
 {
     static const char request[8] = "query";
     int fd;
@@ -77,7 +79,7 @@ static int query_name(const char *name, FILE *file)
         result = complain(name, "it belongs to another user");
     else if (local_socket_send(fd, request, sizeof request, NULL, 0,
                                clock_now_ns() + PATIENCE_NS) != TUTTI_OK ||
-             listen_to(fd, name, file) < 0)
+             listen_to(fd, name, with_choices, file) < 0)
         result = complain(name, "it does not answer: is it stopped?");
     close(fd);
     return result;
@@ -140,7 +142,7 @@ static bool is_wanted(const char *name, const int *pids, int count)
     return count == 0;
 }
 
-int query_processes(const int *pids, int count, FILE *file)
+int query_processes(const int *pids, int count, bool with_choices, FILE *file)
 {
     struct names names;
     if (!find_names(&names)) {
@@ -150,7 +152,8 @@ int query_processes(const int *pids, int count, FILE *file)
     qsort(names.all, names.count, sizeof *names.all, by_number);
     int silent = 0;
     for (size_t i = 0; i < names.count; i++)
-        if (is_wanted(names.all[i], pids, count)) silent += query_name(names.all[i], file);
+        if (is_wanted(names.all[i], pids, count))
+            silent += query_name(names.all[i], with_choices, file);
     for (int p = 0; p < count; p++) {
         size_t i = 0;
         while (i < names.count && number_of(names.all[i]) != pids[p]) i++;

@@ -61,12 +61,15 @@ void describe_duration(uint64_t from_ns, uint64_t to_ns, char text[static DURATI
 static void show_entry(const struct trace_json *trace, const struct trace_entry *entry, FILE *file)
 {
     char what[ENTRY_TEXT_SIZE], took[DURATION_TEXT_SIZE], ago[DURATION_TEXT_SIZE];
+    char expected[DURATION_TEXT_SIZE];
     const bool is_over = trace_entry_is_over(entry);
     describe_entry(entry, what);
     describe_duration(entry->begin_ns, is_over ? entry->end_ns : trace->monotonic_ns, took);
     if (is_over && entry->end_ns == entry->begin_ns) snprintf(took, sizeof took, "< 2 us");
     describe_duration(entry->begin_ns, trace->monotonic_ns, ago);
-    fprintf(file, "%12s  %10s  %-12s  %-22s  %s", ago, took, entry->state,
+    describe_duration(0, entry->expected_ns, expected);
+    fprintf(file, "%12s  %10s  %10s  %-12s  %-22s  %s", ago, took,
+            entry->expected_ns > 0 ? expected : "-", entry->state,
             entry->algorithm[0] != '\0' ? entry->algorithm : "-", what);
     if (entry->waits_for >= 0) {
         char whom[RANK_TEXT_SIZE];
@@ -91,8 +94,8 @@ static void show_head(const struct trace_json *trace, FILE *file)
 void show_trace(const struct trace_json *trace, FILE *file)
 {
     show_head(trace, file);
-    fprintf(file, "%12s  %10s  %-12s  %-22s  %s\n", "began ago", "took", "state", "algorithm",
-            "call");
+    fprintf(file, "%12s  %10s  %10s  %-12s  %-22s  %s\n", "began ago", "took", "expected", "state",
+            "algorithm", "call");
     for (size_t i = 0; i < trace->operation_count; i++)
         show_entry(trace, &trace->operations[i], file);
     if (trace->message_count > 0) fputs("messages:\n", file);

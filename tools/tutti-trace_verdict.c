@@ -243,7 +243,7 @@ static enum tutti_status find_disagreement(const struct group *group, bool *foun
     describe_entry(other, theirs);
     describe_entry(usual, ours);
     const bool is_other_call = strcmp(other->call, usual->call) != 0;
-    char hidden[128] = "";
+    char hidden[2 * TRACE_ALGORITHM_SIZE + 64] = "";
     if (strcmp(theirs, ours) == 0)
         snprintf(hidden, sizeof hidden, "; their algorithms (%s and %s) or options differ",
                  other->algorithm, usual->algorithm);

@@ -73,9 +73,10 @@ static void record(struct sequence *sequence, const struct embedder *embedder,
                    const struct plan_step *step, uint32_t handle)
 {
     struct plan_place place;
+    const uint32_t chunk_count = whole_chunks(embedder, step);
     for (uint32_t i = 0; i <= step->source_count && handle != NO_STEP; i++) {
         if (!place_at(embedder, step, i, &place)) continue;
-        for (uint32_t k = 0; k < whole_chunks(embedder, step); k++) {
+        for (uint32_t k = 0; k < chunk_count; k++) {
             const uint32_t key = key_of(sequence, embedder, place, k);
             *entry(&sequence->history, ACCESS_ANY, step->lane, key) = handle;
             if (i == step->source_count)
@@ -91,12 +92,13 @@ static bool find_conflicts(const struct sequence *sequence, const struct embedde
 {
     bool found = false;
     struct plan_place place;
+    const uint32_t chunk_count = whole_chunks(embedder, step);
     for (uint32_t lane = 0; lane < sequence->history.lane_count; lane++) {
         latest[lane] = NO_STEP;
         for (uint32_t i = 0; i <= step->source_count && lane != step->lane; i++) {
             if (!place_at(embedder, step, i, &place)) continue;
             const enum access access = i == step->source_count ? ACCESS_ANY : ACCESS_WRITE;
-            for (uint32_t k = 0; k < whole_chunks(embedder, step); k++) {
+            for (uint32_t k = 0; k < chunk_count; k++) {
                 const uint32_t key = key_of(sequence, embedder, place, k);
                 const uint32_t handle = *entry(&sequence->history, access, lane, key);
                 if (handle != NO_STEP && (latest[lane] == NO_STEP || handle > latest[lane]))

@@ -17,11 +17,10 @@ static int compare_entries(const void *one, const void *other)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-int algo_number_groups(const int *group_of, int rank_count, int *number, int *first_of)
+static bool find_firsts_by_sorting(const int *group_of, int rank_count, int *first_of)
 {
     struct entry *entries = malloc(sizeof *entries * (size_t)rank_count);
-    int count = 0;
-    if (entries == NULL) return 0;
+    if (entries == NULL) return false;
     for (int r = 0; r < rank_count; r++) entries[r] = (struct entry){group_of[r], r};
     qsort(entries, (size_t)rank_count, sizeof *entries, compare_entries);
     for (int i = 0, first = 0; i < rank_count; i++) {
@@ -29,6 +28,34 @@ int algo_number_groups(const int *group_of, int rank_count, int *number, int *fi
         first_of[entries[i].rank] = entries[first].rank;
     }
     free(entries);
+    return true;
+}
+
+/* Groups have numbers of any kind, and mostly such as ranks have: then a table says who was the first of one. */
+static bool are_small(const int *group_of, int rank_count)
+{
+    for (int r = 0; r < rank_count; r++)
+        if (group_of[r] < 0 || group_of[r] >= rank_count) return false;
+    return true;
+}
+
+static void find_firsts(const int *group_of, int rank_count, int *table, int *first_of)
+{
+    for (int r = 0; r < rank_count; r++) table[r] = -1;
+    for (int r = 0; r < rank_count; r++) {
+        int *const first = &table[group_of[r]];
+        if (*first < 0) *first = r;
+        first_of[r] = *first;
+    }
+}
+
+int algo_number_groups(const int *group_of, int rank_count, int *number, int *first_of)
+{
+    int count = 0;
+    if (are_small(group_of, rank_count))
+        find_firsts(group_of, rank_count, number, first_of);
+    else if (!find_firsts_by_sorting(group_of, rank_count, first_of))
+        return 0;
     for (int r = 0; r < rank_count; r++)
         number[r] = first_of[r] == r ? count++ : number[first_of[r]];
     return count;

@@ -71,7 +71,7 @@ static void put(const char *line, size_t bytes)
     atomic_fetch_add_explicit(&lost, more + 1, memory_order_relaxed);
 }
 
-void log_write(enum log_level level, const char *format, ...)
+bool log_is_wanted(enum log_level level)
 {
     static atomic_int chosen = -1;
     int limit = atomic_load_explicit(&chosen, memory_order_relaxed);
@@ -79,8 +79,12 @@ void log_write(enum log_level level, const char *format, ...)
         limit = option_wish(OPTION_LOG); /* the places of its words are the levels; off is 0 */
         atomic_store_explicit(&chosen, limit, memory_order_relaxed);
     }
-    if ((int)level > limit) return;
+    return (int)level <= limit;
+}
 
+void log_write(enum log_level level, const char *format, ...)
+{
+    if (!log_is_wanted(level)) return;
     char line[LINE_BYTES];
     int used = snprintf(line, sizeof line, "tutti[%d]: ", (int)getpid());
     va_list arguments;

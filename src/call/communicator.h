@@ -21,7 +21,8 @@
  *     calling          group.c group_begin to group_end · call.c blocking calls, own_call.c those of the library · start.c started
  *                      and prepared calls · message_call.c send and recv · cancel.c · complete.c wait, test, notify
  *     moving           wait_loop.c waiting, and the progress thread's pass · progress.c started calls move ·
- *                      message.c messages move · begin.c the beginning of a call · program.c programs and their cache
+ *                      message.c messages move · begin.c the beginning of a call · program.c programs and their cache ·
+ *                      chosen.c why they have their algorithms
  *     why it is stuck  diagnose.c reasons, the deadline · report.c who is late · crossing.c calls in different forms
  *     below all        gated.c calls that wait for gates · life.c beginning and end · request.c requests and their queues · orphans.c requests that outlive it ·
  *                      staged.c messages of devices · handle.c

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "call/chosen.h"
 #include "call/communicator.h"
 #include "call/on_device.h"
 #include "call/program.h"
@@ -96,81 +97,13 @@ static struct choose_call wanted_by(const struct tutti_comm *comm, const struct 
                                 .rules = comm->team.settings.rules};
 }
 
-static enum tutti_status choose(const struct tutti_comm *comm, const struct call *call,
-                                struct choice *choice)
-{
-    const struct choose_call wanted = wanted_by(comm, call);
-    return choose_algorithm(&wanted, choice);
-}
-
 /* Only a wish can be one that no algorithm fulfils. */
 enum tutti_status comm_program_check(const struct tutti_comm *comm, const struct call *call)
 {
     struct choice choice;
     if (call->algorithm == NULL && comm->team.settings.rules == NULL) return TUTTI_OK;
-    return choose(comm, call, &choice);
-}
-
-static void say_choice(const struct tutti_comm *comm, const struct call *call,
-                       const struct choice *choice)
-{
-    const struct call_description *what = &call->what;
-    if (choice->next.algorithm == NULL)
-        log_write(LOG_INFO, "%s of %zu %s on %d ranks: %s, because %s",
-                  collective_name(what->collective), what->count, tutti_dtype_name(what->dtype),
-                  comm->team.size, choice->algorithm->name, choice_reason_text(choice->reason));
-    else
-        log_write(LOG_INFO, "%s of %zu %s on %d ranks: %s, about %.1f us; next best %s, %.1f us",
-                  collective_name(what->collective), what->count, tutti_dtype_name(what->dtype),
-                  comm->team.size, choice->algorithm->name, (double)choice->time_ps * 1e-6,
-                  choice->next.algorithm->name, (double)choice->next.time_ps * 1e-6);
-}
-
-/* Why this one, which could compete, was not chosen. */
-static void say_unused(const struct choose_call *wanted, const struct choice *choice,
-                       const struct ranking *ranking, const struct algorithm *loaded)
-{
-    const char *why_not = choose_why_not(wanted, loaded);
-    if (why_not == NULL && choice->reason != CHOICE_MODEL) {
-        log_write(LOG_INFO, "%s is not used for %zu bytes: %s is, because %s", loaded->name,
-                  wanted->question.bytes, choice->algorithm->name,
-                  choice_reason_text(choice->reason));
-        return;
-    }
-    if (why_not == NULL && !choose_may_take(wanted, loaded))
-        why_not = "would give other bits for other sizes";
-    for (int i = 0; why_not == NULL && i < ranking->count; i++)
-        if (ranking->ranked[i].algorithm == loaded) {
-            log_write(LOG_INFO, "%s is not used: about %.1f us for %zu bytes, and %s %.1f us",
-                      loaded->name, (double)ranking->ranked[i].time_ps * 1e-6,
-                      wanted->question.bytes, choice->algorithm->name,
-                      (double)choice->time_ps * 1e-6);
-            return;
-        }
-    if (why_not != NULL)
-        log_write(LOG_INFO, "%s is not used for %zu bytes: %s", loaded->name,
-                  wanted->question.bytes, why_not);
-}
-
-/* Once for each of them. */
-static void say_all_unused(struct tutti_comm *comm, const struct call *call,
-                           const struct choice *choice)
-{
-    const struct tune_site *site = &comm->team.members.site;
     const struct choose_call wanted = wanted_by(comm, call);
-    struct ranking ranking = {.count = 0};
-    for (int i = 0; i < site->loaded_count && i < PROGRAM_TOLD_MAX; i++) {
-        const struct algorithm *const loaded = site->loaded[i];
-        const uint64_t bit = UINT64_C(1) << i;
-        if (loaded == choice->algorithm || loaded->collective != call->what.collective ||
-            (comm->programs.told & bit) != 0)
-            continue;
-        comm->programs.told |= bit;
-        if (ranking.count == 0 && choice->reason == CHOICE_MODEL &&
-            choose_ranking(&wanted, &ranking) != TUTTI_OK)
-            return;
-        say_unused(&wanted, choice, &ranking, loaded);
-    }
+    return choose_algorithm(&wanted, &choice);
 }
 
 /* Bits must not depend on where ranks run when they are to be the same for good, and operands stay in the order of
@@ -214,12 +147,10 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
                                       struct program **program)
 {
     const struct call_description *what = &call->what;
+    const struct choose_call wanted = wanted_by(comm, call);
     struct choice choice;
-    TRY(choose(comm, call, &choice));
-    if (comm->team.rank == 0) {
-        say_choice(comm, call, &choice);
-        say_all_unused(comm, call, &choice);
-    }
+    TRY(choose_algorithm(&wanted, &choice));
+    if (comm->team.rank == 0 && log_is_wanted(LOG_INFO)) chosen_say(comm, call, &wanted, &choice);
     const struct host_levels *hosts = several_hosts(comm);
     struct algo_levels levels = hosts != NULL ? hosts->levels : (struct algo_levels){0};
     if (choice.only_hosts) levels.level_count = 1;
@@ -259,6 +190,7 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
     (*program)->signature =
         signature_of(comm, call, choice.algorithm->plan == NULL ? choice.algorithm->name : NULL,
                      &params, fingerprint);
+    chosen_keep(comm, call, &wanted, &choice, (*program)->signature);
     return TUTTI_OK;
 }
 

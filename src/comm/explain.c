@@ -35,12 +35,7 @@ static void say_all(const struct choose_call *call, const struct ranking *rankin
 {
     for (int i = 0; i < ranking->count; i++) {
         const struct ranked *ranked = &ranking->ranked[i];
-        const char *why_not = choose_why_not(call, ranked->algorithm);
-        if (why_not == NULL && !choose_may_take(call, ranked->algorithm))
-            why_not = rules_forbids(call->rules, call->question.collective, call->question.bytes,
-                                    ranked->algorithm->name)
-                          ? "the rules forbid it"
-                          : "would give other bits for other sizes";
+        const char *const why_not = choose_why_not_unasked(call, ranked->algorithm);
         say(writer, "  %10.2f us  %s%s%s%s\n", (double)ranked->time_ps * 1e-6,
             ranked->algorithm->name, levels_text(ranked), why_not != NULL ? ": not used, " : "",
             why_not != NULL ? why_not : "");

@@ -128,21 +128,25 @@ void plans_free(struct tutti_comm *comm)
 
 /* --------------------------------------------------------------------------------------------------- proving */
 
-/* Once for all ranks. */
-__attribute__((format(printf, 3, 4))) static void say_unused(const struct tutti_comm *comm,
-                                                             const struct algorithm *algorithm,
-                                                             const char *format, ...)
+static void keep_unused(struct tutti_comm *comm, const struct algorithm *algorithm, const char *why)
+{
+    choices_note_unused(&comm->health.choices, algorithm->collective, algorithm->name, why);
+}
+
+/* In the log once for all ranks, and for those who ask any of them. */
+__attribute__((format(printf, 3, 4))) static void
+say_unused(struct tutti_comm *comm, const struct algorithm *algorithm, const char *format, ...)
 {
     char why[200];
     va_list arguments;
-    if (comm->team.rank != 0) return;
     va_start(arguments, format);
     vsnprintf(why, sizeof why, format, arguments);
     va_end(arguments);
-    log_write(LOG_INFO, "%s is not used: %s", algorithm->name, why);
+    keep_unused(comm, algorithm, why);
+    if (comm->team.rank == 0) log_write(LOG_INFO, "%s is not used: %s", algorithm->name, why);
 }
 
-static bool is_for_size(const struct tutti_comm *comm, const struct algorithm *algorithm)
+static bool is_for_size(struct tutti_comm *comm, const struct algorithm *algorithm)
 {
     const int rank_count = algorithm->plan->shape.rank_count;
     if (rank_count == comm->team.size) return true;
@@ -163,8 +167,8 @@ static enum tutti_status prove_rules(struct tutti_comm *comm)
 }
 
 /* Whether a plan of the folder can compete; what is wrong with one is no reason to do without a communicator. */
-static enum tutti_status try_candidate(const struct tutti_comm *comm,
-                                       const struct stored_place *place, bool *can_compete)
+static enum tutti_status try_candidate(struct tutti_comm *comm, const struct stored_place *place,
+                                       bool *can_compete)
 {
     char why[ERROR_TEXT_MAX];
     *can_compete = false;
@@ -173,6 +177,7 @@ static enum tutti_status try_candidate(const struct tutti_comm *comm,
     *can_compete = status == TUTTI_OK;
     if (status != TUTTI_INVALID_ALGORITHM) return status;
     error_copy(why, sizeof why);
+    keep_unused(comm, stored_plan_algorithm(place->plan), why);
     if (comm->team.rank == 0) log_write(LOG_WARN, "a plan is not used: %s", why);
     return TUTTI_OK;
 }
@@ -201,7 +206,7 @@ enum tutti_status plans_prove(struct tutti_comm *comm)
     return prove_folder(comm);
 }
 
-static bool is_for_machines(const struct tutti_comm *comm, const struct candidate *candidate,
+static bool is_for_machines(struct tutti_comm *comm, const struct candidate *candidate,
                             const struct tune_shape *shape)
 {
     const struct stored_place *const place = candidate->place;

@@ -16,7 +16,7 @@ static const json_int_t NS_MAX = INT64_MAX;
 /* An object, and where it stands: "operations[3]"; "" for the whole. */
 struct part {
     json_t *object;
-    char where[32];
+    char where[64];
 };
 
 __attribute__((format(printf, 3, 4))) static enum tutti_status
@@ -140,6 +140,7 @@ static enum tutti_status read_entry(const struct part *part, struct trace_json *
     TRY(read_int(part, "tag", false, INT32_MIN, INT32_MAX, &entry->tag));
     TRY(read_number(part, "begin_ns", true, &entry->begin_ns));
     TRY(read_number(part, "end_ns", false, &entry->end_ns));
+    TRY(read_number(part, "expected_ns", false, &entry->expected_ns));
     TRY(read_signature(part, entry));
     entry->started = json_is_true(json_object_get(part->object, "started"));
     entry->is_gated = json_is_true(json_object_get(part->object, "waits_for_gate"));
@@ -166,6 +167,87 @@ static enum tutti_status read_entries(const struct part *whole, const char *key,
                         "more than that of the one before is expected");
     }
     *count = all;
+    return TUTTI_OK;
+}
+
+static enum tutti_status read_rival(const struct part *part, struct trace_rival *rival)
+{
+    if (!json_is_object(part->object)) return fail(part, "", "an object is expected");
+    TRY(read_text(part, "call", false, rival->call, sizeof rival->call));
+    TRY(read_text(part, "algorithm", true, rival->algorithm, sizeof rival->algorithm));
+    TRY(read_text(part, "reason", false, rival->reason, sizeof rival->reason));
+    TRY(read_number(part, "expected_ns", false, &rival->expected_ns));
+    rival->only_hosts = json_is_true(json_object_get(part->object, "only_hosts"));
+    return TUTTI_OK;
+}
+
+/* An array that need not be there. */
+static enum tutti_status find_array(const struct part *part, const char *key, size_t count_max,
+                                    json_t **array, size_t *count)
+{
+    *array = json_object_get(part->object, key);
+    *count = *array != NULL ? json_array_size(*array) : 0;
+    if ((*array != NULL && !json_is_array(*array)) || *count > count_max)
+        return fail(part, key, "an array of at most %zu objects is expected", count_max);
+    return TUTTI_OK;
+}
+
+static enum tutti_status read_rivals(const struct part *part, const char *key,
+                                     struct trace_rival **rivals, size_t *count)
+{
+    json_t *array;
+    size_t all;
+    TRY(find_array(part, key, TRACE_UNUSED_MAX, &array, &all));
+    if (all == 0) return TUTTI_OK;
+    *rivals = calloc(all, sizeof **rivals);
+    if (*rivals == NULL) return no_memory();
+    *count = all;
+    for (size_t i = 0; i < all; i++) {
+        struct part inner = {.object = json_array_get(array, i)};
+        snprintf(inner.where, sizeof inner.where, "%.16s %.16s[%zu]", part->where, key, i);
+        TRY(read_rival(&inner, &(*rivals)[i]));
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status read_choice(const struct part *part, struct trace_choice *choice)
+{
+    if (!json_is_object(part->object)) return fail(part, "", "an object is expected");
+    TRY(read_text(part, "call", true, choice->call, sizeof choice->call));
+    TRY(read_text(part, "dtype", false, choice->dtype, sizeof choice->dtype));
+    TRY(read_text(part, "algorithm", true, choice->algorithm, sizeof choice->algorithm));
+    TRY(read_text(part, "reason", true, choice->reason, sizeof choice->reason));
+    choice->has_count = json_object_get(part->object, "count") != NULL;
+    TRY(read_number(part, "count", false, &choice->count));
+    TRY(read_number(part, "bytes", false, &choice->bytes));
+    TRY(read_int(part, "radix", false, 0, INT32_MAX, &choice->radix));
+    TRY(read_number(part, "expected_ns", false, &choice->expected_ns));
+    TRY(read_number(part, "median_ns", false, &choice->median_ns));
+    TRY(read_number(part, "calls", false, &choice->calls));
+    choice->bytes_are_assumed = json_is_true(json_object_get(part->object, "bytes_are_assumed"));
+    choice->is_mapped = json_is_true(json_object_get(part->object, "mapped"));
+    choice->only_hosts = json_is_true(json_object_get(part->object, "only_hosts"));
+    struct part next = {.object = json_object_get(part->object, "next")};
+    snprintf(next.where, sizeof next.where, "%.24s next", part->where);
+    if (next.object != NULL) TRY(read_rival(&next, &choice->next));
+    return read_rivals(part, "unused", &choice->unused, &choice->unused_count);
+}
+
+/* Dumps of versions that did not keep them have none. */
+static enum tutti_status read_choices(const struct part *whole, struct trace_json *trace)
+{
+    json_t *array;
+    size_t all;
+    TRY(find_array(whole, "choices", TRACE_CHOICES_MAX, &array, &all));
+    if (all == 0) return TUTTI_OK;
+    trace->choices = calloc(all, sizeof *trace->choices);
+    if (trace->choices == NULL) return no_memory();
+    trace->choice_count = all;
+    for (size_t i = 0; i < all; i++) {
+        struct part part = {.object = json_array_get(array, i)};
+        snprintf(part.where, sizeof part.where, "choices[%zu]", i);
+        TRY(read_choice(&part, &trace->choices[i]));
+    }
     return TUTTI_OK;
 }
 
@@ -201,6 +283,8 @@ static enum tutti_status read_all(json_t *root, struct trace_json *trace)
     TRY(read_number(&whole, "calls", true, &trace->calls));
     TRY(read_number(&whole, "messages_begun", false, &trace->messages_begun));
     TRY(read_failure(&whole, trace));
+    TRY(read_choices(&whole, trace));
+    TRY(read_rivals(&whole, "unused_plans", &trace->unused_plans, &trace->unused_plan_count));
     TRY(read_entries(&whole, "operations", trace, false, &trace->operations,
                      &trace->operation_count));
     return read_entries(&whole, "messages", trace, true, &trace->messages, &trace->message_count);
@@ -223,6 +307,9 @@ enum tutti_status trace_json_load(const char *text, size_t text_bytes, struct tr
 
 void trace_json_release(struct trace_json *trace)
 {
+    for (size_t i = 0; i < trace->choice_count; i++) free(trace->choices[i].unused);
+    free(trace->choices);
+    free(trace->unused_plans);
     free(trace->places);
     free(trace->operations);
     free(trace->messages);

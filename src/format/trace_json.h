@@ -16,7 +16,10 @@ enum {
     TRACE_JSON_BYTES_MAX = 1 << 22,
     TRACE_ENTRIES_MAX = 4096,
     TRACE_RANKS_MAX = 1 << 16,
-    TRACE_HOST_SIZE = 256
+    TRACE_HOST_SIZE = 256,
+    TRACE_ALGORITHM_SIZE = 128, /* a name may be the path of a plan, or its end */
+    TRACE_CHOICES_MAX = 256,
+    TRACE_UNUSED_MAX = 16
 };
 
 struct trace_place {
@@ -27,7 +30,7 @@ struct trace_place {
 /* A call, or a message. */
 struct trace_entry {
     uint64_t number; /* the call's sequence number, or the message's own, from 1 */
-    char call[24], dtype[16], op[16], algorithm[32];
+    char call[24], dtype[16], op[16], algorithm[TRACE_ALGORITHM_SIZE];
     char ways[128]; /* of a call that is over: "read, slot"; "" where it is not known */
     char state[24]; /* running, done, or the name of a status */
     bool started;
@@ -36,8 +39,32 @@ struct trace_entry {
     uint64_t signature, count;
     int root, peer, tag; /* -1: none */
     uint64_t begin_ns, end_ns;
-    int waits_for; /* index into places; -1: nobody */
+    uint64_t expected_ns; /* 0: not known */
+    int waits_for;        /* index into places; -1: nobody */
     uint64_t since_ns;
+};
+
+/* An algorithm that was not chosen, or a plan that cannot be. */
+struct trace_rival {
+    char call[24]; /* of a plan that cannot be chosen for any call */
+    char algorithm[TRACE_ALGORITHM_SIZE];
+    char reason[400];     /* ""; else why not */
+    uint64_t expected_ns; /* 0: not known */
+    bool only_hosts;
+};
+
+/* Why calls got their algorithm. */
+struct trace_choice {
+    char call[24], dtype[16], algorithm[TRACE_ALGORITHM_SIZE], reason[128];
+    bool has_count; /* not of the v forms */
+    bool bytes_are_assumed, is_mapped, only_hosts;
+    uint64_t count, bytes;
+    int radix;                       /* 0: the algorithm's default */
+    uint64_t expected_ns, median_ns; /* 0: not known */
+    uint64_t calls;                  /* of the last ones */
+    struct trace_rival next;         /* algorithm "": none */
+    struct trace_rival *unused;      /* plans of the user */
+    size_t unused_count;
 };
 
 struct trace_failure {
@@ -58,6 +85,9 @@ struct trace_json {
     int place_count;
     struct trace_entry *operations, *messages; /* oldest first */
     size_t operation_count, message_count;
+    struct trace_choice *choices; /* oldest first; none in older dumps */
+    struct trace_rival *unused_plans;
+    size_t choice_count, unused_plan_count;
 };
 
 /* Reads a dump; to be released. INVALID_OPTIONS: the message says what is wrong with it and what is expected; NO_MEMORY. On

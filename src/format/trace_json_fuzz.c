@@ -32,11 +32,40 @@ static void check_entries(const struct trace_json *trace, const struct trace_ent
     }
 }
 
+static void check_rivals(const struct trace_rival *rivals, size_t count)
+{
+    if (count > TRACE_UNUSED_MAX) abort();
+    for (size_t i = 0; i < count; i++) {
+        check_text(rivals[i].call, sizeof rivals[i].call);
+        check_text(rivals[i].algorithm, sizeof rivals[i].algorithm);
+        check_text(rivals[i].reason, sizeof rivals[i].reason);
+        if (rivals[i].expected_ns > INT64_MAX) abort();
+    }
+}
+
+static void check_choices(const struct trace_json *trace)
+{
+    if (trace->choice_count > TRACE_CHOICES_MAX) abort();
+    for (size_t i = 0; i < trace->choice_count; i++) {
+        const struct trace_choice *choice = &trace->choices[i];
+        check_text(choice->call, sizeof choice->call);
+        check_text(choice->dtype, sizeof choice->dtype);
+        check_text(choice->algorithm, sizeof choice->algorithm);
+        check_text(choice->reason, sizeof choice->reason);
+        if (choice->radix < 0 || choice->expected_ns > INT64_MAX || choice->count > INT64_MAX)
+            abort();
+        check_rivals(&choice->next, 1);
+        check_rivals(choice->unused, choice->unused_count);
+    }
+    check_rivals(trace->unused_plans, trace->unused_plan_count);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct trace_json trace;
     if (trace_json_load((const char *)data, size, &trace) != TUTTI_OK) {
-        if (trace.operations != NULL || tutti_error_message()[0] == '\0') abort();
+        if (trace.operations != NULL || trace.choices != NULL || tutti_error_message()[0] == '\0')
+            abort();
         return 0;
     }
     if (trace.size < 1 || trace.own.rank < 0 || trace.own.rank >= trace.size) abort();
@@ -51,6 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     check_entries(&trace, trace.operations, trace.operation_count);
     check_entries(&trace, trace.messages, trace.message_count);
+    check_choices(&trace);
     trace_json_release(&trace);
     return 0;
 }

@@ -17,9 +17,17 @@ static const char sample[] = HEAD
     ", \"failure\": {\"status\": \"TIMEOUT\", \"reporter\": 0, \"sequence\": 9, \"message\": "
     "\"m\", "
     "\"culprit\": {\"rank\": 2, \"host\": \"g\", \"pid\": 5}}, "
+    "\"choices\": [{\"call\": \"barrier\", \"algorithm\": \"dissemination\", \"reason\": \"r\"}, "
+    "{\"call\": \"allreduce\", \"count\": 4, \"dtype\": \"int8\", \"bytes\": 4, \"mapped\": true, "
+    "\"algorithm\": \"tree\", \"radix\": 4, \"only_hosts\": true, \"expected_ns\": 90, \"reason\": "
+    "\"the model\", \"calls\": 2, \"median_ns\": 95, \"next\": {\"algorithm\": \"ring\", "
+    "\"expected_ns\": 99}, \"unused\": [{\"algorithm\": \"file:a\", \"reason\": \"is slow\"}]}], "
+    "\"unused_plans\": [{\"call\": \"reduce\", \"algorithm\": \"file:b\", \"reason\": \"is "
+    "odd\"}], "
     "\"operations\": [{\"sequence\": 8, \"call\": \"barrier\", \"begin_ns\": 5, \"end_ns\": 7, "
     "\"state\": \"done\"}, {\"sequence\": 9, \"call\": \"allreduce\", \"count\": 4, \"dtype\": "
     "\"int8\", \"op\": \"sum\", \"started\": true, \"signature\": \"00ff00ff00ff00ff\", "
+    "\"expected_ns\": 90, "
     "\"begin_ns\": 8, \"state\": \"running\", \"waits_for_gate\": true, \"waits_for\": {\"rank\": "
     "2, \"host\": \"g\", "
     "\"pid\": 5, \"since_ns\": 10}}], \"messages\": [{\"number\": 1, \"call\": \"recv\", "
@@ -57,6 +65,43 @@ static void all_members_are_read(void **state)
     trace_json_release(&trace);
 }
 
+static void choices_are_read(void **state)
+{
+    (void)state;
+    struct trace_json trace;
+    assert_int_equal(trace_json_load(sample, strlen(sample), &trace), TUTTI_OK);
+    assert_int_equal(trace.operations[1].expected_ns, 90);
+    assert_int_equal(trace.operations[0].expected_ns, 0);
+    assert_int_equal(trace.choice_count, 2);
+    const struct trace_choice *barrier = &trace.choices[0], *sum = &trace.choices[1];
+    assert_false(barrier->has_count || barrier->is_mapped || barrier->only_hosts);
+    assert_int_equal(barrier->unused_count, 0);
+    assert_int_equal(barrier->next.algorithm[0], '\0');
+    assert_true(sum->has_count && sum->is_mapped && sum->only_hosts && !sum->bytes_are_assumed);
+    assert_string_equal(sum->algorithm, "tree");
+    assert_string_equal(sum->reason, "the model");
+    assert_true(sum->radix == 4 && sum->count == 4 && sum->bytes == 4 && sum->calls == 2);
+    assert_true(sum->expected_ns == 90 && sum->median_ns == 95);
+    assert_string_equal(sum->next.algorithm, "ring");
+    assert_int_equal(sum->next.expected_ns, 99);
+    assert_int_equal(sum->unused_count, 1);
+    assert_string_equal(sum->unused[0].reason, "is slow");
+    assert_int_equal(trace.unused_plan_count, 1);
+    assert_string_equal(trace.unused_plans[0].call, "reduce");
+    trace_json_release(&trace);
+}
+
+static void dumps_without_choices_are_read(void **state)
+{
+    (void)state;
+    struct trace_json trace;
+    static const char text[] = HEAD ", \"operations\": [], \"messages\": []}";
+    assert_int_equal(trace_json_load(text, strlen(text), &trace), TUTTI_OK);
+    assert_int_equal(trace.choice_count, 0);
+    assert_int_equal(trace.unused_plan_count, 0);
+    trace_json_release(&trace);
+}
+
 static void no_part_of_a_dump_is_taken_for_one(void **state)
 {
     (void)state;
@@ -71,6 +116,8 @@ static void what_is_out_of_bounds_is_refused_by_name(void **state)
 {
     (void)state;
 #define LISTS ", \"operations\": [], \"messages\": []}"
+#define CHOICE(members) HEAD ", \"choices\": [{" members "}]" LISTS
+#define GOOD_CHOICE "\"call\": \"a\", \"algorithm\": \"b\", \"reason\": \"\""
 #define ONE(entry) HEAD ", \"operations\": [" entry "], \"messages\": []}"
     static const struct {
         const char *text, *named;
@@ -86,6 +133,15 @@ static void what_is_out_of_bounds_is_refused_by_name(void **state)
         {HEAD ", \"wall_ns\": -1" LISTS, "wall_ns"},
         {HEAD ", \"reason\": \"a reason that is much too long\"" LISTS, "reason"},
         {HEAD ", \"reason\": \"a\\u0000b\"" LISTS, "NUL"},
+        {HEAD ", \"choices\": {}" LISTS, "choices"},
+        {HEAD ", \"choices\": [7]" LISTS, "choices[0]"},
+        {CHOICE("\"call\": \"a\", \"algorithm\": \"b\""), "reason"},
+        {CHOICE("\"call\": \"a\", \"algorithm\": 7, \"reason\": \"\""), "algorithm"},
+        {CHOICE(GOOD_CHOICE ", \"expected_ns\": -1"), "expected_ns"},
+        {CHOICE(GOOD_CHOICE ", \"next\": {}"), "choices[0] next"},
+        {CHOICE(GOOD_CHOICE ", \"unused\": [1]"), "choices[0] unused[0]"},
+        {CHOICE(GOOD_CHOICE ", \"unused\": [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]"), "at most 16"},
+        {HEAD ", \"unused_plans\": [{\"reason\": 1}]" LISTS, "unused_plans[0]"},
         {ONE("7"), "object"},
         {ONE("{\"sequence\": 1, \"call\": 5}"), "call"},
         {ONE("{\"sequence\": 1, \"call\": \"a\", \"state\": \"done\", \"begin_ns\": 0.5}"),
@@ -126,6 +182,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_members_are_read),
+        cmocka_unit_test(choices_are_read),
+        cmocka_unit_test(dumps_without_choices_are_read),
         cmocka_unit_test(no_part_of_a_dump_is_taken_for_one),
         cmocka_unit_test(what_is_out_of_bounds_is_refused_by_name),
         cmocka_unit_test(terminals_are_told_nothing),

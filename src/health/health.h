@@ -6,7 +6,8 @@
  *     ranks of other hosts ── control messages, heartbeats ───┘         │
  *                                                                       ▼
  *     failure.h: one failure on each host  ◄── whoever finds one                 agree.h: those who are left agree
- *     recorder.h: the last calls ──► trace.h tells them · straggler.h: who is late again and again
+ *     recorder.h: the last calls, choices.h: why their algorithms ──► trace.h tells them
+ *     straggler.h: who is late again and again
  *
  * It is told of calls by their numbers and descriptions, and knows no request. Members of a part are for its own file and, where a header
  * X_state.h declares them, for the files that this names; others pass the part's address to its functions.
@@ -18,6 +19,7 @@
 #include <stdint.h>
 
 #include "health/board.h"
+#include "health/choices.h"
 #include "health/processes.h"
 #include "health/recorder.h"
 #include "health/straggler.h"
@@ -38,6 +40,7 @@ struct health {
     struct recorder message_recorder;      /* the last messages */
     struct straggler straggler;
     struct trace trace;
+    struct choices choices; /* why the last calls got their algorithms */
 };
 
 /* Whether any rank is reached over a network, which with TUTTI_TRANSPORT=tcp is so within a host, too. A call may then return with bytes

@@ -88,6 +88,7 @@ void health_release(struct health *health)
     network_free(health);
     processes_close(&health->processes);
     trace_release(health);
+    choices_release(&health->choices);
     straggler_release(&health->straggler);
     recover_free(health);
 }
@@ -95,12 +96,14 @@ void health_release(struct health *health)
 void health_restart_numbers(struct health *health)
 {
     health->unnumbered = recorder_restart(&health->recorder);
+    choices_restart(&health->choices);
 }
 
 void health_footprint(const struct health *health, struct tutti_footprint *sum)
 {
     sum->private_bytes += held(health->recorder.memory) + held(health->message_recorder.memory) +
-                          held(health->straggler.held_ns) + recover_bytes(health);
+                          held(health->straggler.held_ns) + recover_bytes(health) +
+                          choices_bytes(&health->choices);
     if (health->team->size == 1) sum->private_bytes += held(health->board);
     processes_footprint(&health->processes, sum);
     network_footprint(health, sum);

@@ -14,9 +14,10 @@
 #include "base/log.h"
 #include "base/op.h"
 #include "base/option.h"
-#include "base/printable.h"
 #include "base/status.h"
 #include "health/health.h"
+#include "health/json_write.h"
+#include "health/trace_choices.h"
 #include "os/clock.h"
 #include "os/file.h"
 
@@ -27,25 +28,6 @@ static_assert((int)RECORD_SEND == (int)METRICS_SEND && (int)RECORD_KINDS == (int
               "one numbering of kinds");
 
 /* ------------------------------------------------------------------------------------------------- JSON */
-
-/* Host names and reasons come from outside, and may be cut anywhere. */
-static void put_text(FILE *file, const char *text)
-{
-    fputc('"', file);
-    for (const char *c = text; *c != '\0';) {
-        const int bytes = printable_character_bytes(c);
-        if (bytes == 0)
-            fputs("\\ufffd", file);
-        else if (bytes == 1 && (*c == '"' || *c == '\\'))
-            fprintf(file, "\\%c", *c);
-        else if (bytes == 1 && ((unsigned char)*c < ' ' || *c == 0x7f))
-            fprintf(file, "\\u%04x", (unsigned)*c);
-        else
-            fwrite(c, 1, (size_t)bytes, file);
-        c += bytes > 0 ? bytes : 1;
-    }
-    fputc('"', file);
-}
 
 /* Readers of JSON have signed integers. */
 static uint64_t shown(uint64_t count)
@@ -58,7 +40,7 @@ static void put_rank(FILE *file, const struct health *health, int rank)
     fprintf(file, "{\"rank\": %d, \"host\": ", rank);
     char host_name[DISCOVERY_HOST_NAME_MAX];
     team_host_name_of(health->team, rank, host_name);
-    put_text(file, host_name);
+    json_write_text(file, host_name);
     fprintf(file, ", \"pid\": %d", health_pid_of(health, rank));
 }
 
@@ -102,9 +84,13 @@ static void put_call(FILE *file, const struct health *health, const struct recor
     if (collective_reduces(collective))
         fprintf(file, ", \"op\": \"%s\"", op_kind_name((enum op)(record->op % OP_COUNT)));
     if (collective_is_rooted(collective)) fprintf(file, ", \"root\": %d", record->root);
-    if (record->algorithm != NULL)
-        fprintf(file, ", \"algorithm\": \"%s\", \"signature\": \"%016" PRIx64 "\", \"slot\": %u",
-                record->algorithm, record->signature, record->slot);
+    if (record->algorithm != NULL) {
+        fputs(", \"algorithm\": ", file);
+        json_write_name(file, record->algorithm);
+        fprintf(file, ", \"signature\": \"%016" PRIx64 "\", \"slot\": %u", record->signature,
+                record->slot);
+        trace_put_expected(file, &health->choices, record);
+    }
     if (record->ways != 0) put_ways(file, record->ways);
     put_times(file, health, record);
 }
@@ -153,7 +139,7 @@ static void put_failure(FILE *file, const struct health *health)
         fputs("}", file);
     }
     fputs(", \"message\": ", file);
-    put_text(file, failure.message);
+    json_write_text(file, failure.message);
     fputs("},\n", file);
 }
 
@@ -170,7 +156,7 @@ static void write_trace(const struct health *health, const char *reason, unsigne
     fprintf(file, "{\"tutti_trace\": %d, \"communicator\": \"%s\", \"rank\": %d, \"size\": %d,\n",
             VERSION, health->trace.id, health->team->rank, health->team->size);
     fputs(" \"host\": ", file);
-    put_text(file, health->team->members.host_name);
+    json_write_text(file, health->team->members.host_name);
     fprintf(file, ", \"pid\": %d, \"reason\": \"%s\",\n", (int)getpid(), reason);
     fprintf(file, " \"wall_ns\": %" PRIu64 ", \"monotonic_ns\": %" PRIu64 ",\n", wall_ns(),
             clock_now_ns());
@@ -178,6 +164,7 @@ static void write_trace(const struct health *health, const char *reason, unsigne
     const uint64_t messages = recorder_latest(&health->message_recorder);
     fprintf(file, " \"calls\": %" PRIu64 ", \"messages_begun\": %" PRIu64 ",\n", calls, messages);
     put_failure(file, health);
+    trace_put_choices(file, &health->choices, &health->recorder);
     fputs(" \"operations\": [", file);
     put_entries(file, health, &health->recorder, calls, entries_max, put_call);
     fputs("],\n \"messages\": [", file);

@@ -106,7 +106,9 @@ void calibration_init(struct calibration *calibration, const struct path_table *
         calibration->numbers[i] =
             (struct calibration_number){.value = infos[i].shipped, .known = CALIBRATION_ASSUMED};
     if (within != NULL) init_ways(calibration->ways[CALIBRATION_WITHIN], within);
-    if (between != NULL) init_ways(calibration->ways[CALIBRATION_BETWEEN], between);
+    if (between == NULL) return;
+    init_ways(calibration->ways[CALIBRATION_BETWEEN], between);
+    calibration->between = between->name;
 }
 
 /* ---------------------------------------------------------------------------------------------------- the key */
@@ -290,6 +292,10 @@ void calibration_apply(const struct calibration *calibration, const struct calib
     machine->within =
         apply_table(calibration->ways[CALIBRATION_WITHIN], use->within,
                     &tables->tables[CALIBRATION_WITHIN], tables->rows[CALIBRATION_WITHIN]);
+    machine->between = use->between;
+    if (use->between == NULL || calibration->between == NULL ||
+        strcmp(use->between->name, calibration->between) != 0)
+        return;
     machine->between =
         apply_table(calibration->ways[CALIBRATION_BETWEEN], use->between,
                     &tables->tables[CALIBRATION_BETWEEN], tables->rows[CALIBRATION_BETWEEN]);

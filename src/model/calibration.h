@@ -181,6 +181,7 @@ struct calibration {
     bool is_loaded; /* others used the machine while it was measured: values may be far too high */
     struct calibration_number numbers[CALIBRATION_PARAMETERS];
     struct calibration_way ways[CALIBRATION_TABLES][PATH_WAY_COUNT];
+    const char *between; /* the table whose ways those between hosts are, by its name: what another transport costs they do not say; or NULL */
 };
 
 /* Shipped values, and the costs of those tables (NULL: no ways); an empty key. */
@@ -213,7 +214,8 @@ struct calibration_use {
     struct calibration_tables *tables;         /* filled in */
 };
 
-/* Sets what a calibration knows: costs, latencies, ports, and both tables; also core_count, if the calibration is of a machine. All else
+/* Sets what a calibration knows: costs, latencies, ports, and both tables (one between hosts of another name than the calibration's keeps the
+ * costs that it ships with); also core_count, if the calibration is of a machine. All else
  * stays: ranks, hosts and racks must be there already, since ranks of a host that do not all fit around one cache count as far apart. */
 void calibration_apply(const struct calibration *calibration, const struct calibration_use *use,
                        struct model_machine *machine);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "model/calibration.h"
+#include "transport/card/paths.h"
 #include "transport/local/paths.h"
 #include "transport/tcp/paths.h"
 
@@ -54,6 +55,22 @@ static void shipped_ways_cost_what_the_tables_say(void **state)
         assert_null(path_check(used[t]));
     }
     assert_int_equal(machine.core_count, 7); /* shipped values are of no machine */
+}
+
+/* What was measured over TCP says nothing of a card. */
+static void another_transport_keeps_its_costs(void **state)
+{
+    (void)state;
+    struct calibration calibration = shipped();
+    struct calibration_tables memory;
+    struct model_machine machine = {.rank_count = 4, .host_count = 2};
+    const struct calibration_use use = {.dtype = TUTTI_FLOAT32,
+                                        .within = local_paths(false),
+                                        .between = card_paths(),
+                                        .tables = &memory};
+    calibration.ways[CALIBRATION_BETWEEN][PATH_SLOT].values[CALIBRATION_WAY_sender_ps] = 123456789;
+    calibration_apply(&calibration, &use, &machine);
+    assert_ptr_equal(machine.between, card_paths());
 }
 
 static void a_machine_gets_every_number(void **state)
@@ -228,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shipped_values_are_assumed_and_within_bounds),
         cmocka_unit_test(shipped_ways_cost_what_the_tables_say),
+        cmocka_unit_test(another_transport_keeps_its_costs),
         cmocka_unit_test(a_machine_gets_every_number),
         cmocka_unit_test(dtypes_have_classes),
         cmocka_unit_test(another_machine_is_told_apart_with_words),

@@ -6,14 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As one number, from the last member to the first, it is the less the earlier it is. */
 struct event {
     uint32_t what; /* the caller's kind and index */
-    uint32_t order;
     uint64_t at_ps;
 };
 
-enum { EVENT_KIND_BITS = 3 };
+enum { EVENT_KIND_BITS = 4 };
 #define EVENT_INDEX_MAX (UINT32_MAX >> EVENT_KIND_BITS)
 
 static inline unsigned event_kind(const struct event *event)
@@ -26,14 +24,29 @@ static inline uint32_t event_index(const struct event *event)
     return event->what >> EVENT_KIND_BITS;
 }
 
-/* A heap in which each event has four below it, so that few cache lines are looked at. All zero is an empty one. */
+/* Ranks of a plan mostly do the same at the same time. So a heap has the moments at which something happens, each of them with a queue:
+ *
+ *     heap of moments     3 us ── 4 us ── 7 us ── ...
+ *     queues              ▪▪▪▪    ▪       ▪▪▪▪▪▪▪▪
+ *
+ * Which moment an event belongs to is remembered for some of them. One that is forgotten gets a second queue, which comes behind the first. All
+ * zero is an empty one. */
+enum { EVENTS_REMEMBERED_BITS = 8 };
 struct events {
-    struct event *heap;
-    size_t count, room;
-    uint32_t order;
+    size_t count;
+    uint32_t order;  /* of moments: they were made one after the other */
     bool has_failed; /* for want of memory: something will not happen */
+    struct events_entry *heap;
+    struct events_moment *moments;
+    struct events_item *items;
+    uint32_t heap_count, moment_count,
+        item_count; /* of moments and items: those that were ever used */
+    uint32_t heap_room, moment_room, item_room;
+    uint32_t free_moment, free_item;                  /* counted from 1; 0: none */
+    uint32_t remembered[1 << EVENTS_REMEMBERED_BITS]; /* moments, by a hash of their time */
 };
 
+/* No event is due at the last time of all, UINT64_MAX. */
 void events_add(struct events *events, uint64_t at_ps, unsigned kind, uint32_t index);
 /* The next one, of one at least. */
 struct event events_next(struct events *events);

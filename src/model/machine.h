@@ -30,7 +30,9 @@ struct model_cost {
 
 static inline uint64_t model_cost_ps(struct model_cost cost, uint64_t bytes)
 {
-    return cost.each_ps + (uint64_t)((unsigned __int128)cost.byte_fs * bytes / 1000);
+    const unsigned __int128 fs = (unsigned __int128)cost.byte_fs * bytes;
+    /* Dividing 128 bits takes a call, and hardly anything needs that many. */
+    return cost.each_ps + (fs >> 64 == 0 ? (uint64_t)fs / 1000 : (uint64_t)(fs / 1000));
 }
 
 /* One direction of what messages pass one after the other: of a host's card, of a rack's uplink. */

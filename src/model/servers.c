@@ -117,6 +117,16 @@ static uint32_t take_flight(struct servers *servers)
     return servers->flight_count++;
 }
 
+uint64_t servers_wait_ps(const struct servers *servers, int host, uint64_t now_ps,
+                         uint64_t bytes_max)
+{
+    const struct model_cost each = {.byte_fs = servers->machine->card.message.byte_fs};
+    const uint64_t most_ps = model_on_host(servers->machine, host, model_cost_ps(each, bytes_max));
+    const int64_t wait_ps = servers->of[MODEL_CARD_OUT][host].free_ps - (int64_t)now_ps;
+    if (wait_ps <= 0) return 0;
+    return (uint64_t)wait_ps < most_ps ? (uint64_t)wait_ps : most_ps;
+}
+
 void servers_depart(struct servers *servers, struct events *events, uint64_t now_ps, int from_host,
                     enum model_distance distance, uint64_t bytes, uint32_t port)
 {

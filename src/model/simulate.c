@@ -18,8 +18,10 @@ enum kind {
     PUSHED,                   /* a port's piece is in the hands of its link */
     ARRIVED,                  /* a port's piece can be used */
     CREDIT,                   /* one was consumed, as its sender knows now */
+    ANSWERED,                 /* a port's message has a place at its receiver */
     TURN                      /* a core has come to a rank that has work */
 };
+static_assert(TURN >> EVENT_KIND_BITS == 0, "fits into an event");
 
 /* A link's end at one receiver: messages one after the other, in pieces. */
 struct port {
@@ -30,6 +32,7 @@ struct port {
     uint32_t window;         /* pieces under way */
     uint32_t under_way;      /* pieces of all messages */
     uint32_t arrived, taken; /* the same */
+    uint32_t message_count;  /* that were begun */
     int from, to;
     uint32_t writer, reader; /* lanes */
     uint8_t distance;
@@ -38,6 +41,7 @@ struct port {
     bool is_repeated, is_retaken; /* of its message: see struct model_sent */
     bool wants_credit;            /* its sender waits until its messages are consumed */
     bool may_fill;                /* it sends more pieces than can be under way */
+    bool has_asked, has_place;    /* its message, whose sender asks for a place */
 };
 
 struct lane {
@@ -162,7 +166,8 @@ static uint64_t piece_of(const struct run *run, uint64_t bytes, uint32_t number)
 static uint64_t whole_bytes(const struct run *run, uint64_t bytes)
 {
     if (run->count == run->whole_count) return bytes;
-    return (uint64_t)((unsigned __int128)bytes * run->whole_count / run->count);
+    const unsigned __int128 product = (unsigned __int128)bytes * run->whole_count;
+    return product >> 64 == 0 ? (uint64_t)product / run->count : (uint64_t)(product / run->count);
 }
 
 /* ------------------------------------------------------------------------------------------------- ranks */
@@ -188,12 +193,21 @@ static void release_rank(struct run *run, int rank, uint32_t count)
 
 /* ----------------------------------------------------------------------------------------------- messages */
 
-/* A piece leaves its sender. */
+static bool crosses(const struct run *run, const struct port *port)
+{
+    return port->distance == MODEL_SAME_HOST &&
+           run->ranks[port->from].core != run->ranks[port->to].core;
+}
+
+/* A piece leaves its sender: the last one that was given to its link. */
 static void depart(struct run *run, uint32_t port_index, uint64_t bytes)
 {
     const struct port *port = &run->ports[port_index];
+    const uint64_t fetch_ps =
+        port->sent == 1 && crosses(run, port) ? model_fetch_ps(run->machine, &port->work) : 0;
     if (port->distance == MODEL_SAME_HOST)
-        schedule(run, run->now_ps + run->machine->latency_ps[MODEL_SAME_HOST], ARRIVED, port_index);
+        schedule(run, run->now_ps + run->machine->latency_ps[MODEL_SAME_HOST] - fetch_ps, ARRIVED,
+                 port_index);
     else
         servers_depart(&run->servers, &run->events, run->now_ps,
                        model_host_of(run->machine, port->from), (enum model_distance)port->distance,
@@ -209,12 +223,6 @@ static void fly_on(struct run *run, enum flight_event at, uint32_t flight)
                        model_host_of(run->machine, port->from), model_host_of(run->machine, port->to),
                        (enum model_distance)port->distance, &arrival_ps))
         schedule(run, arrival_ps, ARRIVED, index);
-}
-
-static bool crosses(const struct run *run, const struct port *port)
-{
-    return port->distance == MODEL_SAME_HOST &&
-           run->ranks[port->from].core != run->ranks[port->to].core;
 }
 
 static void give_to_link(struct run *run, uint32_t port_index)
@@ -238,13 +246,33 @@ static bool is_worth_posting(const struct run *run, const struct port *port)
     return (port->ready - port->posted) * run->piece_bytes >= port->bytes / port->work.in_flight;
 }
 
+/* A question goes to the receiver, and an answer comes, which waits behind what the receiver itself has given its card. While an earlier
+ * message is under way, the question has gone before. */
+static bool has_place(struct run *run, uint32_t port_index)
+{
+    struct port *port = &run->ports[port_index];
+    if (!port->work.is_asked || port->has_place) return true;
+    if (port->has_asked) return false;
+    port->has_asked = true;
+    port->has_place = port->under_way > 0;
+    if (port->has_place) return true;
+    const uint64_t there_ps = run->now_ps + run->machine->latency_ps[port->distance];
+    uint64_t wait_ps = 0;
+    if (port->distance != MODEL_SAME_HOST)
+        wait_ps = servers_wait_ps(&run->servers, model_host_of(run->machine, port->to), there_ps,
+                                  port->work.answer_bytes);
+    schedule(run, there_ps + wait_ps + run->machine->latency_ps[port->distance], ANSWERED,
+             port_index);
+    return false;
+}
+
 /* Gives a link what is ready, as far as it has room. */
 static void push(struct run *run, uint32_t port_index)
 {
     struct port *port = &run->ports[port_index];
     if (is_worth_posting(run, port)) port->posted = port->ready;
     while (port->is_active && !port->is_pushing && port->sent < port->posted &&
-           port->under_way < port->window) {
+           port->under_way < port->window && has_place(run, port_index)) {
         const struct model_sent sent = {.is_first = port->sent == 0,
                                         .is_repeated = port->is_repeated,
                                         .is_retaken = port->is_retaken};
@@ -267,12 +295,13 @@ static uint32_t window_of(const struct run *run, const struct port *port)
     return is_free ? UINT32_MAX : port->work.in_flight;
 }
 
-/* Of a message that is received: its sender may be at a later one. */
+/* Of a message that is received: its sender may be at a later one already. */
 static struct model_work work_of_message(struct run *run, const struct wiring_receive *receive,
                                          uint64_t bytes)
 {
     const struct port *port = &run->ports[receive->port];
     struct rank_state *from = &run->ranks[port->from];
+    if (port->message_count == receive->sequence + 1 && port->bytes == bytes) return port->work;
     const uint32_t link = run->wiring->ports[receive->port].link,
                    step = run->senders[run->first_messages[link] + receive->sequence];
     return model_work_of(&from->sender, run->machine, from->plan,
@@ -314,12 +343,14 @@ static void open_message(struct run *run, uint32_t port_index, const struct plan
     port->work = model_work_of(&state->sender, run->machine, state->plan, step,
                                (enum model_distance)port->distance, whole_bytes(run, bytes));
     port->bytes = bytes;
+    port->message_count++;
     port->piece_count = pieces_of(run, bytes);
     port->ready = port->posted = port->sent = 0;
     port->window = window_of(run, port);
     port->is_repeated = port->work.is_once && port_index != first_port_of(run, state, step);
     port->is_retaken = is_retaken(run, port, step, bytes);
     port->is_active = true;
+    port->has_asked = port->has_place = false;
     state->waits_for++;
     if (!port->work.is_reference || port->wants_credit) return;
     port->wants_credit = true; /* for all that is under way there, as the engine does */
@@ -465,7 +496,10 @@ static struct model_effort effort_of(struct run *run, const struct lane *lane,
     model_add_result(&effort, run->machine, &lane->use, bytes);
     for (size_t r = wiring->first_receives[number]; r < wiring->first_receives[number + 1]; r++) {
         const struct model_work work = work_of_message(run, &wiring->receives[r], lane->bytes);
-        model_add_receiver(&effort, run->machine, &work, step, bytes, lane->piece == 0);
+        const struct model_received received = {
+            .is_first = lane->piece == 0,
+            .crosses = crosses(run, &run->ports[wiring->receives[r].port])};
+        model_add_receiver(&effort, run->machine, &work, step, bytes, received);
     }
     return effort;
 }
@@ -514,7 +548,8 @@ static struct model_result_use use_of(struct run *run, const struct lane *lane,
 {
     struct rank_state *state = &run->ranks[lane->rank];
     struct message message = {step, lane->bytes};
-    const bool sends_result = !copies_input(state->plan, step);
+    /* Only what is read past the caches asks. */
+    const bool sends_result = run->machine->memory_byte_fs > 0 && !copies_input(state->plan, step);
     return (struct model_result_use){
         .is_read_elsewhere = any_is_read(state, step->destination, step->chunk_count),
         .is_read_soon = sends_result && !for_ports(run, global_step(run, lane), NULL,
@@ -649,6 +684,10 @@ static void happen(struct run *run, unsigned kind, uint32_t index)
     case CREDIT:
         port->under_way--;
         if (port->wants_credit) release_rank(run, port->from, 1);
+        go_on_sending(run, index);
+        break;
+    case ANSWERED:
+        port->has_place = true;
         go_on_sending(run, index);
         break;
     default: fly_on(run, (enum flight_event)kind, index); break;
@@ -912,6 +951,14 @@ static void note_loads(const struct run *run)
     }
 }
 
+/* Where calls follow each other, none takes less than what is busiest has to do in each of them: a port that has no time to rest has less of its
+ * burst left from call to call, until it does. */
+static void wait_for_busiest(struct model_result *result)
+{
+    for (int r = 0; r < MODEL_RESOURCES; r++)
+        if (result->time_ps < result->loads[r].busy_ps) result->time_ps = result->loads[r].busy_ps;
+}
+
 static void run_all(struct run *run)
 {
     for (uint32_t l = 0; l < run->wiring->lane_count; l++) wake_lane(run, l);
@@ -958,7 +1005,10 @@ enum tutti_status model_simulate_part(const struct plan *plan, const struct wiri
                          "the plan has a step between links alone without a destination");
     set_up(&run, element_bytes);
     if (!run.has_failed) run_all(&run);
-    if (!run.has_failed) note_loads(&run);
+    if (!run.has_failed) {
+        note_loads(&run);
+        wait_for_busiest(result);
+    }
     const bool is_stuck = run.ranks_left > 0;
     tear_down(&run);
     if (run.has_failed) return error_set(TUTTI_NO_MEMORY, "a simulation: out of memory");

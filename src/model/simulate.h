@@ -10,6 +10,8 @@
  * 2. A core, a card and an uplink serve whoever comes first; pieces are small, so those who always have some share it fairly.
  * 3. Links differ by where their ends are (enum model_distance) and by the way that a message takes: the first one of the path table.
  *
+ * 4. Calls like this one come before it, one after the other, so a burst of a port makes none of them shorter than what the port has to do in each.
+ *
  * Neglected: ways that are given up while running for want of room, and that a receiver's advertisement can come late. All ranks begin at the
  * same time, with idle links.
  */
@@ -29,7 +31,7 @@ struct model_load {
 };
 
 struct model_result {
-    uint64_t time_ps; /* until the last rank is done */
+    uint64_t time_ps; /* from call to call: until the last rank is done, and what is busiest */
     int last_rank;
     uint64_t *rank_ps; /* of each rank; the caller's array, or NULL */
     struct model_load loads[MODEL_RESOURCES];

@@ -303,15 +303,20 @@ static void an_uplink_is_shared(void **state)
     assert_true(result.time_ps <= 2 * ALPHA_PS + 6 * bytes_ps(2 * BETA_FS, job.bytes));
 }
 
-/* As much as fits into the burst passes at once, and the rest at the rate. */
+/* As much as fits into the burst passes at once, and the rest at the rate; but call after call, no port passes more than its rate. */
 static void a_port_that_has_rested_takes_a_burst(void **state)
 {
     (void)state;
     struct model_machine machine = alpha_on_the_wire(2);
     machine.card.burst_bytes = 10000;
-    expect_time(&(struct job){COLLECTIVE_BROADCAST, "direct", 0, 6400}, &machine, ALPHA_PS);
+    const uint64_t alpha_ps = bytes_ps(BETA_FS, 20000);
+    machine.latency_ps[MODEL_SAME_RACK] = alpha_ps;
+    expect_time(&(struct job){COLLECTIVE_BROADCAST, "direct", 0, 6400}, &machine, alpha_ps);
     expect_time(&(struct job){COLLECTIVE_BROADCAST, "direct", 0, 64000}, &machine,
-                ALPHA_PS + bytes_ps(BETA_FS, 64000 - 10000));
+                alpha_ps + bytes_ps(BETA_FS, 64000 - 10000));
+    machine.latency_ps[MODEL_SAME_RACK] = alpha_ps / 4;
+    expect_time(&(struct job){COLLECTIVE_BROADCAST, "direct", 0, 64000}, &machine,
+                bytes_ps(BETA_FS, 64000));
 }
 
 /* A piece that comes while too much waits costs its port more. */
@@ -436,6 +441,21 @@ static void a_group_s_place_is_filled_once(void **state)
     expect_time(&job, &machine, 1000 * job.bytes);
 }
 
+/* Who receives from many cores loads a line of each of them, one after the other; not those of ranks on its own core. */
+static void a_receiver_loads_each_sender_s_line(void **state)
+{
+    (void)state;
+    enum { RANKS = 9, LATENCY_PS = 100000 };
+    struct free_ways ways;
+    const struct job job = {COLLECTIVE_GATHER, "direct", 0, 8};
+    struct model_machine machine = free_host(&ways, RANKS);
+    machine.latency_ps[MODEL_SAME_HOST] = LATENCY_PS;
+    expect_time(&job, &machine, LATENCY_PS / 4 + (RANKS - 1) * (LATENCY_PS / 4 * 3));
+    machine.core_count = 1;
+    machine.turn_ps = 0;
+    expect_time(&job, &machine, LATENCY_PS);
+}
+
 /* A ring goes as fast as its slowest host: a card that takes four times as long is the one that the others wait for. */
 static void a_straggler_holds_up_a_ring(void **state)
 {
@@ -452,6 +472,42 @@ static void a_straggler_holds_up_a_ring(void **state)
     assert_int_equal(result.loads[MODEL_CARD_OUT].number, SLOW);
     assert_int_equal(result.loads[MODEL_CARD_OUT].busy_ps,
                      4 * (RANKS - 1) * bytes_ps(BETA_FS, job.bytes));
+}
+
+/* 100 kB over a link of 10 ms and 1 Mbit/s, by reference: there and back until it is consumed. Where its sender asks for a place, that goes
+ * there and back before. */
+static void who_asks_for_a_place_waits_for_the_answer(void **state)
+{
+    (void)state;
+    struct path_row row = {.way = PATH_READ,
+                           .sender_memory = PATH_HOST_MEMORY,
+                           .receiver_memory = PATH_HOST_MEMORY,
+                           .alignment = 1,
+                           .in_flight = 8};
+    static const struct path_rule rules[] = {{.way = PATH_READ,
+                                              .bytes_max = SIZE_MAX,
+                                              .traffic = PATH_ANY_TRAFFIC,
+                                              .readers = PATH_ANY_READERS,
+                                              .steps = PATH_ANY_SENDER,
+                                              .cores = PATH_ANY_CORES,
+                                              .senders = PATH_ANY_SENDERS,
+                                              .why = "a test"}};
+    const struct path_table table = {.name = "asking",
+                                     .rows = &row,
+                                     .row_count = 1,
+                                     .rules = rules,
+                                     .rule_count = 1,
+                                     .sizes = PATH_SIZES};
+    const struct job job = {COLLECTIVE_BROADCAST, "direct", 0, 100000};
+    struct model_machine machine = one_port(2);
+    machine.between = &table;
+    machine.latency_ps[MODEL_SAME_RACK] = UINT64_C(10000000000);
+    machine.card.message.byte_fs = UINT64_C(8000000000);
+    expect_time(&job, &machine, UINT64_C(820000000000));
+    row.asked_bytes = 100001;
+    expect_time(&job, &machine, UINT64_C(820000000000));
+    row.asked_bytes = 100000;
+    expect_time(&job, &machine, UINT64_C(840000000000));
 }
 
 /* However few pieces links take at a time, and by whatever ways: no plan comes to a halt, and less room is never faster. */
@@ -495,6 +551,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dissemination_costs_what_loggopsim_says),
         cmocka_unit_test(a_link_costs_latency_and_bytes),
+        cmocka_unit_test(who_asks_for_a_place_waits_for_the_answer),
         cmocka_unit_test(rings),
         cmocka_unit_test(recursive_doubling),
         cmocka_unit_test(halving_doubling),
@@ -510,6 +567,7 @@ int main(void)
         cmocka_unit_test(a_result_that_others_read_is_taken_back),
         cmocka_unit_test(scratch_memory_is_never_mapped),
         cmocka_unit_test(a_group_s_place_is_filled_once),
+        cmocka_unit_test(a_receiver_loads_each_sender_s_line),
         cmocka_unit_test(a_straggler_holds_up_a_ring),
         cmocka_unit_test(narrow_links_hold_up_and_do_not_halt),
     };

@@ -65,7 +65,10 @@ static struct model_work first_way(const struct path_table *table, const struct 
             .is_once = way == PATH_GROUP_SLOT || way == PATH_SHARED_SLOT,
             .may_place = path_has(&list, PATH_WRITE),
             .is_shared = row->work.crossings > 0 && (way == PATH_READ || way == PATH_SLOT),
+            .is_found = table->is_memory,
             .may_forward = way == PATH_SHARED_SLOT,
+            .is_asked = row->asked_bytes > 0 && message->bytes >= row->asked_bytes,
+            .answer_bytes = table->answer_bytes,
             .in_flight = row->in_flight};
     }
     return (struct model_work){.is_reference = false};
@@ -77,7 +80,9 @@ struct model_work model_work_of(struct model_sender *sender, const struct model_
 {
     const struct path_table *table =
         distance == MODEL_SAME_HOST ? machine->within : machine->between;
+    struct model_answer *const answer = &sender->answers[distance];
     if (table == NULL) return (struct model_work){.is_reference = false};
+    if (answer->step == step && answer->bytes == bytes) return answer->work;
     const bool only_sends = plan_step_only_sends(rank_plan, step);
     const unsigned memory = memory_of(machine, rank_plan, step);
     struct path_case message;
@@ -89,14 +94,15 @@ struct model_work model_work_of(struct model_sender *sender, const struct model_
     message.cores = sender->shares_core ? PATH_SHARED_CORES : PATH_OWN_CORES;
     message.senders = sender->flow.has_few_senders ? PATH_FEW_SENDERS : PATH_MANY_SENDERS;
     message.rank_count = rank_plan->shape.rank_count;
-    if (sender->table == table && sender->memory == memory &&
-        memcmp(&sender->message, &message, sizeof message) == 0)
-        return sender->work;
-    sender->table = table;
-    sender->message = message;
-    sender->memory = memory;
-    sender->work = first_way(table, &message, memory);
-    return sender->work;
+    const bool is_alike = answer->step != NULL && answer->memory == memory &&
+                          memcmp(&answer->message, &message, sizeof message) == 0;
+    answer->step = step;
+    answer->bytes = bytes;
+    if (is_alike) return answer->work;
+    answer->message = message;
+    answer->memory = memory;
+    answer->work = first_way(table, &message, memory);
+    return answer->work;
 }
 
 /* ------------------------------------------------------------------------------------------------ effort
@@ -146,11 +152,19 @@ struct model_effort model_effort_of_sender(const struct model_machine *machine,
     return effort;
 }
 
+/* On 16 cores of an Intel Xeon with a latency of 151 ns, a root takes 139 ns for each of 7 messages, and 129 for each of 15, where the row says
+ * 19: rows are measured with messages that follow each other, whose lines the processor fetches ahead. */
+uint64_t model_fetch_ps(const struct model_machine *machine, const struct model_work *work)
+{
+    return work->is_found ? machine->latency_ps[MODEL_SAME_HOST] / 4 * 3 : 0;
+}
+
 void model_add_receiver(struct model_effort *effort, const struct model_machine *machine,
                         const struct model_work *work, const struct plan_step *step, uint64_t bytes,
-                        bool is_first)
+                        struct model_received received)
 {
-    const uint64_t each_ps = is_first || !work->is_reference ? work->cost.receiver_ps : 0;
+    const uint64_t each_ps = received.is_first || !work->is_reference ? work->cost.receiver_ps : 0;
+    if (received.is_first && received.crosses) effort->core_ps += model_fetch_ps(machine, work);
     const bool is_copied = step->source_count == 1 && step->has_destination;
     effort->core_ps += way_ps(machine, each_ps, work->cost.receiver_ps_a_byte, bytes, is_copied);
     if (!work->is_reference) return;

@@ -5,6 +5,9 @@
  *
  * Lines change hands: a core that stores where another core has read takes those lines back first, at two latencies for a dozen of them. That is so
  * for sums in slots of links, and for results that are read where they lie. Ranks on one core have their lines in common.
+ *
+ * Of the latency between two cores of a host, a part is the receiver's work: it finds a message only by loading the line that announces it, and loads
+ * that of the next link afterwards. So ranks that receive from many take as many latencies, though all has been sent at once.
  */
 #ifndef TUTTI_MODEL_WORK_H
 #define TUTTI_MODEL_WORK_H
@@ -20,8 +23,11 @@ struct model_work {
     bool is_reference; /* it costs its sender once, not once a piece, and is over when it is consumed */
     bool may_place;   /* its receivers may have said where in their memory they want it */
     bool is_once;     /* its bytes are copied once for all of its receivers */
+    bool is_found;    /* by loading a line that its sender has stored to */
     bool may_forward; /* in the place in which it came, on any link */
     bool is_shared; /* its receiver reads it where its sender stores it: another core then has lines that the next one needs */
+    bool is_asked; /* its sender asks its receiver for a place first, unless an earlier message is still under way there */
+    uint64_t answer_bytes; /* of its receiver's own data lie before the answer, at most */
     unsigned in_flight; /* references that it is cut into while it is computed; otherwise pieces under way; 0: any number */
 };
 
@@ -29,11 +35,14 @@ struct model_work {
 struct model_sender {
     struct plan_flow flow;
     bool shares_core;
-    /* The last answer, since the next one is often the same. */
-    const struct path_table *table;
-    struct path_case message;
-    unsigned memory; /* of enum path_memory; 0: the message lies nowhere */
-    struct model_work work;
+    /* The last answers, since the next ones are often the same: of a step for all of its receivers, and of messages that are alike. */
+    struct model_answer {
+        const struct plan_step *step; /* NULL: none yet */
+        uint64_t bytes;
+        struct path_case message;
+        unsigned memory; /* of enum path_memory; 0: the message lies nowhere */
+        struct model_work work;
+    } answers[MODEL_DISTANCES];
 };
 
 /* Of a piece of work: time of a core, and bytes that it reads from or writes to memory. */
@@ -67,9 +76,17 @@ struct model_result_use {
 };
 void model_add_result(struct model_effort *effort, const struct model_machine *machine,
                       const struct model_result_use *use, uint64_t bytes);
+/* Of a piece of a message on a link, for the rank that receives it. */
+struct model_received {
+    bool is_first; /* piece of its message */
+    bool crosses;  /* it comes from another core of the host */
+};
 /* And a message of it for who receives that. Bytes that are added to something else are read where they lie, and not copied before. */
 void model_add_receiver(struct model_effort *effort, const struct model_machine *machine,
                         const struct model_work *work, const struct plan_step *step, uint64_t bytes,
-                        bool is_first);
+                        struct model_received received);
+/* What the receiver's core takes to load the line that announces such a message of another core. That is a part of the latency between
+ * them, so the message comes by as much earlier. Lines of further pieces lie behind it, and are there when they are needed. */
+uint64_t model_fetch_ps(const struct model_machine *machine, const struct model_work *work);
 
 #endif

@@ -162,6 +162,7 @@ struct path_row {
     bool is_agreed;                          /* else an offer */
     bool is_ordered;                         /* what is sent later is not seen earlier */
     bool needs_registration;
+    size_t asked_bytes; /* from this size on a sender asks for a place, and waits for the answer; 0: never */
     enum path_completion completion;
     unsigned in_flight; /* messages under way on a link, at most */
     struct path_work work;
@@ -211,6 +212,7 @@ struct path_budgets {
 
 struct path_table {
     const char *name; /* of the transport */
+    bool is_memory; /* that both ends address: a receiver finds a message by loading the line that announces it */
     unsigned lacks; /* ways, as path_bit, that these links do not have although there are rows for them: as if there were no rules */
     const struct path_row *rows;
     unsigned row_count;
@@ -218,6 +220,7 @@ struct path_table {
     unsigned rule_count;
     struct path_sizes sizes;
     struct path_budgets budgets;
+    size_t answer_bytes; /* of its sender's own data that an answer may have to wait behind, where there are no others than in one queue */
 };
 
 /* The row of a way; NULL: these links do not have it. */

@@ -54,12 +54,20 @@ static enum tutti_status insist(const struct choose_call *call, const struct alg
 }
 
 /* Sizes may get different algorithms, so what promises the same bits for all of them takes only those that add in the order of ranks. */
+const char *choose_why_not_unasked(const struct choose_call *call, const struct algorithm *algorithm)
+{
+    const char *const why = choose_why_not(call, algorithm);
+    if (why != NULL) return why;
+    if (rules_forbids(call->rules, call->question.collective, call->question.bytes, algorithm->name))
+        return "the rules forbid it";
+    return reduces_alike(call) && !algorithm->adds_in_rank_order
+               ? "would give other bits for other sizes"
+               : NULL;
+}
+
 bool choose_may_take(const struct choose_call *call, const struct algorithm *algorithm)
 {
-    return choose_why_not(call, algorithm) == NULL &&
-           (!reduces_alike(call) || algorithm->adds_in_rank_order) &&
-           !rules_forbids(call->rules, call->question.collective, call->question.bytes,
-                          algorithm->name);
+    return choose_why_not_unasked(call, algorithm) == NULL;
 }
 
 static struct tune_question assumed_question(const struct choose_call *call)
@@ -92,6 +100,33 @@ enum tutti_status choose_ranking(const struct choose_call *call, struct ranking 
     return ranking_find(call->site, &question, ranking);
 }
 
+struct wish {
+    const struct choose_call *call;
+    const struct choice *but; /* this one; NULL: whatever the call may take */
+};
+
+static bool is_wished(const struct ranked *ranked, void *context)
+{
+    const struct wish *wish = context;
+    if (wish->but != NULL && ranked->algorithm == wish->but->algorithm &&
+        ranked->only_hosts == wish->but->only_hosts)
+        return false;
+    return choose_may_take(wish->call, ranked->algorithm);
+}
+
+/* And, so far as that is known then, what comes next; no algorithm: there is none. */
+static enum tutti_status find_cheapest(struct wish wish, struct ranked *found, struct ranked *next)
+{
+    const struct tune_question question = assumed_question(wish.call);
+    struct ranking ranking;
+    *found = *next = (struct ranked){.algorithm = NULL};
+    TRY(ranking_find_first(wish.call->site, &question, is_wished, &wish, &ranking));
+    for (int i = 0; i < ranking.count && next->algorithm == NULL; i++)
+        if (is_wished(&ranking.ranked[i], &wish))
+            *(found->algorithm == NULL ? found : next) = ranking.ranked[i];
+    return TUTTI_OK;
+}
+
 enum tutti_status choose_algorithm(const struct choose_call *call, struct choice *choice)
 {
     const struct tune_question *question = &call->question;
@@ -103,23 +138,25 @@ enum tutti_status choose_algorithm(const struct choose_call *call, struct choice
                      &choice->radix))
         return insist(call, choice->algorithm);
 
-    struct ranking ranking;
+    struct ranked cheapest, next;
     if (look_up(call, choice)) return TUTTI_OK;
-    TRY(choose_ranking(call, &ranking));
-    choice->reason = CHOICE_MODEL;
-    choice->algorithm = NULL;
-    for (int i = 0; i < ranking.count && choice->next.algorithm == NULL; i++) {
-        const struct ranked *ranked = &ranking.ranked[i];
-        if (!choose_may_take(call, ranked->algorithm)) continue;
-        if (choice->algorithm != NULL) {
-            choice->next = *ranked;
-            continue;
-        }
-        choice->algorithm = ranked->algorithm;
-        choice->only_hosts = ranked->only_hosts;
-        choice->time_ps = ranked->time_ps;
-    }
+    TRY(find_cheapest((struct wish){call, NULL}, &cheapest, &next));
+    *choice = (struct choice){.algorithm = cheapest.algorithm,
+                              .radix = call->radix,
+                              .only_hosts = cheapest.only_hosts,
+                              .reason = CHOICE_MODEL,
+                              .next = next,
+                              .time_ps = cheapest.time_ps};
     if (choice->algorithm != NULL) return TUTTI_OK;
     return error_set(TUTTI_INVALID_ALGORITHM, "the rules leave no algorithm for %s on %d ranks",
-                     collective_name(question->collective), call->site->rank_count);
+                     collective_name(call->question.collective), call->site->rank_count);
+}
+
+enum tutti_status choose_next(const struct choose_call *call, const struct choice *choice,
+                              struct ranked *next)
+{
+    struct ranked third;
+    *next = (struct ranked){.algorithm = NULL};
+    if (choice->reason != CHOICE_MODEL) return TUTTI_OK;
+    return find_cheapest((struct wish){call, choice}, next, &third);
 }

@@ -45,7 +45,7 @@ struct choice {
     unsigned radix; /* 0: its default */
     bool only_hosts; /* the plan is to be made with the level of hosts alone: for this call, racks are no help */
     enum choice_reason reason;
-    struct ranked next; /* the second best, by the model; no algorithm: nothing was compared */
+    struct ranked next; /* what may be the second best, by the model (choose_next tells for sure); no algorithm: nothing was compared */
     uint64_t time_ps;   /* by the model, where it decided */
 };
 
@@ -54,11 +54,18 @@ enum { CHOOSE_ASSUMED_BLOCK_BYTES = 256 << 10 };
 
 /* INVALID_ALGORITHM: none of that name for this collective and rank count, or not one that can do the call. */
 enum tutti_status choose_algorithm(const struct choose_call *call, struct choice *choice);
+/* The second best, by the model, for those who tell people: it takes the model as long again. No algorithm: there is none, or nothing was compared.
+ * NO_MEMORY. */
+enum tutti_status choose_next(const struct choose_call *call, const struct choice *choice,
+                              struct ranked *next);
 /* Whether the call may get it where nobody asks for it. */
 bool choose_may_take(const struct choose_call *call, const struct algorithm *algorithm);
-/* What it would take by itself: rules and wishes aside, NO_MEMORY. */
+/* What each would take, rules and wishes aside. Much more work than a choice. NO_MEMORY. */
 enum tutti_status choose_ranking(const struct choose_call *call, struct ranking *ranking);
 /* NULL: the call can use it. Otherwise why it cannot: a static text, such as "needs a commutative operation". */
 const char *choose_why_not(const struct choose_call *call, const struct algorithm *algorithm);
+/* The same of a call that does not ask for it; NULL where choose_may_take. */
+const char *choose_why_not_unasked(const struct choose_call *call,
+                                   const struct algorithm *algorithm);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "algo/levels.h"
 #include "base/hash.h"
 #include "transport/local/local.h"
 #include "transport/local/paths.h"
@@ -146,7 +147,7 @@ static void compilers_agree(void **state)
                 for (size_t bytes = 8; bytes <= 1 << 20; bytes <<= 6)
                     hash = hash_ranking(hash, &site, (enum collective)c, bytes);
         }
-    assert_int_equal(hash, 0xb769eb378ac7f8ff);
+    assert_int_equal(hash, 0x5e6a5a02339d4ff1);
 }
 
 /* Ranks dealt to hosts in turns: plans have them host by host, so a ring takes what it takes where they are numbered so. */
@@ -216,6 +217,122 @@ static void no_estimate_is_below_what_a_card_takes(void **state)
                     fail_msg("%s of %s on %d ranks: %" PRIu64 " us",
                              ranking.ranked[i].algorithm->name, collective_name(collectives[c]),
                              ranks_of[shape], ranking.ranked[i].time_ps / 1000000);
+        }
+    }
+}
+
+/* Of 10,000 ranks: so many of a host, and hosts of a rack. */
+enum { MANY = 10000, SHAPES = 4 };
+struct many {
+    struct tune_site site;
+    struct algo_levels levels;
+    int host_of[MANY], rack_of[MANY], order[MANY];
+};
+
+static void many_init(struct many *many, int shape)
+{
+    static const int of_host[SHAPES] = {1, 8, 8, 8}, racks[SHAPES] = {1, 1, 50, 50};
+    const int hosts = MANY / of_host[shape];
+    const bool in_turns = shape == 3;
+    for (int r = 0; r < MANY; r++) {
+        many->host_of[r] = in_turns ? r % hosts : r / of_host[shape];
+        many->rack_of[r] =
+            in_turns ? many->host_of[r] % racks[shape] : many->host_of[r] / (hosts / racks[shape]);
+    }
+    many->levels = (struct algo_levels){racks[shape] > 1 ? 2 : 1, {many->host_of, many->rack_of}};
+    many->site = site_of(MANY);
+    many->site.levels = &many->levels;
+    many->site.between = tcp_paths();
+    many->site.core_count = of_host[shape];
+    if (in_turns) {
+        assert_int_equal(algo_order_by_levels(&many->levels, MANY, many->order), TUTTI_OK);
+        many->site.order = many->order;
+    }
+    many->site.fingerprint = tune_site_fingerprint(&many->site, (uint64_t)shape + 2000);
+}
+
+static bool may_be_taken(const struct ranked *ranked, void *context)
+{
+    const struct choose_call *call = context;
+    return call == NULL || choose_may_take(call, ranked->algorithm);
+}
+
+/* What a choice looks at is counted, and not its time: each number is what was counted, and a tenth more. Whoever needs more makes all ranks wait
+ * longer for the first call of a size. */
+static void a_choice_among_thousands_looks_at_little(void **state)
+{
+    (void)state;
+    static const struct {
+        enum collective collective;
+        size_t bytes; /* of a block */
+        uint64_t work[SHAPES];
+    } cases[] = {
+        {COLLECTIVE_ALLREDUCE, 8, {13800, 16800, 62800, 67800}},
+        {COLLECTIVE_ALLREDUCE, 64 << 20, {42100, 63400, 340000, 360000}},
+        {COLLECTIVE_ALLTOALL, 64, {4700, 10600, 125000, 157000}},
+    };
+    static struct many many;
+    int too_many = 0;
+    for (int shape = 0; shape < SHAPES; shape++) {
+        many_init(&many, shape);
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            const struct tune_question question = {.collective = cases[c].collective,
+                                                   .bytes = cases[c].bytes};
+            struct ranking ranking;
+            assert_int_equal(
+                ranking_find_first(&many.site, &question, may_be_taken, NULL, &ranking), TUTTI_OK);
+            if (ranking.work <= cases[c].work[shape]) continue;
+            print_error("%s of %zu bytes, shape %d: %" PRIu64 " steps and events\n",
+                        collective_name(cases[c].collective), cases[c].bytes, shape, ranking.work);
+            too_many++;
+        }
+    }
+    assert_int_equal(too_many, 0);
+}
+
+/* Whatever may be taken, and whatever was asked before. */
+static void the_first_is_what_the_whole_ranking_has_first(void **state)
+{
+    (void)state;
+    static struct many many;
+    static const size_t bytes[] = {8, 1 << 20};
+    struct ranking first, whole;
+    many_init(&many, 1);
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        struct choose_call call = {
+            .question = {.collective = COLLECTIVE_ALLREDUCE, .bytes = bytes[i]}, .site = &many.site};
+        struct ranked cheapest[3], next;
+        struct choice choice;
+        for (int asked = 0; asked < 3; asked++) {
+            call.in_rank_order = asked == 1;
+            call.deterministic = asked == 2;
+            assert_int_equal(choose_algorithm(&call, &choice), TUTTI_OK);
+            cheapest[asked] = (struct ranked){.algorithm = choice.algorithm,
+                                              .only_hosts = choice.only_hosts,
+                                              .time_ps = choice.time_ps};
+            assert_int_equal(choose_next(&call, &choice, &next), TUTTI_OK);
+            assert_true(next.algorithm != NULL && next.time_ps >= choice.time_ps);
+        }
+        assert_int_equal(ranking_find_first(&many.site, &call.question, may_be_taken, NULL, &first),
+                         TUTTI_OK);
+        assert_int_equal(ranking_find(&many.site, &call.question, &whole), TUTTI_OK);
+        assert_int_equal(first.count, whole.count);
+        assert_true(whole.work >= first.work);
+        for (int a = 0; a < first.count; a++)
+            for (int b = 0; b < whole.count; b++)
+                if (first.ranked[a].algorithm == whole.ranked[b].algorithm &&
+                    first.ranked[a].only_hosts == whole.ranked[b].only_hosts)
+                    assert_true(first.ranked[a].is_least
+                                    ? first.ranked[a].time_ps <= whole.ranked[b].time_ps
+                                    : first.ranked[a].time_ps == whole.ranked[b].time_ps);
+        for (int asked = 0; asked < 3; asked++) {
+            int place = 0;
+            call.in_rank_order = asked == 1;
+            call.deterministic = asked == 2;
+            while (!choose_may_take(&call, whole.ranked[place].algorithm)) place++;
+            assert_ptr_equal(cheapest[asked].algorithm, whole.ranked[place].algorithm);
+            assert_true(cheapest[asked].only_hosts == whole.ranked[place].only_hosts);
+            assert_true(cheapest[asked].time_ps == whole.ranked[place].time_ps);
         }
     }
 }
@@ -466,6 +583,8 @@ int main(void)
         cmocka_unit_test(compilers_agree),
         cmocka_unit_test(plans_have_ranks_in_their_order),
         cmocka_unit_test(no_estimate_is_below_what_a_card_takes),
+        cmocka_unit_test(a_choice_among_thousands_looks_at_little),
+        cmocka_unit_test(the_first_is_what_the_whole_ranking_has_first),
         cmocka_unit_test(rules_decide_where_they_speak),
         cmocka_unit_test(a_name_wins_over_rules),
         cmocka_unit_test(what_cannot_be_done_is_refused),

@@ -8,6 +8,7 @@
  */
 #include "tune/estimate.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "algo/levels.h"
@@ -24,14 +25,9 @@ enum {
 #define TIME_MAX (INT64_MAX / 8)
 
 enum dimension { HOST_RANKS, RACK_HOSTS, RACKS, DIMENSIONS };
+static_assert((int)DIMENSIONS == (int)ESTIMATE_DIMENSIONS, "as in struct estimate_shape");
 
-/* Ranks, host by host, rack by rack; or dealt to them in turns. */
-struct shape {
-    int of[DIMENSIONS];
-    bool ranks_in_turns, hosts_in_turns;
-};
-
-static int rank_count_of(const struct shape *shape)
+static int rank_count_of(const struct estimate_shape *shape)
 {
     return shape->of[HOST_RANKS] * shape->of[RACK_HOSTS] * shape->of[RACKS];
 }
@@ -77,6 +73,7 @@ static enum tutti_status simulate(const struct predict_job *job, const struct pl
     TRY(model_simulate_part(plan, wiring, job->machine, part, job->count, job->element_bytes, &one));
     TRY(model_simulate_part(plan, wiring, job->machine, 2 * part, job->count, job->element_bytes,
                             result));
+    result->events += one.events;
     result->time_ps = beyond(one.time_ps, result->time_ps, part, 2 * part, job->count);
     for (int r = 0; r < MODEL_RESOURCES; r++)
         result->loads[r].busy_ps =
@@ -89,25 +86,19 @@ static enum tutti_status simulate(const struct predict_job *job, const struct pl
 
 /* A job of fewer ranks, with what it points to. */
 struct small {
-    struct shape shape;
+    struct estimate_shape shape;
     struct predict_job job;
     struct model_machine machine;
     struct algo_levels levels;
     int *host_of, *rack_of_host, *rack_of, *order;
-    struct plan *plan;
-    struct wiring wiring;
-    struct model_result result;
 };
 
-static void release(struct small *small)
+static void small_release(struct small *small)
 {
     free(small->host_of);
     free(small->rack_of_host);
     free(small->rack_of);
     free(small->order);
-    if (small->plan != NULL) wiring_release(&small->wiring);
-    plan_free(small->plan);
-    *small = (struct small){.plan = NULL};
 }
 
 /* As a communicator has it, of hosts, or of ranks that are tied to cores which they share: the model's cores are dealt to ranks in turns. */
@@ -127,7 +118,7 @@ static enum tutti_status find_order(struct small *small)
 
 static enum tutti_status place(struct small *small, const struct predict_job *job)
 {
-    const struct shape *shape = &small->shape;
+    const struct estimate_shape *shape = &small->shape;
     const int ranks = rank_count_of(shape), hosts = shape->of[RACK_HOSTS] * shape->of[RACKS];
     small->host_of = malloc((size_t)ranks * sizeof *small->host_of);
     small->rack_of = malloc((size_t)ranks * sizeof *small->rack_of);
@@ -162,14 +153,12 @@ static enum tutti_status place(struct small *small, const struct predict_job *jo
     return TUTTI_OK;
 }
 
-/* Its plan; the job's count is that of the large one. */
-static enum tutti_status make(struct small *small, const struct shape *shape,
-                              const struct predict_job *job, const struct algorithm *algorithm,
-                              bool only_hosts)
+/* The job's count is that of the large one. Release after any outcome. */
+static enum tutti_status small_init(struct small *small, const struct estimate_shape *shape,
+                                    const struct predict_job *job)
 {
     *small = (struct small){.shape = *shape};
-    TRY(place(small, job));
-    return predict_plan(&small->job, algorithm, only_hosts, &small->plan, &small->wiring);
+    return place(small, job);
 }
 
 /* ---------------------------------------------------------------------------------------- what there is */
@@ -185,14 +174,14 @@ static int count_groups(const int *group_of, const int *within, int rank_count)
 }
 
 /* Of the machine, and of strangers on one host as if each had its own. */
-static void find_shape(const struct predict_job *job, struct shape *shape)
+void estimate_shape_of(const struct predict_job *job, struct estimate_shape *shape)
 {
     const struct model_machine *machine = job->machine;
     const int ranks = machine->rank_count;
-    *shape = (struct shape){{ranks, 1, 1}, false, false};
+    *shape = (struct estimate_shape){{ranks, 1, 1}, false, false};
     if (job->levels == NULL) return;
     if (machine->host_count == 1) {
-        *shape = (struct shape){{1, ranks, 1}, false, false};
+        *shape = (struct estimate_shape){{1, ranks, 1}, false, false};
         return;
     }
     const int hosts = machine->host_count, racks = machine->rack_count;
@@ -213,7 +202,7 @@ static int first_point(int count)
 
 /* Makes dimensions small, the largest first, until few ranks are left, even in the largest job, which has four times as many. Where hosts and
  * racks are many, each dimension's numbers multiply with the other's first, so those are as small as can be. */
-static void shrink(struct shape *shape, bool is_scaled[DIMENSIONS])
+static void shrink(struct estimate_shape *shape, bool is_scaled[DIMENSIONS])
 {
     int count = 0;
     while (rank_count_of(shape) > RANKS_MAX / POINTS_RATIO) {
@@ -278,17 +267,49 @@ static struct growth grow(const int64_t values[POINTS], int first, int count, bo
     return growth;
 }
 
+/* ---------------------------------------------------------------------------------------- stages */
+
+/* A plan, wired. */
+struct made {
+    struct plan *plan; /* NULL: it is not */
+    struct wiring wiring;
+};
+
+/* First the smallest job, then a larger one with each stage, in the dimension first that has to grow the most. */
+struct estimate {
+    struct prediction prediction;
+    struct predict_job job;
+    struct estimate_shape shape, small;
+    bool is_scaled[DIMENSIONS];
+    int known[DIMENSIONS]; /* points, beyond the first one */
+    bool is_whole;         /* all ranks are simulated */
+    bool has_base;
+    bool is_flat;   /* its plans depend on nothing but how many ranks there are */
+    uint64_t parts; /* of a block of the large job */
+    uint64_t small_parts[DIMENSIONS][POINTS]; /* of small ones; the first points are all one job */
+    struct model_result base, points[DIMENSIONS][POINTS];
+    struct made made[POINTS]; /* of a flat one, for the other dimensions */
+    uint64_t work;
+};
+
+static struct estimate_shape point_of(const struct estimate *estimate, int dimension, int point)
+{
+    struct estimate_shape shape = estimate->small;
+    shape.of[dimension] <<= point;
+    return shape;
+}
+
 /* Parts of a block are as many as there are ranks of some kind, or so many in all; those of a torus depend on its dimensions, and are
  * soon as many as they will be. */
-static uint64_t parts_of(const struct small points[DIMENSIONS][POINTS], const struct shape *shape,
-                         const bool is_scaled[DIMENSIONS], const struct small *base)
+static uint64_t parts_of(const struct estimate *estimate)
 {
-    uint64_t parts = base->plan->shape.parts;
+    uint64_t parts = estimate->small_parts[0][0];
     for (int d = 0; d < DIMENSIONS; d++) {
-        if (!is_scaled[d]) continue;
-        const uint64_t one = base->plan->shape.parts, two = points[d][1].plan->shape.parts,
-                       four = points[d][2].plan->shape.parts;
-        const unsigned first = (unsigned)base->shape.of[d], count = (unsigned)shape->of[d];
+        if (!estimate->is_scaled[d]) continue;
+        const uint64_t one = estimate->small_parts[0][0], two = estimate->small_parts[d][1],
+                       four = estimate->small_parts[d][2];
+        const unsigned first = (unsigned)estimate->small.of[d],
+                       count = (unsigned)estimate->shape.of[d];
         if (two > one && four - two >= two - one)
             parts = parts * (one + (two - one) * (count - first) / first) / one;
         else if (four > one)
@@ -297,11 +318,13 @@ static uint64_t parts_of(const struct small points[DIMENSIONS][POINTS], const st
     return parts;
 }
 
-static enum tutti_status simulate_small(struct small *small, uint64_t parts)
+/* What a dimension of which two points are known adds at least, whatever the third one will be that is not below the second. Of what it may
+ * multiply by, that is in millionths, so a little is left out. */
+static int64_t least_growth(const int64_t values[POINTS], int first, int count)
 {
-    const uint64_t chunk = (small->job.count + parts - 1) / parts;
-    small->job.count = (size_t)(chunk * small->plan->shape.parts);
-    return simulate(&small->job, small->plan, &small->wiring, &small->result);
+    const int64_t d = values[1] - values[0];
+    if (d <= 0 || values[0] == 0 || count / POINTS_RATIO < first) return 0;
+    return (int64_t)((__int128)2 * d * (count - first) / count);
 }
 
 static uint64_t time_of(const struct model_result *result, int unused)
@@ -315,91 +338,204 @@ static uint64_t load_of(const struct model_result *result, int resource)
     return result->loads[resource].busy_ps;
 }
 
-/* Of a quantity of the small jobs, what it is in the large one. */
-static uint64_t grown(const struct small points[DIMENSIONS][POINTS], const struct shape *shape,
-                      const bool is_scaled[DIMENSIONS], const struct small *base,
+/* Of a quantity of the small jobs, what it is in the large one. Dimensions that are not known yet count as if they stayed small: none makes it less. */
+static uint64_t grown(const struct estimate *estimate,
                       uint64_t (*quantity)(const struct model_result *result, int which), int which)
 {
     const bool is_shared = quantity == load_of && which != MODEL_CORE;
-    const int64_t first = (int64_t)quantity(&base->result, which);
+    const int64_t first = (int64_t)quantity(&estimate->base, which);
     __int128 factor_ppm = PPM;
     int64_t more = 0;
+    int64_t least = 0;
     for (int d = 0; d < DIMENSIONS; d++) {
-        if (!is_scaled[d]) continue;
-        const int64_t values[POINTS] = {first, (int64_t)quantity(&points[d][1].result, which),
-                                        (int64_t)quantity(&points[d][2].result, which)};
-        const struct growth growth = grow(values, base->shape.of[d], shape->of[d], is_shared);
+        if (!estimate->is_scaled[d] || estimate->known[d] == 0) continue;
+        const struct model_result *const points = estimate->points[d];
+        const int64_t values[POINTS] = {first, (int64_t)quantity(&points[1], which),
+                                        (int64_t)quantity(&points[2], which)};
+        if (estimate->known[d] < POINTS - 1) {
+            least = least_growth(values, estimate->small.of[d], estimate->shape.of[d]);
+            continue;
+        }
+        const struct growth growth =
+            grow(values, estimate->small.of[d], estimate->shape.of[d], is_shared);
         more = clamp((__int128)more + growth.more);
         factor_ppm = clamp(factor_ppm * growth.factor_ppm / PPM);
     }
-    return (uint64_t)clamp((__int128)first * factor_ppm / PPM + (__int128)more);
+    const int64_t all = clamp((__int128)first * factor_ppm / PPM + (__int128)more),
+                  left_out = all / 100000 + 4;
+    return (uint64_t)(least > left_out ? clamp((__int128)all + least - left_out) : all);
 }
 
-static void combine(const struct small points[DIMENSIONS][POINTS], const struct shape *shape,
-                    const bool is_scaled[DIMENSIONS], const struct small *base,
-                    struct model_result *result)
+static void combine(struct estimate *estimate)
 {
-    *result = base->result;
-    result->time_ps = grown(points, shape, is_scaled, base, time_of, 0);
+    struct model_result *const result = &estimate->prediction.result;
+    *result = estimate->base;
+    result->time_ps = grown(estimate, time_of, 0);
     for (int r = 0; r < MODEL_RESOURCES; r++)
-        result->loads[r] =
-            (struct model_load){.number = -1, /* that of fewer hosts */
-                                .busy_ps = grown(points, shape, is_scaled, base, load_of, r)};
+        result->loads[r] = (struct model_load){.number = -1, /* that of fewer hosts */
+                                               .busy_ps = grown(estimate, load_of, r)};
     wait_for_busiest(result);
 }
 
-static enum tutti_status extrapolate(const struct predict_job *job, const struct shape *shape,
-                                     const struct shape *small_shape,
-                                     const bool is_scaled[DIMENSIONS],
-                                     const struct algorithm *algorithm, bool only_hosts,
-                                     struct model_result *result)
+static void made_release(struct made *made)
 {
-    struct small base = {.plan = NULL}, points[DIMENSIONS][POINTS] = {{{.plan = NULL}}};
-    enum tutti_status status = make(&base, small_shape, job, algorithm, only_hosts);
-    for (int d = 0; d < DIMENSIONS; d++)
-        for (int p = 1; p < POINTS && is_scaled[d] && status == TUTTI_OK; p++) {
-            struct shape point = *small_shape;
-            point.of[d] <<= p;
-            status = make(&points[d][p], &point, job, algorithm, only_hosts);
-        }
-    if (status == TUTTI_OK) {
-        const uint64_t parts = parts_of(points, shape, is_scaled, &base);
-        status = simulate_small(&base, parts);
-        for (int d = 0; d < DIMENSIONS; d++)
-            for (int p = 1; p < POINTS && is_scaled[d] && status == TUTTI_OK; p++)
-                status = simulate_small(&points[d][p], parts);
+    if (made->plan != NULL) wiring_release(&made->wiring);
+    plan_free(made->plan);
+    made->plan = NULL;
+}
+
+/* Makes the plan of a small job, if none is there, and simulates it. */
+static enum tutti_status simulate_small(struct estimate *estimate,
+                                        const struct estimate_shape *shape, struct made *made,
+                                        struct model_result *result)
+{
+    struct small small;
+    enum tutti_status status = small_init(&small, shape, &estimate->job);
+    if (status == TUTTI_OK && made->plan == NULL) {
+        status = predict_plan(&small.job, estimate->prediction.algorithm,
+                              estimate->prediction.only_hosts, &made->plan, &made->wiring);
+        if (status == TUTTI_OK) estimate->work += made->wiring.step_count;
     }
-    if (status == TUTTI_OK) combine(points, shape, is_scaled, &base, result);
-    release(&base);
-    for (int d = 0; d < DIMENSIONS; d++)
-        for (int p = 1; p < POINTS; p++) release(&points[d][p]);
+    if (status == TUTTI_OK) {
+        const uint64_t chunk = (small.job.count + estimate->parts - 1) / estimate->parts;
+        small.job.count = (size_t)(chunk * made->plan->shape.parts);
+        status = simulate(&small.job, made->plan, &made->wiring, result);
+        estimate->work += result->events;
+    }
+    if (!estimate->is_flat || status != TUTTI_OK) made_release(made);
+    small_release(&small);
     return status;
 }
 
-static enum tutti_status estimate_few(const struct predict_job *job,
-                                      const struct algorithm *algorithm, bool only_hosts,
-                                      struct model_result *result)
+static enum tutti_status count_parts(struct estimate *estimate, const struct estimate_shape *shape,
+                                     uint64_t *parts)
 {
+    struct small small;
+    enum tutti_status status = small_init(&small, shape, &estimate->job);
+    if (status == TUTTI_OK)
+        status = predict_parts(&small.job, estimate->prediction.algorithm,
+                               estimate->prediction.only_hosts, parts);
+    small_release(&small);
+    return status;
+}
+
+static enum tutti_status simulate_base(struct estimate *estimate)
+{
+    uint64_t *known[POINTS] = {NULL};
+    struct made *const made = &estimate->made[0];
+    TRY(count_parts(estimate, &estimate->small, &estimate->small_parts[0][0]));
+    for (int d = 0; d < DIMENSIONS; d++)
+        for (int p = 1; p < POINTS && estimate->is_scaled[d]; p++) {
+            const struct estimate_shape point = point_of(estimate, d, p);
+            uint64_t *const parts = &estimate->small_parts[d][p];
+            if (known[p] == NULL)
+                TRY(count_parts(estimate, &point, parts));
+            else
+                *parts = *known[p];
+            if (estimate->is_flat) known[p] = parts;
+        }
+    estimate->parts = parts_of(estimate);
+    TRY(simulate_small(estimate, &estimate->small, made, &estimate->base));
+    made_release(made);
+    return TUTTI_OK;
+}
+
+static enum tutti_status simulate_point(struct estimate *estimate, int dimension)
+{
+    const int p = estimate->known[dimension] + 1;
+    const struct estimate_shape point = point_of(estimate, dimension, p);
+    TRY(simulate_small(estimate, &point, &estimate->made[p], &estimate->points[dimension][p]));
+    estimate->known[dimension] = p;
+    return TUTTI_OK;
+}
+
+/* The one that was begun, or the one that grows the most of those that were not; -1: all are known. */
+static int next_dimension(const struct estimate *estimate)
+{
+    const int *const of = estimate->shape.of, *const small = estimate->small.of;
+    int next = -1;
+    for (int d = 0; d < DIMENSIONS; d++) {
+        if (!estimate->is_scaled[d] || estimate->known[d] == POINTS - 1) continue;
+        if (estimate->known[d] > 0) return d;
+        if (next < 0 || (int64_t)of[d] * small[next] >= (int64_t)of[next] * small[d]) next = d;
+    }
+    return next;
+}
+
+static enum tutti_status simulate_whole(struct estimate *estimate)
+{
+    const struct prediction *prediction = &estimate->prediction;
     struct plan *plan;
     struct wiring wiring;
-    TRY(predict_plan(job, algorithm, only_hosts, &plan, &wiring));
-    const enum tutti_status status = simulate(job, plan, &wiring, result);
+    TRY(predict_plan(&estimate->job, prediction->algorithm, prediction->only_hosts, &plan, &wiring));
+    const enum tutti_status status =
+        simulate(&estimate->job, plan, &wiring, &estimate->prediction.result);
+    estimate->work += wiring.step_count + estimate->prediction.result.events;
     wiring_release(&wiring);
     plan_free(plan);
     return status;
 }
 
+enum tutti_status estimate_create(const struct predict_job *job, const struct estimate_shape *shape,
+                                  const struct algorithm *algorithm, bool only_hosts,
+                                  struct estimate **estimate)
+{
+    struct estimate *const new = calloc(1, sizeof *new);
+    *estimate = new;
+    if (new == NULL) return error_set(TUTTI_NO_MEMORY, "an estimate: out of memory");
+    new->job = *job;
+    new->shape = new->small = *shape;
+    if (!predict_begin(job, algorithm, only_hosts, &new->prediction)) return TUTTI_OK;
+    new->is_whole = job->machine->rank_count <= RANKS_MAX || algorithm->plan != NULL;
+    new->is_flat = !algorithm->needs_levels && job->order == NULL;
+    if (!new->is_whole) shrink(&new->small, new->is_scaled);
+    return TUTTI_OK;
+}
+
+void estimate_free(struct estimate *estimate)
+{
+    for (int p = 0; estimate != NULL && p < POINTS; p++) made_release(&estimate->made[p]);
+    free(estimate);
+}
+
+bool estimate_is_over(const struct estimate *estimate)
+{
+    if (estimate->prediction.why_not != NULL) return true;
+    return estimate->has_base && (estimate->is_whole || next_dimension(estimate) < 0);
+}
+
+enum tutti_status estimate_go_on(struct estimate *estimate)
+{
+    if (estimate_is_over(estimate)) return TUTTI_OK;
+    if (!estimate->has_base)
+        TRY(estimate->is_whole ? simulate_whole(estimate) : simulate_base(estimate));
+    else
+        TRY(simulate_point(estimate, next_dimension(estimate)));
+    estimate->has_base = true;
+    if (!estimate->is_whole) combine(estimate);
+    return TUTTI_OK;
+}
+
+const struct prediction *estimate_prediction(const struct estimate *estimate)
+{
+    return &estimate->prediction;
+}
+
+uint64_t estimate_work(const struct estimate *estimate)
+{
+    return estimate->work;
+}
+
 enum tutti_status estimate_one(const struct predict_job *job, const struct algorithm *algorithm,
                                bool only_hosts, struct prediction *prediction)
 {
-    if (!predict_begin(job, algorithm, only_hosts, prediction)) return TUTTI_OK;
-    struct shape shape;
-    bool is_scaled[DIMENSIONS] = {false};
-    if (job->machine->rank_count <= RANKS_MAX || algorithm->plan != NULL)
-        return estimate_few(job, algorithm, only_hosts, &prediction->result);
-    find_shape(job, &shape);
-    struct shape small_shape = shape;
-    shrink(&small_shape, is_scaled);
-    return extrapolate(job, &shape, &small_shape, is_scaled, algorithm, only_hosts,
-                       &prediction->result);
+    struct estimate_shape shape;
+    struct estimate *estimate;
+    estimate_shape_of(job, &shape);
+    TRY(estimate_create(job, &shape, algorithm, only_hosts, &estimate));
+    enum tutti_status status = TUTTI_OK;
+    while (status == TUTTI_OK && !estimate_is_over(estimate)) status = estimate_go_on(estimate);
+    if (status == TUTTI_OK) *prediction = estimate->prediction;
+    estimate_free(estimate);
+    return status;
 }

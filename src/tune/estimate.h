@@ -13,6 +13,9 @@
 #ifndef TUTTI_TUNE_ESTIMATE_H
 #define TUTTI_TUNE_ESTIMATE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "tune/predict.h"
 
 /* What predict_one says, or nearly; of the loads, which resource is the busiest, and for how much of the time; which one of
@@ -20,5 +23,31 @@
  * NO_MEMORY. Any thread; pure. */
 enum tutti_status estimate_one(const struct predict_job *job, const struct algorithm *algorithm,
                                bool only_hosts, struct prediction *prediction);
+
+/* The same in stages, for those who need to know only that something is too dear. Each stage simulates some more ranks, and then the time is known to
+ * be at least so long: no later stage says less. */
+struct estimate;
+
+/* Ranks, host by host, rack by rack; or dealt to them in turns. The same for all estimates of a job. */
+enum { ESTIMATE_DIMENSIONS = 3 }; /* ranks of a host, hosts of a rack, racks */
+struct estimate_shape {
+    int of[ESTIMATE_DIMENSIONS];
+    bool ranks_in_turns, hosts_in_turns;
+};
+/* Looks at each rank. */
+void estimate_shape_of(const struct predict_job *job, struct estimate_shape *shape);
+
+/* Nothing is simulated yet. What the job points to must outlive the estimate. Free it after any outcome. NO_MEMORY. */
+enum tutti_status estimate_create(const struct predict_job *job, const struct estimate_shape *shape,
+                                  const struct algorithm *algorithm, bool only_hosts,
+                                  struct estimate **estimate);
+void estimate_free(struct estimate *estimate);
+/* One stage more, if there is one. NO_MEMORY. */
+enum tutti_status estimate_go_on(struct estimate *estimate);
+bool estimate_is_over(const struct estimate *estimate);
+/* As far as it is known: its time is the least that it can turn out to be, and the answer once the estimate is over. It lives as long as the estimate. */
+const struct prediction *estimate_prediction(const struct estimate *estimate);
+/* Steps of plans that were made, and events that were simulated: what it took so far, on any machine. */
+uint64_t estimate_work(const struct estimate *estimate);
 
 #endif

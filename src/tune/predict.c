@@ -61,6 +61,20 @@ static enum tutti_status is_too_large(const struct predict_job *job,
     return TUTTI_OK;
 }
 
+enum tutti_status predict_parts(const struct predict_job *job, const struct algorithm *algorithm,
+                                bool only_hosts, uint64_t *parts)
+{
+    struct algo_levels hosts;
+    const struct algo_params params = params_of(job, algorithm, only_hosts, &hosts);
+    struct rank_plan *plan;
+    const char *message = "";
+    const enum tutti_status status = algo_rank_plan(algorithm, &params, 0, &plan, &message);
+    if (status != TUTTI_OK) return error_set(status, "%s: %s", algorithm->name, message);
+    *parts = plan->shape.parts;
+    plan_rank_free(plan);
+    return TUTTI_OK;
+}
+
 enum tutti_status predict_plan(const struct predict_job *job, const struct algorithm *algorithm,
                                bool only_hosts, struct plan **plan, struct wiring *wiring)
 {

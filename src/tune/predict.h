@@ -43,6 +43,9 @@ bool predict_begin(const struct predict_job *job, const struct algorithm *algori
 /* The plan of all ranks, wired; free and release both after success. NO_MEMORY, or what the algorithm says. */
 enum tutti_status predict_plan(const struct predict_job *job, const struct algorithm *algorithm,
                                bool only_hosts, struct plan **plan, struct wiring *wiring);
+/* Into how many parts its plan cuts a block, from the plan of rank 0. NO_MEMORY, or what the algorithm says. */
+enum tutti_status predict_parts(const struct predict_job *job, const struct algorithm *algorithm,
+                                bool only_hosts, uint64_t *parts);
 
 /* One of them. NO_MEMORY. If the algorithm cannot do the call, why_not says so. Any thread; pure. */
 enum tutti_status predict_one(const struct predict_job *job, const struct algorithm *algorithm,

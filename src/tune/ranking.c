@@ -137,53 +137,136 @@ void tune_room_release(struct tune_room *room)
 
 /* -------------------------------------------------------------------------------------------- estimates */
 
-/* Places in memory are the same on all ranks in the list alone, where there is no fingerprint (0). */
+/* Places in memory are the same on all ranks in the list alone, where there is no fingerprint (0). What may turn out to be dearer than it is
+ * known to be comes before what is as dear, so that it is looked at first. */
 static int by_time(const void *a, const void *b)
 {
     const struct ranked *one = a, *other = b;
     if (one->time_ps != other->time_ps) return one->time_ps < other->time_ps ? -1 : 1;
+    if (one->is_least != other->is_least) return one->is_least ? -1 : 1;
     if (one->algorithm->plan_fingerprint != other->algorithm->plan_fingerprint)
         return one->algorithm->plan_fingerprint < other->algorithm->plan_fingerprint ? -1 : 1;
     if (one->algorithm != other->algorithm) return one->algorithm < other->algorithm ? -1 : 1;
     return (int)one->only_hosts - (int)other->only_hosts;
 }
 
-static enum tutti_status add(const struct predict_job *job, const struct algorithm *algorithm,
-                             struct ranking *ranking)
+static void sort(struct ranking *ranking)
 {
-    for (int only_hosts = 0; only_hosts < 2; only_hosts++) {
-        struct prediction prediction;
-        TRY(estimate_one(job, algorithm, only_hosts != 0, &prediction));
-        if (prediction.why_not == NULL && ranking->count < RANKED_MAX)
-            ranking->ranked[ranking->count++] =
-                (struct ranked){algorithm, only_hosts != 0, prediction.result.time_ps};
-        if (prediction.has_one_plan) break;
-    }
+    qsort(ranking->ranked, (size_t)ranking->count, sizeof *ranking->ranked, by_time);
+}
+
+/* Estimates under way: those of what is in a ranking, and not known. */
+struct search {
+    struct model_machine machine;
+    struct tune_room room;
+    struct predict_job job;
+    struct estimate_shape shape;
+    struct ranking *ranking;
+    struct estimate *estimates[RANKED_MAX]; /* NULL: known, or not begun */
+};
+
+static enum tutti_status search_begin(struct search *search, const struct tune_site *site,
+                                      const struct tune_question *question, struct ranking *ranking)
+{
+    const size_t element_bytes = dtype_size(question->dtype);
+    *search = (struct search){.ranking = ranking};
+    TRY(tune_machine(site, question, &search->machine, &search->room));
+    search->job =
+        (struct predict_job){.collective = question->collective,
+                             .count = (question->bytes + element_bytes - 1) / element_bytes,
+                             .element_bytes = element_bytes,
+                             .levels = site->levels,
+                             .order = site->order,
+                             .machine = &search->machine};
+    estimate_shape_of(&search->job, &search->shape);
     return TUTTI_OK;
 }
 
-static enum tutti_status estimate_all(const struct tune_site *site,
-                                      const struct tune_question *question, struct ranking *ranking)
+static void search_end(struct search *search)
 {
-    struct model_machine machine;
-    struct tune_room room;
-    const size_t element_bytes = dtype_size(question->dtype);
-    TRY(tune_machine(site, question, &machine, &room));
-    const struct predict_job job = {.collective = question->collective,
-                                    .count = (question->bytes + element_bytes - 1) / element_bytes,
-                                    .element_bytes = element_bytes,
-                                    .levels = site->levels,
-                                    .order = site->order,
-                                    .machine = &machine};
+    for (int i = 0; i < search->ranking->count; i++) estimate_free(search->estimates[i]);
+    tune_room_release(&search->room);
+}
+
+/* Those that can do the call, and nothing is known of. */
+static void list(const struct search *search, const struct algorithm *algorithm)
+{
+    struct ranking *const ranking = search->ranking;
+    for (int only_hosts = 0; only_hosts < 2; only_hosts++) {
+        struct prediction prediction;
+        if (predict_begin(&search->job, algorithm, only_hosts != 0, &prediction) &&
+            ranking->count < RANKED_MAX)
+            ranking->ranked[ranking->count++] = (struct ranked){
+                .algorithm = algorithm, .only_hosts = only_hosts != 0, .is_least = true};
+        if (prediction.has_one_plan) break;
+    }
+}
+
+static void list_candidates(const struct search *search, const struct tune_site *site)
+{
+    for (int i = 0; i < algo_count; i++)
+        if (algo_list[i].collective == search->job.collective) list(search, &algo_list[i]);
+    for (int i = 0; i < site->loaded_count; i++)
+        if (site->loaded[i]->collective == search->job.collective) list(search, site->loaded[i]);
+}
+
+/* One stage more of what is not known. */
+static enum tutti_status go_on(struct search *search, int index)
+{
+    struct ranked *const ranked = &search->ranking->ranked[index];
+    struct estimate **const estimate = &search->estimates[index];
+    if (*estimate == NULL)
+        TRY(estimate_create(&search->job, &search->shape, ranked->algorithm, ranked->only_hosts,
+                            estimate));
+    const uint64_t before = estimate_work(*estimate);
+    TRY(estimate_go_on(*estimate));
+    search->ranking->work += estimate_work(*estimate) - before;
+    const uint64_t time_ps = estimate_prediction(*estimate)->result.time_ps;
+    if (time_ps > ranked->time_ps) ranked->time_ps = time_ps; /* more may be known from earlier */
+    ranked->is_least = !estimate_is_over(*estimate);
+    if (ranked->is_least) return TUTTI_OK;
+    estimate_free(*estimate);
+    *estimate = NULL;
+    return TUTTI_OK;
+}
+
+static bool is_unknown(const struct ranked *ranked, void *context)
+{
+    (void)context;
+    return ranked->is_least;
+}
+
+/* The first that may be taken; -1: none. */
+static int find_first(const struct ranking *ranking, ranking_may_take *may_take, void *context)
+{
+    int first = -1;
+    for (int i = 0; i < ranking->count; i++)
+        if (may_take(&ranking->ranked[i], context) &&
+            (first < 0 || by_time(&ranking->ranked[i], &ranking->ranked[first]) < 0))
+            first = i;
+    return first;
+}
+
+static bool is_found(const struct ranking *ranking, ranking_may_take *may_take, void *context)
+{
+    const int first = find_first(ranking, may_take, context);
+    return first < 0 || !ranking->ranked[first].is_least;
+}
+
+/* Always on with what may be the cheapest. When that is known, nothing else is cheaper. */
+static enum tutti_status search_first(const struct tune_site *site,
+                                      const struct tune_question *question,
+                                      ranking_may_take *may_take, void *context,
+                                      struct ranking *ranking)
+{
+    struct search search;
+    TRY(search_begin(&search, site, question, ranking));
+    if (ranking->count == 0) list_candidates(&search, site);
     enum tutti_status status = TUTTI_OK;
-    for (int i = 0; i < algo_count && status == TUTTI_OK; i++)
-        if (algo_list[i].collective == question->collective)
-            status = add(&job, &algo_list[i], ranking);
-    for (int i = 0; i < site->loaded_count && status == TUTTI_OK; i++)
-        if (site->loaded[i]->collective == question->collective)
-            status = add(&job, site->loaded[i], ranking);
-    tune_room_release(&room);
-    qsort(ranking->ranked, (size_t)ranking->count, sizeof *ranking->ranked, by_time);
+    while (status == TUTTI_OK && !is_found(ranking, may_take, context))
+        status = go_on(&search, find_first(ranking, may_take, context));
+    search_end(&search);
+    sort(ranking);
     return status;
 }
 
@@ -192,7 +275,7 @@ static void list_all(const struct tune_question *question, struct ranking *ranki
 {
     for (int i = 0; i < algo_count && ranking->count < RANKED_MAX; i++)
         if (algo_list[i].collective == question->collective && algo_supports(&algo_list[i], 1))
-            ranking->ranked[ranking->count++] = (struct ranked){&algo_list[i], false, 0};
+            ranking->ranked[ranking->count++] = (struct ranked){.algorithm = &algo_list[i]};
 }
 
 /* ------------------------------------------------------------------------------------------- what is kept */
@@ -229,21 +312,32 @@ static void keep(uint64_t site, uint64_t question, const struct ranking *ranking
     pthread_mutex_unlock(&kept_lock);
 }
 
-enum tutti_status ranking_find(const struct tune_site *site, const struct tune_question *question,
-                               struct ranking *ranking)
+enum tutti_status ranking_find_first(const struct tune_site *site,
+                                     const struct tune_question *question,
+                                     ranking_may_take *may_take, void *context,
+                                     struct ranking *ranking)
 {
     const unsigned class = class_of(question->bytes);
     ranking->count = 0;
+    ranking->work = 0;
     if (site->rank_count == 1) {
         list_all(question, ranking);
         return TUTTI_OK;
     }
     const uint64_t word = 1 | (uint64_t)question->collective << 1 | (uint64_t)question->dtype << 16 |
                           (uint64_t)question->is_mapped << 24 | (uint64_t) class << 32;
-    if (look_up(site->fingerprint, word, ranking)) return TUTTI_OK;
+    if (look_up(site->fingerprint, word, ranking) && is_found(ranking, may_take, context))
+        return TUTTI_OK;
     struct tune_question typical = *question;
     typical.bytes = question->bytes > 0 ? (size_t)1 << class : 0;
-    TRY(estimate_all(site, &typical, ranking));
+    TRY(search_first(site, &typical, may_take, context, ranking));
     keep(site->fingerprint, word, ranking);
     return TUTTI_OK;
+}
+
+/* None may be taken but what is not known, until all are. */
+enum tutti_status ranking_find(const struct tune_site *site, const struct tune_question *question,
+                               struct ranking *ranking)
+{
+    return ranking_find_first(site, question, is_unknown, NULL, ranking);
 }

@@ -2,6 +2,7 @@
  * the machines of a communicator.
  *
  *     site, collective, size ──► estimates ──► ranking ──► the first that the call can use (choose.h)
+ *                                   in stages: who cannot be the first any more is given up
  *                                   kept for the process: all communicators of the same shape share them
  *
  * Sizes between two powers of two share the ranking of the lower one, so a new count of a known size costs a look.
@@ -54,18 +55,28 @@ struct tune_question {
 struct ranked {
     const struct algorithm *algorithm;
     bool only_hosts; /* its plan is made with the level of hosts alone, though there are racks */
+    bool is_least;   /* its time is so much at least: nobody needed to know more yet */
     uint64_t time_ps;
 };
 
 enum { RANKED_MAX = 40, RANKED_LOADED_MAX = 12 /* of a collective */ };
 struct ranking {
     int count;
+    uint64_t work; /* steps of plans that were made, and events that were simulated, for all of this (estimate.h) */
     struct ranked ranked[RANKED_MAX];
 };
 
-/* NO_MEMORY. Any thread; takes about a millisecond for each algorithm the first time. */
+/* All of them, with their times. NO_MEMORY. Any thread; takes some milliseconds for each algorithm the first time. */
 enum tutti_status ranking_find(const struct tune_site *site, const struct tune_question *question,
                                struct ranking *ranking);
+/* The same, as far as it takes to know which is the cheapest of those that may be taken: that one's time is known, and of the others perhaps only
+ * that they take so long at least. So most of them are given up early. Which one is the cheapest depends on
+ * nothing that was asked before. */
+typedef bool ranking_may_take(const struct ranked *ranked, void *context);
+enum tutti_status ranking_find_first(const struct tune_site *site,
+                                     const struct tune_question *question,
+                                     ranking_may_take *may_take, void *context,
+                                     struct ranking *ranking);
 
 /* The machine that a question is about: for those who predict. Its arrays and tables live in *room until that is released. */
 struct tune_room {

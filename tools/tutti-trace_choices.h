@@ -1,0 +1,12 @@
+/* tutti-trace_choices.h - why calls got their algorithms, in words. */
+#ifndef TUTTI_TOOLS_TRACE_CHOICES_H
+#define TUTTI_TOOLS_TRACE_CHOICES_H
+
+#include <stdio.h>
+
+#include "format/trace_json.h"
+
+/* A line for each choice, the oldest first, and lines for the plans of the user that were not chosen; each begins with four blanks. */
+void show_choices(const struct trace_json *trace, FILE *file);
+
+#endif
