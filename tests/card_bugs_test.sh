@@ -29,7 +29,8 @@ bug 'no credit is kept for messages that give some back' "$pair" \
     'const unsigned kept = 0;
     (void)gives_credit;'
 bug 'receives are posted again, and the peer is not told' "$pair" \
-    'return (owes_credit(pair) || pair->owes_taken_now) && send_head(pair, &message);' \
+    'return (owes_credit(pair) || pair->owes_taken_now || owes_answer(pair)) &&
+           send_head(pair, &message);' \
     '(void)message; return false;'
 bug 'messages are put in the order in which they come' "$link" \
     'struct card_arrival *arrival = &rx->arrivals[message->sequence % rx->shape.window];' \
@@ -48,7 +49,7 @@ bug 'memory of the sender is free when it was given to the device' "$link" \
     'if (tx->entry_first == tx->entry_sending || entry->end > tx->consumed || entry->writing > 0)' \
     'if (tx->entry_first == tx->entry_sending)'
 bug 'an offer is used for more bytes than it has' "$link" \
-    'if (offer->room == 0) return least(least(open, left), WRITE_BYTES_MAX);' \
+    'if (offer->room == 0) return least(least(open, left), write_bytes);' \
     'if (offer->room == 0) return left;'
 bug 'each message goes to the beginning of what was offered' "$link" \
     'piece->at = tx->offer.room == 0 ? behind : behind % tx->offer.room;' \

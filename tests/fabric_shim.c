@@ -33,6 +33,7 @@ static struct {
     struct region regions[REGIONS_MAX];
     struct queue queues[QUEUES_MAX];
     struct fabric_shim_counts counts;
+    unsigned done;
     const struct ofi_calls *real;
 } state;
 
@@ -238,6 +239,9 @@ static ssize_t read_queue(struct fid_cq *provider, struct fi_cq_msg_entry *entri
         else
             for (unsigned i = 1; i < queue->late_count; i++) queue->late[i - 1] = queue->late[i];
         queue->late_count -= state.shim->late_permille == 0;
+        if ((entry.flags & FI_RECV) == 0 && state.shim->done_max != 0 &&
+            ++state.done > state.shim->done_max)
+            continue;
         if ((entry.flags & FI_RECV) == 0 && happens(state.shim->failed_permille)) {
             queue->failed = entry;
             queue->has_failed = true;
@@ -288,6 +292,7 @@ void fabric_shim_use(const struct fabric_shim *shim, uint64_t seed)
     state.random = seed;
     state.keys = seed << 20;
     state.counts = (struct fabric_shim_counts){0};
+    state.done = 0;
     for (int r = 0; r < REGIONS_MAX; r++) state.regions[r].provider = NULL;
     for (int q = 0; q < QUEUES_MAX; q++) state.queues[q] = (struct queue){0};
     if (shim != NULL) ofi_replace_calls(&calls);

@@ -31,10 +31,10 @@ struct fault_epoch_history {
     bool failed;                          /* a call on it, or on a communicator made from it */
     bool agrees, agreed, shrinks, shrunk; /* that it began to, that it came back */
     enum tutti_status agree_status, shrink_status;
-    uint64_t word; /* agreed on */
-    uint64_t recovery_ns, recovered_ns;
-    enum tutti_status again;      /* of one more call after the failure */
-    struct tutti_failure failure; /* in the end */
+    uint64_t word;                                 /* agreed on */
+    uint64_t recovery_ns, agreed_ns, recovered_ns; /* when it began, had agreed, had shrunk */
+    enum tutti_status again;                       /* of one more call after the failure */
+    struct tutti_failure failure;                  /* in the end */
 };
 
 enum fault_fate { FAULT_EXITED, FAULT_SIGNALLED, FAULT_HUNG };
@@ -45,6 +45,8 @@ struct fault_history {
     int value;            /* exit status or signal */
     bool finished;        /* it did all that it had to */
     bool left;            /* by FAULT_LEAVE */
+    int names;            /* of its process, left in /dev/shm: who started it writes this, too */
+    uint64_t frees_ns;    /* when it began to free its last communicator; 0: it did not */
     int child_status;     /* of children that used what they inherited; 0: as they should */
     enum tutti_status created;
     int epoch_count;
@@ -58,7 +60,6 @@ struct fault_record {
     struct fault_history ranks[FAULT_RANKS_MAX];
     _Atomic uint64_t struck_ns[FAULT_FAULTS_MAX]; /* 0: not */
     int orphans;                                  /* processes that outlived the ranks */
-    int names;                                    /* of theirs, left in /dev/shm */
 };
 
 /* The word that ranks agree on at the end of an epoch: whether all went well, and where the next one begins. */

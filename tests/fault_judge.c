@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A process that is killed has its end behind it after that long. */
+static const uint64_t LEAVES_NS = 100000000;
+
 /* Of one communicator. */
 struct members {
     int size;
@@ -78,10 +81,27 @@ static const struct fault_epoch_history *epoch_of(const struct judgement *j, int
     return epoch < history->epoch_count ? &history->epochs[epoch] : NULL;
 }
 
-/* The same of a rank that is expected to have come through. */
+/* Where ways were lost: whether that rank had come to its end by then. For a rank that it had left out it is dead from then on. */
+static bool had_ended(const struct judgement *j, int rank, uint64_t by_ns)
+{
+    const uint64_t frees_ns = j->record->ranks[rank].frees_ns;
+    return has_lost_ways(j) && frees_ns != 0 && frees_ns < by_ns;
+}
+
+/* Whether others that had that communicator had come to their end before this rank made one without them. */
+static bool goes_on_later(const struct judgement *j, int rank, int epoch)
+{
+    for (int other = 0; epoch > 0 && other < j->schedule->rank_count; other++)
+        if (epoch_of(j, other, epoch) != NULL &&
+            had_ended(j, other, j->record->ranks[rank].epochs[epoch - 1].recovered_ns))
+            return true;
+    return false;
+}
+
+/* The same of a rank that is expected to have come through, with the others. */
 static const struct fault_epoch_history *survivor(const struct judgement *j, int rank)
 {
-    return is_gone(j, rank) ? NULL : epoch_of(j, rank, j->epoch);
+    return is_gone(j, rank) || goes_on_later(j, rank, j->epoch) ? NULL : epoch_of(j, rank, j->epoch);
 }
 
 /* Whether the fault struck, while its rank was in this epoch. Who was struck before a call that it did not come to was in its last one. */
@@ -100,8 +120,10 @@ static void find_members(struct judgement *j)
     for (int i = 0; i < FAULT_RANKS_MAX; i++) j->members.ranks[i] = -1;
     for (int rank = 0; rank < j->schedule->rank_count; rank++) {
         const struct fault_epoch_history *epoch = epoch_of(j, rank, j->epoch);
-        if (epoch == NULL || epoch->rank < 0 || epoch->rank >= FAULT_RANKS_MAX) continue;
-        if (j->members.ranks[epoch->rank] >= 0 && !has_lost_ways(j))
+        if (epoch == NULL || epoch->rank < 0 || epoch->rank >= FAULT_RANKS_MAX ||
+            goes_on_later(j, rank, j->epoch))
+            continue;
+        if (j->members.ranks[epoch->rank] >= 0)
             complain(j, rank, "is number %d, as rank %d is", epoch->rank,
                      j->members.ranks[epoch->rank]);
         j->members.ranks[epoch->rank] = rank;
@@ -117,14 +139,40 @@ static bool is_named(const struct judgement *j, int number, int rank)
            (j->members.ranks[number] == rank || j->members.ranks[number] < 0);
 }
 
-static bool explains(const struct judgement *j, int fault, const struct tutti_failure *failure)
+static bool has_decided(const struct fault_epoch_history *epoch)
+{
+    return epoch->agree_status == TUTTI_OK || epoch->agree_status == TUTTI_PROC_FAILED;
+}
+
+/* Whether the others went on without it. */
+static bool is_left_out(const struct judgement *j, int rank)
+{
+    const struct fault_epoch_history *epoch = survivor(j, rank);
+    return epoch != NULL && epoch->agreed &&
+           (!has_decided(epoch) || (epoch->shrunk && epoch->shrink_status != TUTTI_OK));
+}
+
+/* Whose connections were cut fails to reach others, and they fail to reach it: one of such a pair names the other. Who is left out finds later
+ * that the others have ended. */
+static bool explains_as_reset(const struct judgement *j, int fault, int rank,
+                              const struct tutti_failure *failure)
+{
+    const int cut = j->schedule->faults[fault].rank;
+    if (!has_lost_ways(j) || struck_ns(j, fault) == 0) return false;
+    return is_named(j, failure->culprit, cut) || is_named(j, failure->reporter, cut) ||
+           is_left_out(j, rank);
+}
+
+/* What rank `rank` has of it. */
+static bool explains(const struct judgement *j, int fault, int rank,
+                     const struct tutti_failure *failure)
 {
     const struct fault *f = &j->schedule->faults[fault];
     const bool names_it = is_named(j, failure->culprit, f->rank);
     switch (failure->status) {
     case TUTTI_MINORITY: return f->kind == FAULT_RESET && has_lost_ways(j);
     case TUTTI_PROC_FAILED:
-        if (f->kind == FAULT_RESET) return has_lost_ways(j) && struck_ns(j, fault) != 0;
+        if (f->kind == FAULT_RESET) return explains_as_reset(j, fault, rank, failure);
         return fault_kind_ends(f->kind) && struck_ns(j, fault) != 0 && names_it;
     case TUTTI_MISMATCH: /* what another host called before is not known any more */
         return (f->kind == FAULT_MISMATCH ||
@@ -141,11 +189,11 @@ static bool explains(const struct judgement *j, int fault, const struct tutti_fa
 }
 
 /* The fault that struck first of those that explain it, or -1. */
-static int explanation(const struct judgement *j, const struct tutti_failure *failure)
+static int explanation(const struct judgement *j, int rank, const struct tutti_failure *failure)
 {
     int first = -1;
     for (int i = 0; i < j->schedule->fault_count; i++)
-        if (explains(j, i, failure) && (first < 0 || struck_ns(j, i) < struck_ns(j, first)))
+        if (explains(j, i, rank, failure) && (first < 0 || struck_ns(j, i) < struck_ns(j, first)))
             first = i;
     return first;
 }
@@ -171,6 +219,29 @@ static bool another_comm_failed(const struct judgement *j)
 
 /* ---------------------------------------------------------------------------------------------- rules */
 
+/* When a fault that ends the rank struck; 0: none did. */
+static uint64_t end_ns(const struct judgement *j, int rank)
+{
+    uint64_t end = 0;
+    for (int i = 0; i < j->schedule->fault_count; i++)
+        if (j->schedule->faults[i].rank == rank && fault_kind_ends(j->schedule->faults[i].kind) &&
+            struck_ns(j, i) > end)
+            end = struck_ns(j, i);
+    return end;
+}
+
+/* Provider shm leaves files of a process that is killed. Other ranks remove them, unless they are on their way out by then. */
+static void judge_names(struct judgement *j, int rank)
+{
+    const int names = j->record->ranks[rank].names;
+    const uint64_t end = end_ns(j, rank);
+    bool some_stay = end == 0;
+    for (int other = 0; end != 0 && other < j->schedule->rank_count; other++)
+        some_stay |= !is_gone(j, other) && j->record->ranks[other].frees_ns > end + LEAVES_NS;
+    if (names != 0 && some_stay)
+        complain(j, rank, "%d names of its process are left in /dev/shm", names);
+}
+
 static void judge_ends(struct judgement *j)
 {
     for (int rank = 0; rank < j->schedule->rank_count; rank++) {
@@ -183,6 +254,7 @@ static void judge_ends(struct judgement *j)
             complain(j, rank, "died of signal %d", h->value);
         if (h->fate == FAULT_EXITED && (h->value != 0 || (!h->finished && !is_gone(j, rank))))
             complain(j, rank, "ended with %d, not at its end", h->value);
+        judge_names(j, rank);
         if (h->child_status != 0) complain(j, rank, "a child ended with %#x", h->child_status);
         /* Provider tcp;ofi_rxm may keep a connection that was reset. */
         const bool is_left = memcmp(&h->before, &h->after, sizeof h->before) != 0 &&
@@ -195,7 +267,6 @@ static void judge_ends(struct judgement *j)
                      h->after.descriptors, h->after.mappings, h->after.threads);
     }
     if (j->record->orphans != 0) complain(j, -1, "%d processes are left", j->record->orphans);
-    if (j->record->names != 0) complain(j, -1, "%d names are left in /dev/shm", j->record->names);
 }
 
 static bool may_have(const struct judgement *j, int operation, enum tutti_status status,
@@ -238,10 +309,16 @@ static void judge_calls(struct judgement *j, int rank)
         if (!may_have(j, i, call->status, &epoch->failure))
             complain(j, rank, "operation %d: %s, where the communicator has %s", i,
                      tutti_status_name(call->status), tutti_status_name(epoch->failure.status));
-        const int fault = explanation(j, &epoch->failure);
+        const int fault = explanation(j, rank, &epoch->failure);
         if (first && fault >= 0) judge_in_time(j, rank, i, fault);
         first = false;
     }
+}
+
+/* Whether a rank that lives may get that from an agreement or a shrink: the others go on without it. */
+static bool may_be_left_out(const struct judgement *j, enum tutti_status status)
+{
+    return has_lost_ways(j) && (status == TUTTI_MINORITY || status == TUTTI_PROC_FAILED);
 }
 
 static void judge_failure(struct judgement *j, int rank)
@@ -249,7 +326,7 @@ static void judge_failure(struct judgement *j, int rank)
     const struct fault_epoch_history *epoch = survivor(j, rank);
     if (epoch == NULL || !epoch->agreed) return;
     const struct tutti_failure *failure = &epoch->failure;
-    if (failure->status != TUTTI_OK && explanation(j, failure) < 0 &&
+    if (failure->status != TUTTI_OK && explanation(j, rank, failure) < 0 &&
         !(failure->status == TUTTI_REVOKED && another_comm_failed(j)))
         complain(j, rank, "no fault explains %s, culprit %d, reporter %d: %.100s",
                  tutti_status_name(failure->status), failure->culprit, failure->reporter,
@@ -257,12 +334,13 @@ static void judge_failure(struct judgement *j, int rank)
     if (epoch->failed && epoch->again != failure->status)
         complain(j, rank, "one more call gives %s after %s", tutti_status_name(epoch->again),
                  tutti_status_name(failure->status));
-    if (epoch->agree_status != TUTTI_OK && epoch->agree_status != TUTTI_PROC_FAILED)
+    if (!has_decided(epoch) && !may_be_left_out(j, epoch->agree_status))
         complain(j, rank, "agree: %s", tutti_status_name(epoch->agree_status));
-    if (epoch->shrunk && epoch->shrink_status != TUTTI_OK && !has_lost_ways(j))
+    if (epoch->shrunk && epoch->shrink_status != TUTTI_OK &&
+        !may_be_left_out(j, epoch->shrink_status))
         complain(j, rank, "shrink: %s", tutti_status_name(epoch->shrink_status));
     const uint64_t promised_ns = 2000000000, pauses_ns = fault_schedule_pauses_ns(j->schedule);
-    if (epoch->shrunk && !has_lost_ways(j) &&
+    if (epoch->shrunk &&
         epoch->recovered_ns - epoch->recovery_ns > FAULT_PATIENCE * promised_ns + pauses_ns)
         complain(j, rank, "recovery took %.3f s",
                  (double)(epoch->recovered_ns - epoch->recovery_ns) * 1e-9);
@@ -282,10 +360,12 @@ static void compare_survivors(struct judgement *j, int rank, int other_rank)
     if (epoch == NULL || other == NULL || !epoch->agreed || !other->agreed) return;
     if ((epoch->failure.status != other->failure.status ||
          epoch->failure.culprit != other->failure.culprit) &&
-        !may_differ(j, rank, other_rank))
+        !may_differ(j, rank, other_rank) && !has_lost_ways(j))
         complain(j, rank, "has %s, culprit %d, and rank %d has %s, culprit %d",
                  tutti_status_name(epoch->failure.status), epoch->failure.culprit, other_rank,
                  tutti_status_name(other->failure.status), other->failure.culprit);
+    if (has_lost_ways(j) && (!has_decided(epoch) || !has_decided(other))) return;
+    if (had_ended(j, rank, other->agreed_ns) || had_ended(j, other_rank, epoch->agreed_ns)) return;
     if (epoch->agree_status != other->agree_status || epoch->word != other->word)
         complain(j, rank, "agreed on %#llx (%s), and rank %d on %#llx (%s)",
                  (unsigned long long)epoch->word, tutti_status_name(epoch->agree_status), other_rank,
@@ -320,7 +400,7 @@ static void judge_noticed(struct judgement *j, int rank)
     const struct fault_epoch_history *epoch = survivor(j, rank);
     if (epoch == NULL || !epoch->agreed) return;
     for (int i = 0; i < j->schedule->fault_count; i++)
-        if (must_be_noticed(j, i) && epoch->failure.status == TUTTI_OK)
+        if (must_be_noticed(j, i) && epoch->failure.status == TUTTI_OK && !has_lost_ways(j))
             complain(j, rank, "has not heard of the %s of rank %d",
                      fault_kind_name(j->schedule->faults[i].kind), j->schedule->faults[i].rank);
     if (epoch->agree_status != TUTTI_OK) return;
@@ -365,13 +445,14 @@ static void judge_members(struct judgement *j)
             complain(j, rank, "is in it without having come");
     }
     for (int rank = 0; rank < j->schedule->rank_count; rank++)
-        silent += epoch_of(j, rank, j->epoch) == NULL && is_gone(j, rank) &&
+        silent += epoch_of(j, rank, j->epoch) == NULL && (is_gone(j, rank) || has_lost_ways(j)) &&
                   (j->epoch == 0 || may_have_come_along(&before, rank));
     if (unknown > silent)
         complain(j, -1, "communicator %d has %d members that nobody knows", j->epoch,
                  unknown - silent);
     for (int rank = 0; rank < j->schedule->rank_count; rank++)
-        if (j->epoch > 0 && survivor(&before, rank) != NULL && survivor(j, rank) == NULL)
+        if (j->epoch > 0 && survivor(&before, rank) != NULL && survivor(j, rank) == NULL &&
+            !has_lost_ways(j))
             complain(j, rank, "is alive, and not in it");
 }
 
@@ -384,12 +465,12 @@ void fault_judge(const struct fault_schedule *schedule, const struct fault_recor
     for (j->epoch = 0; j->epoch < FAULT_EPOCHS_MAX; j->epoch++) {
         find_members(j);
         if (j->members.size == 0) return;
-        if (!has_lost_ways(j)) judge_members(j);
-        if (!has_lost_ways(j)) judge_consistency(j);
+        judge_members(j);
+        judge_consistency(j);
         for (int rank = 0; rank < schedule->rank_count; rank++) {
             judge_calls(j, rank);
             judge_failure(j, rank);
-            if (!has_lost_ways(j)) judge_noticed(j, rank);
+            judge_noticed(j, rank);
         }
     }
 }

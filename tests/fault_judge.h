@@ -14,10 +14,14 @@
  *  6. in time     from the fault, or from the call if that came later, to the call's return: FAULT_PATIENCE times what is
  *                 promised, and the pauses that the schedule makes.
  *  7. shrunk      the next communicator has the survivors, in their order, and otherwise only ranks that died meanwhile.
- *  8. no rests    descriptors, mappings and threads are as before, and no process and no name in /dev/shm is left.
+ *  8. no rests    descriptors, mappings and threads are as before, and no process is left, nor a name in /dev/shm, but for one of a rank
+ *                 that died when all others were about to end.
  *
- * Where connections of network cards were reset, rules 4, 5 and 7 do not hold, nor that recovery comes in time: somebody who is
- * alive counts as dead, and not all may agree who. Nor does rule 8 for descriptors, which the provider may keep.
+ * Where connections of network cards were reset, somebody who is alive counts as dead, and nobody can tell at one end of a way whose card it
+ * is. So there rule 3 asks of PROC_FAILED that the culprit, or the one who names it, is the rank whose connections were reset. Ranks may
+ * have different failures, and may be left out: rules 4 and 7 hold for those that go on, who are one communicator and not two. But a rank that
+ * was left out goes on alone when those others have ended: what it does then is not judged, but for its results. Nor does
+ * rule 8 hold for descriptors, which the provider may keep.
  *
  * Pure: any thread, no clock, no I/O.
  */

@@ -120,6 +120,7 @@ static bool is_over(struct life *life, int next_operation)
     epoch->recovery_ns = clock_now_ns();
     epoch->agrees = true;
     epoch->agree_status = tutti_comm_agree(life->comm, &epoch->word);
+    epoch->agreed_ns = clock_now_ns();
     epoch->agreed = true;
     if (epoch->agree_status == TUTTI_OK || epoch->agree_status == TUTTI_PROC_FAILED)
         return epoch->agree_status == TUTTI_OK && fault_word_is_good(epoch->word);
@@ -201,6 +202,7 @@ void fault_rank_run(const struct fault_schedule *schedule, int rank, struct faul
         return;
     }
     go_through_all(&life);
+    history->frees_ns = clock_now_ns();
     (void)tutti_comm_free(life.comm);
     history->left = life.strikes.leaves;
     history->after = belongings_in_the_end(&history->before);

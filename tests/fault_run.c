@@ -180,19 +180,22 @@ static int end_orphans(void)
     return count;
 }
 
-/* Provider shm names its files after processes. Those of a killed rank are removed by ranks that outlived it. */
-static int count_names(const struct fault_record *record)
+/* Provider shm names its files after processes. Those of a killed rank are removed by ranks that outlived it. What is left is counted, and
+ * removed here. */
+static void count_names(struct fault_record *record)
 {
-    int count = 0;
     DIR *folder = opendir("/dev/shm");
     for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-        char *end;
+        char *end, name[sizeof entry->d_name + 1];
         const long pid = strtol(entry->d_name, &end, 10);
-        for (int rank = 0; *end == ':' && rank < FAULT_RANKS_MAX; rank++)
-            count += record->ranks[rank].pid == pid;
+        for (int rank = 0; *end == ':' && rank < FAULT_RANKS_MAX; rank++) {
+            if (record->ranks[rank].pid != pid) continue;
+            record->ranks[rank].names++;
+            snprintf(name, sizeof name, "/%s", entry->d_name);
+            shm_unlink(name);
+        }
     }
     if (folder != NULL) closedir(folder);
-    return count;
 }
 
 bool fault_run(const struct fault_schedule *schedule, struct fault_record *record)
@@ -215,6 +218,6 @@ bool fault_run(const struct fault_schedule *schedule, struct fault_record *recor
         if (watch.pids[rank] != 0) print_stacks(watch.pids[rank]);
     kill_all(&watch);
     record->orphans = end_orphans();
-    record->names = count_names(record);
+    count_names(record);
     return started;
 }

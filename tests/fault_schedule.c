@@ -94,7 +94,7 @@ static bool fault_fits(const struct fault_schedule *s, const struct fault *fault
     case FAULT_LEAVE: return fault->phase == FAULT_BEFORE || fault->phase == FAULT_AFTER;
     case FAULT_RESET: /* over a card within a host nobody finds that before the deadline */
         return connected && fault->phase != FAULT_RECOVERY &&
-               (s->fabric[0] == '\0' || s->host_count > 1);
+               (s->fabric[0] == '\0' || (s->host_count > 1 && !s->tcp));
     case FAULT_FLIP:
     case FAULT_CORRUPT: return connected && s->integrity && fault->phase != FAULT_RECOVERY;
     case FAULT_ABORT:

@@ -12,7 +12,8 @@
  * Invariants of a schedule that was made or read (fault_schedule_is_valid):
  *  1. At least one rank is left when all faults have struck.
  *  2. What makes a rank disagree strikes before a collective, descriptors run out before a new communicator.
- *  3. Connections are reset and bits flip only where there are connections, bits only where they are checked.
+ *  3. Connections are reset and bits flip only where there are connections, bits only where they are checked. Over a fabric they are reset
+ *     only where no data within a host goes over it.
  *  4. Over a fabric there are connections, and nothing is checked. Provider shm leads to no other host.
  *
  * Pure: any thread, no clock, no I/O.

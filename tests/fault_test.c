@@ -138,6 +138,7 @@ static void write_epoch(int rank, int epoch, int number, int size, enum tutti_st
         .agree_status = status,
         .word = fault_word(status != TUTTI_OK, epoch == 0 ? BEHIND_IT : 3),
         .recovery_ns = 1000,
+        .agreed_ns = 1500,
         .recovered_ns = 2000,
         .again = status,
         .failure = {.status = status, .culprit = status == TUTTI_OK ? -1 : KILLED}};
@@ -162,6 +163,7 @@ static int write_good_record(void **state)
         write_call(rank, 0, 0, TUTTI_OK);
         write_call(rank, WITH_IT, 0, TUTTI_PROC_FAILED);
         good->ranks[rank].finished = true;
+        good->ranks[rank].frees_ns = 1000000000;
         if (rank == KILLED) continue;
         write_epoch(rank, 1, rank < KILLED ? rank : rank - 1, 3, TUTTI_OK);
         write_call(rank, BEHIND_IT, 1, TUTTI_OK);
@@ -227,7 +229,8 @@ static void what_may_happen_is_not_complained_of(void **state)
     X(descriptor_left, r->ranks[3].after.descriptors++)                                         \
     X(mapping_left, r->ranks[3].after.mappings++)                                               \
     X(thread_left, r->ranks[3].after.threads++)                                                 \
-    X(name_left, r->names = 1)                                                                  \
+    X(name_left, r->ranks[3].names = 1)                                                         \
+    X(name_of_the_dead_left, r->ranks[KILLED].names = 1)                                        \
     X(process_left, r->orphans = 1)                                                             \
     X(bad_child, r->ranks[3].child_status = 256)                                                \
     X(fault_that_did_not_strike, atomic_store(&r->struck_ns[0], 0))
@@ -241,6 +244,50 @@ static void on_all(struct fault_record *r, enum tutti_status status, int culprit
     }
 }
 
+/* The connections of a rank were reset instead: the others go on without it. */
+static void write_reset(struct fault_schedule *schedule, struct fault_record *r)
+{
+    int line;
+    static const char text[] =
+        "job ranks 4 hosts 2 tcp 0 integrity 0\nfabric tcp;ofi_rxm\n" BARRIER BARRIER BARRIER
+        "fault reset rank 2 operation 1 middle delay 10 detail 0\n";
+    assert_true(fault_schedule_parse(schedule, text, &line));
+    memcpy(r, good, sizeof *r);
+    r->ranks[KILLED] = good->ranks[1];
+    struct fault_epoch_history *epoch = &r->ranks[KILLED].epochs[0];
+    r->ranks[KILLED].epoch_count = 1;
+    epoch->rank = KILLED;
+    epoch->agree_status = TUTTI_MINORITY;
+    epoch->shrinks = epoch->shrunk = false;
+    epoch->failure.culprit = 1;
+    epoch->failure.reporter = KILLED;
+    memset(&r->ranks[KILLED].calls[BEHIND_IT], 0, sizeof r->ranks[KILLED].calls[BEHIND_IT]);
+}
+
+static void who_cannot_reach_the_others_may_be_left_out(void **state)
+{
+    (void)state;
+    struct fault_schedule schedule;
+    struct fault_verdict verdict;
+    struct fault_record *const r = malloc(sizeof *r);
+    assert_non_null(r);
+    write_reset(&schedule, r);
+    fault_judge(&schedule, r, &verdict);
+    if (verdict.complaint_count != 0) fail_msg("%s", verdict.text);
+    free(r);
+}
+
+/* As above, of that record. */
+#define BROKEN_RULES_OF_RESETS(X)                                                       \
+    X(two_sides, r->ranks[KILLED].epoch_count = 2, r->ranks[KILLED].epochs[1].size = 1) \
+    X(no_end_of_a_cut_way, r->ranks[3].epochs[0].failure.culprit = 1)                   \
+    X(unexplained_status, r->ranks[3].epochs[0].failure.status = TUTTI_TIMEOUT,         \
+      r->ranks[3].epochs[0].again = r->ranks[3].calls[WITH_IT].status = TUTTI_TIMEOUT)  \
+    X(another_word_after_a_reset, r->ranks[3].epochs[0].word ^= 64)                     \
+    X(no_end_of_an_agreement, r->ranks[3].epochs[0].agree_status = TUTTI_TIMEOUT)       \
+    X(no_end_of_a_shrink, r->ranks[3].epochs[0].shrink_status = TUTTI_INIT_TIMEOUT)     \
+    X(late_recovery_of_a_reset, r->ranks[3].epochs[0].recovered_ns = UINT64_C(30000000000))
+
 static void each_broken_rule_is_found(void **state)
 {
     (void)state;
@@ -253,6 +300,14 @@ static void each_broken_rule_is_found(void **state)
     fault_judge(&killing, r, &verdict); \
     if (verdict.complaint_count == 0) fail_msg("%s is not found", #name);
     BROKEN_RULES(X)
+#undef X
+    struct fault_schedule schedule;
+#define X(name, ...)                     \
+    write_reset(&schedule, r);           \
+    __VA_ARGS__;                         \
+    fault_judge(&schedule, r, &verdict); \
+    if (verdict.complaint_count == 0) fail_msg("%s is not found", #name);
+    BROKEN_RULES_OF_RESETS(X)
 #undef X
     free(r);
 }
@@ -340,6 +395,7 @@ static int test_all(void)
         cmocka_unit_test(schedules_are_valid_and_can_be_read_back),
         cmocka_unit_test(what_is_no_schedule_is_refused_with_its_line),
         cmocka_unit_test(what_may_happen_is_not_complained_of),
+        cmocka_unit_test(who_cannot_reach_the_others_may_be_left_out),
         cmocka_unit_test(each_broken_rule_is_found),
         cmocka_unit_test(what_fails_becomes_as_small_as_it_can),
         cmocka_unit_test(known_seeds_are_survived),

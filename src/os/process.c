@@ -100,3 +100,8 @@ bool process_has_ended(pid_t pid)
     if (state != '\0') return state == 'Z' || state == 'X';
     return (kill(pid, 0) != 0 && errno == ESRCH) || has_no_memory(pid);
 }
+
+bool process_is_ending(pid_t pid)
+{
+    return has_no_memory(pid) || process_has_ended(pid);
+}

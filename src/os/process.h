@@ -28,6 +28,9 @@ bool process_is_stopped(pid_t pid);
 /* Whether there is no such process, or it has ended and nobody has waited for it yet. Works without a descriptor of the process
  * (pidfd_open), and without any descriptor if this process may read the other one's memory. */
 bool process_has_ended(pid_t pid);
+/* The same of a process that has not ended yet, but is about to and runs no code of its own any more: its connections may be gone before
+ * it has ended for those who ask. */
+bool process_is_ending(pid_t pid);
 /* A number that a process keeps until it executes another program (execve), or the same one again: it follows from where the text and
  * stack of the process lie. 0: the system does not tell, as for processes of other users, or the process has ended. */
 uint64_t process_program(pid_t pid);

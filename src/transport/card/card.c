@@ -8,12 +8,7 @@
 #include "transport/card/card_state.h"
 #include "transport/card/paths.h"
 
-enum {
-    RECEIVE_COUNT_DEFAULT = 32,
-    COMPLETIONS_A_LOOK = 256,
-    ASKED_BYTES = 65536, /* a question and its answer cost less than copying so much */
-    LANDING_BYTES = 1048576
-};
+enum { RECEIVE_COUNT_DEFAULT = 32, COMPLETIONS_A_LOOK = 256, LANDING_BYTES = 1048576 };
 
 /* ------------------------------------------------------------------------------------------- sending */
 
@@ -319,6 +314,14 @@ static unsigned given_or(unsigned given, unsigned otherwise)
     return given != 0 ? given : otherwise;
 }
 
+/* So that a sender which has reached its limit hears of it. */
+static size_t answer_bytes_for(size_t flight_bytes)
+{
+    if (flight_bytes == CARD_FLIGHT_ANY) return SIZE_MAX;
+    const size_t part = flight_bytes / 4 + 1;
+    return part < CARD_FLIGHT_ANSWER_BYTES ? part : CARD_FLIGHT_ANSWER_BYTES;
+}
+
 static enum tutti_status create(const struct card_options *options, struct card_device *device,
                                 struct transport **transport)
 {
@@ -334,7 +337,7 @@ static enum tutti_status create(const struct card_options *options, struct card_
     card->pairs = pairs;
     card->base = (struct transport){
         .ops = &ops, .peers = &card_peer_ops, .rank = options->rank, .size = options->size};
-    card->base.paths.tables[0] = card_paths();
+    card->base.paths.tables[0] = options->is_software ? card_software_paths() : card_paths();
     transport_own_slots(&card->base);
     const size_t least = path_least_bytes(card_paths(), PATH_READ); /* worth registering */
     card->reach_bytes = options->reach_bytes != 0 ? options->reach_bytes : least;
@@ -345,9 +348,11 @@ static enum tutti_status create(const struct card_options *options, struct card_
         .device = device,
         .shape = {.piece_bytes = options->piece_bytes != 0 ? options->piece_bytes : piece_bytes_max,
                   .window = given_or(options->piece_count, CARD_PIECE_COUNT_DEFAULT),
-                  .asked_bytes = options->asked_bytes != 0 ? options->asked_bytes : ASKED_BYTES,
+                  .asked_bytes = options->asked_bytes != 0 ? options->asked_bytes : CARD_ASKED_BYTES,
                   .landing_bytes =
                       options->landing_bytes != 0 ? options->landing_bytes : LANDING_BYTES},
+        .flight_bytes = options->flight_bytes,
+        .answer_bytes = answer_bytes_for(options->flight_bytes),
         .receive_count = given_or(options->receive_count, RECEIVE_COUNT_DEFAULT),
         .signatures = &card->base.signatures,
         .hears = options->hears,

@@ -36,9 +36,13 @@
 #include <stdint.h>
 
 #include "transport/card/device.h"
+#include "transport/card/flight.h"
 #include "transport/transport.h"
 
-enum { CARD_PIECE_COUNT_DEFAULT = 16 };
+enum {
+    CARD_PIECE_COUNT_DEFAULT = 16,
+    CARD_ASKED_BYTES = 65536 /* a question and its answer cost less than copying so much */
+};
 
 /* The same on all ranks, but for rank and who hears. */
 struct card_options {
@@ -46,11 +50,13 @@ struct card_options {
     size_t piece_bytes; /* of a message without its head: a multiple of 64; 0: as long as the device takes */
     unsigned piece_count; /* messages of a link under way, up to 32; 0: CARD_PIECE_COUNT_DEFAULT */
     unsigned receive_count; /* posted for each peer, 8 to 64; 0: 32 */
+    bool is_software;       /* the device's work is done by the host's cores */
     size_t reach_bytes; /* from this size on memory is posted; 0: as the table of paths says; SIZE_MAX: never */
     size_t offer_bytes; /* the same of memory that is offered */
     size_t asked_bytes; /* from this size on posted memory goes by remote writes alone; 0: 64 KiB; SIZE_MAX: never */
     unsigned patience; /* passes without anything moving until peers are told what an answer would have told them, too */
     size_t landing_bytes; /* into a ring of so many, where the receiver offers nothing better: a multiple of 512; 0: 1 MiB */
+    size_t flight_bytes; /* given to the device for a peer before they have come: CARD_FLIGHT_ANY, CARD_FLIGHT_ADAPTS, or so many */
     /* A control message has come, valid during the call; may tell and forget (peers.h), and do nothing else with this transport.
      * NULL: they are dropped. */
     void (*hears)(void *context, int peer, const void *message, size_t bytes);

@@ -5,11 +5,7 @@
 
 #include "base/status.h"
 
-enum {
-    ALIGNMENT = 64,
-    WRITE_BYTES_MAX =
-        262144 /* messages behind a write wait for it, and a peer of which none comes for seconds counts as lost */
-};
+enum { ALIGNMENT = 64 };
 
 static enum tutti_status out_of_memory(void)
 {
@@ -97,7 +93,8 @@ static size_t least(uint64_t one, uint64_t other)
 }
 
 /* How many of an entry's next bytes can be written at once to where the receiver offered; of a landing a part. */
-static size_t offered_bytes(const struct card_tx *tx, const struct card_entry *entry)
+static size_t offered_bytes(const struct card_tx *tx, const struct card_entry *entry,
+                            size_t write_bytes)
 {
     const struct card_offer *offer = &tx->offer;
     const uint64_t at = entry->offset + entry->done;
@@ -106,10 +103,10 @@ static size_t offered_bytes(const struct card_tx *tx, const struct card_entry *e
         entry->signature != offer->signature || at < offer->from || at >= offer->until)
         return 0;
     const uint64_t open = offer->until - at;
-    if (offer->room == 0) return least(least(open, left), WRITE_BYTES_MAX);
+    if (offer->room == 0) return least(least(open, left), write_bytes);
     const uint64_t to_end = offer->room - (at - offer->from) % offer->room,
                    part = (offer->room + CARD_LANDING_PARTS - 1) / CARD_LANDING_PARTS;
-    const size_t bytes = least(least(left, part), to_end);
+    const size_t bytes = least(least(left, least(part, write_bytes)), to_end);
     return open >= bytes ? bytes : 0;
 }
 
@@ -159,16 +156,47 @@ static bool next_placed(const struct card_tx *tx, struct card_piece *piece)
     return false;
 }
 
-bool card_tx_next(const struct card_tx *tx, struct card_piece *piece)
+/* The first entry behind the one that is being sent for which no place was asked, if that one goes into a landing and this one could. */
+static bool next_to_ask_for(const struct card_tx *tx, uint64_t *number)
+{
+    const struct card_entry *sending = &tx->entries[tx->entry_sending % tx->shape.window];
+    const uint64_t at = sending->offset + sending->done;
+    if (tx->offer.room == 0 || !sending->has_asked || at < tx->offer.from || at >= tx->offer.until)
+        return false;
+    for (uint64_t e = tx->entry_sending + 1; e < tx->entry_end; e++) {
+        const struct card_entry *entry = &tx->entries[e % tx->shape.window];
+        if (entry->has_asked) continue;
+        *number = e;
+        return needs_place(tx, entry) && entry->signature == sending->signature &&
+               entry->offset - at <= tx->shape.landing_bytes;
+    }
+    return false;
+}
+
+static void ask(const struct card_tx *tx, uint64_t number, struct card_piece *piece)
+{
+    const struct card_entry *entry = &tx->entries[number % tx->shape.window];
+    *piece = (struct card_piece){.number = tx->sent, .entry = number};
+    piece->message = describe(tx, entry, CARD_MESSAGE_ASK, tx->sent, false);
+    piece->message.length = entry->bytes - entry->done;
+}
+
+bool card_tx_next(const struct card_tx *tx, size_t write_bytes, struct card_piece *piece)
 {
     if (next_placed(tx, piece)) return true;
     if (!tx->is_granted || tx->entry_sending == tx->entry_end ||
         tx->sent - tx->consumed == tx->shape.window ||
         tx->written[tx->sent % tx->shape.window].is_used)
         return false;
+    uint64_t behind_it;
+    if (next_to_ask_for(tx, &behind_it)) {
+        ask(tx, behind_it, piece);
+        return true;
+    }
     const struct card_entry *entry = &tx->entries[tx->entry_sending % tx->shape.window];
-    const size_t left = entry->bytes - entry->done, offered = offered_bytes(tx, entry);
-    *piece = (struct card_piece){.is_write = offered > 0, .number = tx->sent};
+    const size_t left = entry->bytes - entry->done, offered = offered_bytes(tx, entry, write_bytes);
+    *piece =
+        (struct card_piece){.is_write = offered > 0, .number = tx->sent, .entry = tx->entry_sending};
     piece->memory = (struct card_memory){.key = entry->key, .address = entry->data + entry->done};
     if (offered > 0) {
         const uint64_t behind = entry->offset + entry->done - tx->offer.from;
@@ -177,9 +205,7 @@ bool card_tx_next(const struct card_tx *tx, struct card_piece *piece)
         piece->at = tx->offer.room == 0 ? behind : behind % tx->offer.room;
     } else if (needs_place(tx, entry)) {
         if (entry->has_asked) return false;
-        piece->memory = (struct card_memory){0};
-        piece->message = describe(tx, entry, CARD_MESSAGE_ASK, tx->sent, false);
-        piece->message.length = left;
+        ask(tx, tx->entry_sending, piece);
     } else {
         const bool is_last = left <= tx->shape.piece_bytes;
         piece->memory.bytes = is_last ? left : tx->shape.piece_bytes;
@@ -204,11 +230,11 @@ void card_tx_given(struct card_tx *tx, const struct card_piece *piece)
         end_write(tx, written);
         return;
     }
-    struct card_entry *entry = entry_of(tx, tx->entry_sending);
+    struct card_entry *entry = entry_of(tx, piece->entry);
     if (piece->is_write) {
         *written = (struct card_written){.is_used = true,
                                          .number = piece->number,
-                                         .entry = tx->entry_sending,
+                                         .entry = piece->entry,
                                          .offset = entry->offset + entry->done,
                                          .key = piece->target.key,
                                          .bytes = piece->memory.bytes};
@@ -322,16 +348,45 @@ static bool is_offering(const struct card_rx *rx)
     return rx->offer.until != rx->offer.from;
 }
 
-/* Questions at the front. An offer that stands is said again: it may have come before the sender had opened its end. */
+static bool is_asked_for_place(const struct card_rx *rx)
+{
+    return rx->asked_until > rx->position;
+}
+
+/* A sender that fills a landing asks for what comes behind that. True: it was heard. */
+static bool hear_ahead(struct card_rx *rx, const struct card_arrival *question)
+{
+    if (!is_asked_for_place(rx) || question->offset != rx->asked_until ||
+        question->signature != rx->asked_signature)
+        return false;
+    const uint64_t until = question->offset + question->bytes;
+    const bool is_users = rx->wished_until != 0 && until > rx->wished_until;
+    if (rx->offer.room > 0 && rx->offer.until == rx->asked_until && !is_users) {
+        rx->offer.until = until;
+        rx->owes_offer |= question->offset - rx->position < rx->offer.room;
+    }
+    rx->asked_until = until;
+    return true;
+}
+
+/* Of the next bytes. An offer that stands is said again: it may have come before the sender had opened its end. */
+static bool hear_now(struct card_rx *rx, const struct card_arrival *question)
+{
+    if (question->offset != rx->position) return false;
+    rx->asked_until = rx->position + question->bytes;
+    rx->asked_signature = question->signature;
+    rx->was_looked_for = false;
+    rx->owes_offer |= is_offering(rx);
+    return true;
+}
+
+/* Questions at the front. */
 static void hear_questions(struct card_rx *rx)
 {
     struct card_arrival *arrival;
     while ((arrival = &rx->arrivals[rx->consumed % rx->shape.window])->has_come &&
-           arrival->is_question && arrival->offset == rx->position) {
-        rx->asked_until = rx->position + arrival->bytes;
-        rx->asked_signature = arrival->signature;
-        rx->was_looked_for = false;
-        rx->owes_offer |= is_offering(rx);
+           arrival->is_question &&
+           (arrival->is_heard || hear_now(rx, arrival) || hear_ahead(rx, arrival))) {
         arrival->has_come = false;
         rx->consumed++;
     }
@@ -355,6 +410,7 @@ const char *card_rx_arrive(struct card_rx *rx, const struct card_message *messag
     if (made.is_question) {
         if (message->offset + message->length <= message->offset)
             return "a place is asked for nothing";
+        made.is_heard = hear_ahead(rx, &made);
     } else if (buffer != NULL) {
         made.buffer = buffer;
         made.data = buffer->data + CARD_MESSAGE_HEAD_BYTES;
@@ -365,11 +421,6 @@ const char *card_rx_arrive(struct card_rx *rx, const struct card_message *messag
     *arrival = made;
     hear_questions(rx);
     return NULL;
-}
-
-static bool is_asked_for_place(const struct card_rx *rx)
-{
-    return rx->asked_until > rx->position;
 }
 
 enum link_state card_rx_peek(const struct card_rx *rx, struct link_view *view)
@@ -406,10 +457,16 @@ bool card_rx_may_offer(const struct card_rx *rx)
     return !is_offering(rx) && rx->done == 0;
 }
 
+void card_rx_wish(struct card_rx *rx, size_t bytes)
+{
+    if (bytes <= UINT64_MAX - rx->position) rx->wished_until = rx->position + bytes;
+}
+
 void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t key,
                    const struct card_target *target)
 {
     assert(card_rx_may_offer(rx));
+    rx->wished_until = 0;
     rx->offer = (struct card_offer){.target = *target,
                                     .key = key,
                                     .from = rx->position,
@@ -438,6 +495,7 @@ void card_rx_land(struct card_rx *rx)
                                     .destination = rx->landing};
     rx->owes_offer = true;
     rx->told_until = rx->position;
+    if (rx->wished_until <= rx->position) rx->wished_until = 0; /* the user has not said it again */
 }
 
 uint64_t card_rx_drop_offer(struct card_rx *rx)
@@ -445,7 +503,7 @@ uint64_t card_rx_drop_offer(struct card_rx *rx)
     const uint64_t key = rx->offer.key;
     if (!is_offering(rx) || rx->position < rx->offer.until) return 0;
     rx->offer = (struct card_offer){0};
-    rx->owes_offer = false;
+    rx->owes_offer = rx->was_looked_for = false;
     return key;
 }
 

@@ -15,6 +15,10 @@
  *
  * A region offered belongs to a range of the link's bytes; it is over when the receiver has consumed to its end. Until then no other
  * one is offered. No part of the user's is used twice. A landing is a ring: room for new bytes is made by consuming old ones.
+ *
+ * While a sender fills a landing it asks for the entries behind, as far ahead as a landing is long. The receiver hears that as it comes, and
+ * lengthens the landing's range: so the sender waits for no answer between one entry and the next. But if the user has said meanwhile where
+ * some bytes belong, what is behind these is the user's again: the landing ends with them.
  */
 #ifndef TUTTI_TRANSPORT_CARD_LINK_H
 #define TUTTI_TRANSPORT_CARD_LINK_H
@@ -94,6 +98,7 @@ struct card_piece {
     struct card_target target;
     uint64_t at;
     uint64_t number; /* of the message, or that one that says what was written */
+    uint64_t entry;  /* that it is of, unless it says what was written */
     struct card_message message;
 };
 
@@ -107,8 +112,8 @@ void card_tx_commit(struct card_tx *tx, size_t bytes);
 bool card_tx_is_consumed(const struct card_tx *tx);
 /* There is room; the memory is registered, or key is 0. */
 void card_tx_post(struct card_tx *tx, const void *address, size_t bytes, uint64_t key);
-/* False: nothing, now. */
-bool card_tx_next(const struct card_tx *tx, struct card_piece *piece);
+/* Writes are of so many bytes at most. False: nothing, now. */
+bool card_tx_next(const struct card_tx *tx, size_t write_bytes, struct card_piece *piece);
 /* It was given. */
 void card_tx_given(struct card_tx *tx, const struct card_piece *piece);
 /* Whether nothing of it is left to be given, now or later. */
@@ -132,7 +137,7 @@ struct card_buffer {
 };
 
 struct card_arrival {
-    bool has_come, is_question;
+    bool has_come, is_question, is_heard; /* is_heard: a question before its turn */
     const char *data;
     struct card_buffer *buffer; /* in which that is; or NULL */
     size_t bytes;
@@ -156,8 +161,9 @@ struct card_rx {
     uint64_t told_until;                   /* of a landing */
     uint64_t asked_until, asked_signature; /* the sender asks for a place for bytes up to there */
     bool was_looked_for;                   /* these were, in vain */
-    char *landing;                         /* registered; or NULL */
-    struct card_target landing_target;     /* key 0: there is none */
+    uint64_t wished_until; /* the user said in vain where bytes up to there belong; 0: not lately */
+    char *landing;         /* registered; or NULL */
+    struct card_target landing_target; /* key 0: there is none */
 };
 
 enum tutti_status card_rx_create(const struct card_shape *shape, const uint64_t *signature,
@@ -172,6 +178,8 @@ enum link_state card_rx_peek(const struct card_rx *rx, struct link_view *view);
 struct card_buffer *card_rx_consume(struct card_rx *rx, size_t bytes);
 /* Whether a region can be offered for the next bytes: none is, and no part of a message is consumed. */
 bool card_rx_may_offer(const struct card_rx *rx);
+/* The user said where that many bytes belong, and a region could not be offered. */
+void card_rx_wish(struct card_rx *rx, size_t bytes);
 /* key: of the region that was registered for it; target: as the sender names that. */
 void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t key,
                    const struct card_target *target);

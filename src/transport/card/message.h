@@ -3,7 +3,8 @@
  *   DATA    bytes of a link. sequence: the message's number on the link; offset: bytes that the link carried before it;
  *           signature: of its operation. Flag ANSWER: the sender waits to know that it is consumed
  *   PLACED  the same, of `length` bytes that the sender has written where the receiver offered: into its region `key`
- *   ASK     the same, of `length` bytes that the sender will write where the receiver says
+ *   ASK     the same, of `length` bytes that the sender will write where the receiver says: the next ones, or those behind what it asked for
+ *           before
  *   GRANT   the receiver of a link says that it is open, and how many messages of it are consumed. It offers its region
  *           `key`, which begins at `base`, for those `length` bytes of the link that begin at `offset` and belong to the operation
  *           `signature`; length 0: none. With a `room` the region has so many bytes, and is used again and again: byte i of the link goes
@@ -36,7 +37,7 @@ enum card_message_kind {
 };
 
 /* Grows when ranks of another version would not understand these messages, or whatever devices put before them. */
-enum { CARD_PROTOCOL = 1 };
+enum { CARD_PROTOCOL = 2 };
 
 enum {
     CARD_MESSAGE_HEAD_BYTES = 64,

@@ -139,6 +139,9 @@ static bool send_message(struct card_pair *pair, struct card_message *message,
     if (message->kind != CARD_MESSAGE_CREDIT) pair->said = pair->sent;
     pair->owes_taken_now = false;
     if (pair->taken_beyond == 0) pair->owes_taken = false;
+    if (pair->taken_beyond == 0) pair->unanswered_bytes = 0;
+    card_flight_give(&pair->flight, memory->bytes);
+    card_flight_mark(&pair->flight, pair->sent - 1, clock_now_ns());
     return true;
 }
 
@@ -192,6 +195,7 @@ static bool give_piece(struct card_pair *pair, struct card_tx *tx, struct card_p
                                      &piece->memory, id))
         return false;
     pair->under_way++;
+    card_flight_give(&pair->flight, piece->memory.bytes);
     return true;
 }
 
@@ -199,7 +203,11 @@ static bool give_piece(struct card_pair *pair, struct card_tx *tx, struct card_p
 static bool send_piece(struct card_pair *pair, struct card_tx *tx)
 {
     struct card_piece piece;
-    if (!card_tx_next(tx, &piece) || !give_piece(pair, tx, &piece)) return false;
+    if (!card_tx_next(tx, card_flight_write_bytes(&pair->flight), &piece)) return false;
+    if (piece.memory.bytes > CARD_FLIGHT_SMALL_BYTES &&
+        !card_flight_has_room(&pair->flight, piece.memory.bytes))
+        return false;
+    if (!give_piece(pair, tx, &piece)) return false;
     card_tx_given(tx, &piece);
     if (piece.is_write && device_of(pair)->keeps_order)
         (void)card_tx_landed(tx, (uint32_t)piece.number, false);
@@ -224,10 +232,17 @@ static bool send_links(struct card_pair *pair)
     return moved;
 }
 
+/* A sender may wait for the news. */
+static bool owes_answer(const struct card_pair *pair)
+{
+    return pair->unanswered_bytes >= pair->shared->answer_bytes && pair->taken_beyond == 0;
+}
+
 static bool send_credit(struct card_pair *pair)
 {
     struct card_message message = {.kind = CARD_MESSAGE_CREDIT};
-    return (owes_credit(pair) || pair->owes_taken_now) && send_head(pair, &message);
+    return (owes_credit(pair) || pair->owes_taken_now || owes_answer(pair)) &&
+           send_head(pair, &message);
 }
 
 bool card_pair_write(struct card_pair *pair)
@@ -277,7 +292,9 @@ void card_pair_consume(struct card_pair *pair, struct card_rx *rx, size_t bytes)
 /* An offer that there is no room for is not made. */
 void card_pair_offer(struct card_pair *pair, struct card_rx *rx, void *destination, size_t bytes)
 {
-    if (bytes == 0 || pair->shared->is_stopped || !card_rx_may_offer(rx)) return;
+    if (bytes == 0 || pair->shared->is_stopped) return;
+    if (rx->offer.room > 0) card_rx_wish(rx, bytes);
+    if (!card_rx_may_offer(rx)) return;
     struct card_device *const device = device_of(pair);
     const uint64_t key = device->ops->enroll(device, destination, bytes, CARD_ACCESS_WRITTEN);
     if (key == 0) return; /* it comes by messages */
@@ -402,6 +419,7 @@ static const char *take_credit(struct card_pair *pair, const struct card_message
     if (pair->allowed + (uint32_t)more > pair->sent + pair->shared->receive_count)
         return "it posted more receives than it may";
     pair->allowed += (uint32_t)more;
+    card_flight_take(&pair->flight, pair->allowed - pair->shared->receive_count, pair->heard_ns);
     return NULL;
 }
 
@@ -419,6 +437,8 @@ static const char *take_message(struct card_pair *pair, struct card_buffer *buff
     if (wrong == NULL && !take_number(pair, message.number, &number))
         wrong = "a message has a number that it cannot have";
     if (wrong == NULL) pair->owes_taken |= message.kind != CARD_MESSAGE_CREDIT;
+    if (wrong == NULL)
+        pair->unanswered_bytes += message.kind == CARD_MESSAGE_PLACED ? message.length : bytes;
     if (wrong == NULL) return take(pair, &message, number, buffer, bytes - sizeof message);
     give_back(pair, buffer);
     return wrong;
@@ -519,7 +539,7 @@ bool card_pair_has_awaited_output(const struct card_pair *pair)
 {
     const bool has_data = link_set_turn(&pair->unsent, 0) >= 0 && !pair->is_refused;
     return has_data || link_set_turn(&pair->due, 0) >= 0 || pair->owes_heard ||
-           card_words_next(&pair->words) != NULL || owes_credit(pair);
+           card_words_next(&pair->words) != NULL || owes_credit(pair) || owes_answer(pair);
 }
 
 bool card_pair_has_output(const struct card_pair *pair)
@@ -560,6 +580,7 @@ enum tutti_status card_pair_create(struct card_shared *shared, int rank, struct 
     pair->shared = shared;
     pair->rank = rank;
     pair->allowed = shared->receive_count;
+    card_flight_init(&pair->flight, shared->flight_bytes);
     enum tutti_status status = card_words_init(&pair->words);
     if (status == TUTTI_OK) status = add_buffers(pair, shared->receive_count);
     if (status == TUTTI_OK) status = shared->device->ops->make_room(shared->device, 1);

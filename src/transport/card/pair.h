@@ -8,6 +8,9 @@
  *     sent ................ allowed - CREDITS_KEPT .... allowed
  *       └── any message ──────┘      └── CREDIT only ────┘
  *
+ * Messages that were taken also say that what was written before them has come. So a rank that takes much says so often, by a CREDIT if it
+ * sends nothing else, and one that sends much gives its card no more than the path needs (flight.h).
+ *
  * A rank is done with a peer when that has said that it took everything but CREDITs. So such a CREDIT also goes when there is
  * nothing better to do, once for all that was taken before it.
  *
@@ -24,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "transport/card/flight.h"
 #include "transport/card/link.h"
 #include "transport/card/words.h"
 #include "transport/link_set.h"
@@ -36,6 +40,8 @@ struct card_shared {
     struct card_device *device;
     struct card_shape shape;
     unsigned receive_count;
+    size_t flight_bytes;         /* as the options say */
+    size_t answer_bytes;         /* the peer is told that so many have come */
     uint64_t *const *signatures; /* the transport's, one a slot; links keep their address */
     void (*hears)(void *context, int peer, const void *message, size_t bytes); /* or NULL */
     void *hears_context;
@@ -70,9 +76,11 @@ struct card_pair {
     uint64_t said;                   /* messages sent, when the last one was that is not a CREDIT */
     bool owes_taken, owes_taken_now; /* the peer is to be told that such a one was taken */
     uint64_t taken,
-        taken_beyond;   /* messages of the peer without a gap; a bit for each from there on */
-    unsigned under_way; /* operations of the device that are not completed */
-    bool is_refused;    /* the peer has given up its links */
+        taken_beyond; /* messages of the peer without a gap; a bit for each from there on */
+    struct card_flight flight;
+    uint64_t unanswered_bytes; /* that have come, and the peer does not know it */
+    unsigned under_way;        /* operations of the device that are not completed */
+    bool is_refused;           /* the peer has given up its links */
     bool is_at_fault;
     enum card_peer_state state;
     uint64_t since_ns, heard_ns;

@@ -181,6 +181,7 @@ static const struct path_rule checked_rules[] = {LAST_RULES};
 const struct path_table *local_paths(bool checks)
 {
     static const struct path_table plain = {.name = "local",
+                                            .is_memory = true,
                                             .rows = rows,
                                             .row_count = COUNT_OF(rows),
                                             .rules = rules,
@@ -188,6 +189,7 @@ const struct path_table *local_paths(bool checks)
                                             .sizes = PATH_SIZES,
                                             .budgets = BUDGETS},
                                    checked = {.name = "local, checked",
+                                              .is_memory = true,
                                               .rows = rows,
                                               .row_count = CHECKED_ROWS,
                                               .rules = checked_rules,

@@ -79,6 +79,17 @@ static const struct {
 } hardware[] = {{"verbs;ofi_rxm", "!hfi1"}, {"efa", ""}, {"cxi", ""}, {"psm3", ""}, {"psm2", ""},
                 {"verbs;ofi_rxm", ""}};
 
+/* Whatever it is layered with. */
+static bool is_hardware(const char *provider)
+{
+    const size_t bytes = strcspn(provider, ";");
+    for (int i = 0; i < (int)(sizeof hardware / sizeof *hardware); i++)
+        if (strcspn(hardware[i].provider, ";") == bytes &&
+            strncmp(provider, hardware[i].provider, bytes) == 0)
+            return true;
+    return false;
+}
+
 static int rank_of_hardware(const struct ofi_offer *offer)
 {
     for (int i = 0; i < (int)(sizeof hardware / sizeof *hardware); i++) {
@@ -235,6 +246,7 @@ static enum tutti_status take(const struct ofi_library *library, const struct of
     snprintf(choice->provider, sizeof choice->provider, "%s", offer->provider);
     snprintf(choice->domain, sizeof choice->domain, "%s", offer->domain);
     choice->is_of_one_host = strcmp(offer->provider, "shm") == 0;
+    choice->is_software = !is_hardware(offer->provider);
     choice->fingerprint = offer->fingerprint;
     return TUTTI_OK;
 }

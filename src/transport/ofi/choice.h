@@ -29,6 +29,7 @@ struct ofi_choice {
     const struct fi_info *info; /* what was chosen, for endpoints; lives as long as the process */
     char provider[OFI_NAME_MAX], domain[OFI_NAME_MAX];
     bool is_of_one_host;         /* shm: it leads nowhere else */
+    bool is_software;            /* the host's cores do the work */
     char reason[OFI_REASON_MAX]; /* why this one, or why none */
     /* The same, and not 0, on ranks that can use each other's; 0: none is used. Of the provider's name and its protocol, not of the card. */
     uint32_t fingerprint;

@@ -88,7 +88,10 @@ struct peer {
     uint64_t heard_ns;
     uint64_t ids[CARD_RECEIVES_MAX]; /* of receives that were posted for it */
     unsigned id_count;
-    unsigned ungiven; /* writes of which libfabric has not all parts yet */
+    unsigned ungiven;   /* writes of which libfabric has not all parts yet */
+    unsigned under_way; /* messages and parts that libfabric has */
+    bool is_refused;    /* it took none when it was last asked to */
+    uint64_t steps;     /* what it took, and what it has done with, so far */
     uint64_t trouble_ns;
     char trouble[OFI_TROUBLE_MAX];
 };
@@ -396,6 +399,13 @@ uint64_t ofi_device_trouble(const struct card_device *base, int rank, char text[
     return peer->trouble_ns;
 }
 
+bool ofi_device_owes(const struct card_device *base, int rank, uint64_t *steps)
+{
+    const struct peer *peer = const_ofi_of(base)->peers[rank];
+    *steps = peer == NULL ? 0 : peer->steps;
+    return peer != NULL && !is_over(peer) && (peer->under_way > 0 || peer->is_refused);
+}
+
 unsigned ofi_device_strays(const struct card_device *base)
 {
     return const_ofi_of(base)->strays;
@@ -522,6 +532,21 @@ static void give_operation_back(struct ofi_device *device, struct operation *ope
     device->free_operations = operation;
 }
 
+/* Libfabric was given something for that peer: 0, and then it is under way unless it was copied; or what libfabric says. */
+static void note_given(struct peer *peer, ssize_t result, bool is_copied)
+{
+    peer->is_refused = result == -FI_EAGAIN;
+    if (result != 0) return;
+    peer->under_way += !is_copied;
+    peer->steps++;
+}
+
+static void note_done(struct peer *peer)
+{
+    peer->under_way--;
+    peer->steps++;
+}
+
 static void complete_send(struct ofi_device *device, int rank, uint64_t id, size_t bytes)
 {
     complete(device,
@@ -585,6 +610,7 @@ static bool ofi_send(struct card_device *base, int rank, const void *head, size_
     } else {
         result = give_message(device, operation, at, memory);
     }
+    note_given(peer, result, is_injected);
     if (result != 0 || is_injected) give_operation_back(device, operation);
     if (result == 0 && is_injected) complete_send(device, rank, id, memory->bytes);
     if (result != 0 && result != -FI_EAGAIN)
@@ -630,6 +656,7 @@ static bool give_parts(struct ofi_device *device, unsigned number)
         const uint64_t flags = FI_COMPLETION | (device->base.keeps_order ? 0 : FI_DELIVERY_COMPLETE);
         const ssize_t result =
             device->provider.verbs->write(device->provider.endpoint, &message, flags);
+        note_given(peer, result, false);
         if (result != 0) give_operation_back(device, operation);
         if (result != 0 && result != -FI_EAGAIN)
             be_in_trouble(device, write->peer, "does not write",
@@ -702,6 +729,7 @@ static void take_entry(struct ofi_device *device, const struct fi_cq_msg_entry *
         return;
     }
     struct operation *const operation = (struct operation *)context;
+    note_done(device->peers[operation->peer]);
     if (context->kind == IS_PART) {
         take_part(device, operation, false);
         return;
@@ -727,6 +755,7 @@ static void take_error(struct ofi_device *device)
     }
     struct operation *const operation = (struct operation *)context;
     const int rank = operation->peer;
+    note_done(device->peers[rank]);
     be_in_trouble(device, rank, context->kind == IS_PART ? "could not write" : "could not send",
                   reason);
     if (context->kind == IS_PART) {

@@ -62,6 +62,9 @@ void ofi_device_lost(struct card_device *device, int peer);
 uint64_t ofi_device_trouble(const struct card_device *device, int peer, char text[OFI_TROUBLE_MAX]);
 /* Something was found to have failed for that peer: it is in trouble, and has been since then. */
 void ofi_device_fail(struct card_device *device, int peer, const char *what, uint64_t since_ns);
+/* Whether libfabric has something for that peer that is not done, or takes nothing for it now; and how many steps there were so far: as long as
+ * these do not change nothing moves. */
+bool ofi_device_owes(const struct card_device *device, int peer, uint64_t *steps);
 /* Messages that were dropped, see invariant 1. */
 unsigned ofi_device_strays(const struct card_device *device);
 

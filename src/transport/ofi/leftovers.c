@@ -1,14 +1,14 @@
 #include "transport/ofi/leftovers.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "os/process.h"
 
 static const char folder_name[] = "/dev/shm";
 
@@ -24,7 +24,7 @@ static pid_t maker_of(const char *name)
 static bool has_ended(pid_t pid, const pid_t *pids, int count)
 {
     for (int i = 0; i < count; i++)
-        if (pids[i] == pid) return kill(pid, 0) != 0 && errno == ESRCH;
+        if (pids[i] == pid) return process_is_ending(pid);
     return false;
 }
 

@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-/* Of those of these processes that have ended. Without the right to remove a file it stays. */
+/* Of those of these processes that have ended or are about to (process_is_ending), whether somebody has waited for them or not. Without the right to remove a file it stays. */
 void ofi_leftovers_remove(const pid_t *pids, int count);
 
 #endif

@@ -12,15 +12,17 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "transport/card/card.h"
+#include "transport/ofi/abandoned.h"
 #include "transport/ofi/device.h"
 #include "transport/ofi/leftovers.h"
 #include "transport/tcp/endpoint.h"
 
 /* A card that fails while its rank seems to be there counts for that long as a sign that the rank may have died, and a message that has not come
  * for that long, while the peer was heard, is lost. Whose card it is nobody can tell at one end alone. So a rank that cannot reach several others
- * gives them time to say that it is the one, and of two the higher one waits for the lower one: one of them goes, and not both. */
+ * gives them time to say that it is the one, and of two the higher one waits for the lower one: one of them goes, and not both. What was on
+ * its way to or from a rank that was stopped has some time to arrive when it goes on. */
 static const uint64_t DOUBT_NS = 3000000000u, OTHERS_FIRST_NS = 4000000000u,
-                      LOWER_FIRST_NS = 1500000000u;
+                      LOWER_FIRST_NS = 1500000000u, STOPPED_NS = 1000000000u;
 
 enum {
     SHORT_SLEEP_NS = 200000, /* where the provider has nothing to wait for */
@@ -56,23 +58,31 @@ struct queue {
     struct held held[HELD_MAX];
 };
 
-/* Messages over the card that a peer has sent, and that do not come. */
+/* That something does not move. */
+struct doubt {
+    uint64_t since_ns; /* 0: it does */
+    uint64_t heard_ns; /* when it was first seen that the peer is heard nevertheless; 0: not yet */
+    unsigned looks;    /* since then */
+};
+
+/* Messages over the card that a peer has sent, and that do not come; and what it does not take. */
 struct gap {
     uint64_t told;  /* so many were sent, by what it said */
     uint64_t taken; /* so many had come without a gap when it was looked at last */
-    uint64_t since_ns;
-    unsigned looks; /* since then */
+    uint64_t steps; /* of what is sent to it, at that time */
+    struct doubt comes, goes;
 };
 
 struct ofi {
     struct transport base;
     struct transport *control, *data;
-    struct card_device *device; /* the data's */
-    struct remote_options user; /* who made this */
-    struct queue **queues;      /* of each rank; NULL: none was held */
-    int both;                   /* an epoll instance of the two descriptors; -1: none yet */
-    struct gap *gaps;           /* of each rank */
-    pid_t *pids;                /* of ranks that may leave files; or NULL */
+    struct card_device *device;  /* the data's */
+    struct remote_options user;  /* who made this */
+    struct queue **queues;       /* of each rank; NULL: none was held */
+    int both;                    /* an epoll instance of the two descriptors; -1: none yet */
+    struct gap *gaps;            /* of each rank */
+    pid_t *pids;                 /* of ranks that may leave files and locks; or NULL */
+    struct abandoned *abandoned; /* frees such locks; or NULL */
     bool is_stopped, any_held;
     bool is_drowsy;  /* about to sleep: a look sees everything */
     unsigned passes; /* of progress */
@@ -371,24 +381,48 @@ static uint64_t ofi_answered_ns(const struct transport *transport, int peer)
     return control_of(transport)->peers->answered_ns(control_of(transport), peer);
 }
 
+/* Whether it has not moved for so long, while the peer was heard, that it never will. Time in which the peer was stopped does not count, nor
+ * does time in which this rank was. */
+static bool is_hopeless(const struct ofi *ofi, int peer, struct doubt *doubt, uint64_t now_ns)
+{
+    struct peer_report report;
+    if (doubt->since_ns == 0) *doubt = (struct doubt){.since_ns = now_ns};
+    ofi->control->peers->report(ofi->control, peer, &report);
+    if (report.heard_ns <= doubt->since_ns + DOUBT_NS / 2) return false;
+    if (doubt->heard_ns == 0) doubt->heard_ns = now_ns;
+    return ++doubt->looks > LOOKS_TO_LOSE && now_ns > doubt->since_ns + DOUBT_NS &&
+           now_ns > doubt->heard_ns + STOPPED_NS;
+}
+
 /* A provider may lose messages with a connection that breaks, and say nothing. Later ones, and what the peer says elsewhere, tell. */
 static bool has_lost(struct ofi *ofi, int peer, uint64_t now_ns)
 {
     struct gap *gap = &ofi->gaps[peer];
     const uint64_t taken = card_taken(ofi->data, peer);
-    if (taken != gap->taken || (gap->told <= taken && !card_misses(ofi->data, peer))) {
-        gap->taken = taken;
-        gap->since_ns = 0;
-        return false;
-    }
-    if (gap->since_ns == 0) {
-        gap->since_ns = now_ns;
-        gap->looks = 0;
-    }
-    struct peer_report report;
-    ofi->control->peers->report(ofi->control, peer, &report);
-    return ++gap->looks > LOOKS_TO_LOSE && now_ns > gap->since_ns + DOUBT_NS &&
-           report.heard_ns > gap->since_ns + DOUBT_NS / 2;
+    const bool is_missed = gap->told > taken || card_misses(ofi->data, peer);
+    if (taken != gap->taken || !is_missed) gap->comes = (struct doubt){0};
+    gap->taken = taken;
+    return is_missed && is_hopeless(ofi, peer, &gap->comes, now_ns);
+}
+
+/* It may also keep what it was given for ever. */
+static bool is_stuck(struct ofi *ofi, int peer, uint64_t now_ns)
+{
+    uint64_t steps;
+    struct gap *gap = &ofi->gaps[peer];
+    const bool is_owed = ofi_device_owes(ofi->device, peer, &steps);
+    if (steps != gap->steps || !is_owed) gap->goes = (struct doubt){0};
+    gap->steps = steps;
+    return is_owed && is_hopeless(ofi, peer, &gap->goes, now_ns);
+}
+
+static void look_for_losses(struct ofi *ofi, int peer, uint64_t now_ns)
+{
+    const struct gap *gap = &ofi->gaps[peer];
+    if (has_lost(ofi, peer, now_ns))
+        ofi_device_fail(ofi->device, peer, "a message was lost", gap->comes.since_ns);
+    if (is_stuck(ofi, peer, now_ns))
+        ofi_device_fail(ofi->device, peer, "what it was given does not leave", gap->goes.since_ns);
 }
 
 /* Of this rank with others, now. */
@@ -406,8 +440,7 @@ static enum peer_presence ofi_look(struct transport *transport, int peer, uint64
     char text[OFI_TROUBLE_MAX];
     const enum peer_presence presence = ofi->control->peers->look(ofi->control, peer, now_ns);
     if (presence != PEER_PRESENT) return presence;
-    if (!ofi->is_stopped && has_lost(ofi, peer, now_ns))
-        ofi_device_fail(ofi->device, peer, "a message was lost", ofi->gaps[peer].since_ns);
+    if (!ofi->is_stopped) look_for_losses(ofi, peer, now_ns);
     const uint64_t since_ns = ofi_device_trouble(ofi->device, peer, text);
     if (since_ns == 0 || now_ns <= since_ns + DOUBT_NS) return PEER_PRESENT;
     const uint64_t patience_ns = (count_troubles(ofi) > 1 ? OTHERS_FIRST_NS : 0) +
@@ -519,8 +552,11 @@ static enum tutti_status open_data(struct ofi *ofi, const struct remote_options 
                                               .choice = choice,
                                               .greets = greet,
                                               .context = ofi};
-    const struct card_options card = {
-        .rank = options->rank, .size = options->size, .patience = PATIENCE};
+    const struct card_options card = {.rank = options->rank,
+                                      .size = options->size,
+                                      .is_software = choice->is_software,
+                                      .patience = PATIENCE,
+                                      .flight_bytes = CARD_FLIGHT_ADAPTS};
     TRY(ofi_device_create(&device, &ofi->device));
     return card_create(&card, ofi->device, &ofi->data);
 }
@@ -547,7 +583,7 @@ static enum tutti_status open_control(struct ofi *ofi, const struct remote_optio
     return endpoint_open(&own, &ofi->control);
 }
 
-/* Of provider shm, which leaves files of processes that are killed. */
+/* Of provider shm, which leaves files of processes that are killed, and locks that those held. */
 static enum tutti_status note_processes(struct ofi *ofi, const struct remote_options *options)
 {
     const struct ofi_choice *choice;
@@ -560,7 +596,7 @@ static enum tutti_status note_processes(struct ofi *ofi, const struct remote_opt
         options->locates(options->context, r, &location);
         ofi->pids[r] = location.pid;
     }
-    return TUTTI_OK;
+    return abandoned_create(ofi->pids, options->size, &ofi->abandoned);
 }
 
 enum tutti_status ofi_open(const struct remote_options *options, struct transport **transport)
@@ -595,9 +631,10 @@ void ofi_close(struct transport *transport)
     struct ofi *ofi = ofi_of(transport);
     if (ofi == NULL) return;
     if (ofi->both >= 0) close(ofi->both);
-    if (ofi->pids != NULL) ofi_leftovers_remove(ofi->pids, ofi->base.size);
     card_close(ofi->data);
+    abandoned_free(ofi->abandoned);
     endpoint_close(ofi->control);
+    if (ofi->pids != NULL) ofi_leftovers_remove(ofi->pids, ofi->base.size);
     for (int r = 0; ofi->queues != NULL && r < transport->size; r++) free(ofi->queues[r]);
     free(ofi->queues);
     free(ofi->gaps);

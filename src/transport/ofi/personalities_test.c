@@ -4,6 +4,7 @@
  * ctest: label=notsan */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,8 +53,12 @@ enum { PERSONALITIES = sizeof personalities / sizeof *personalities };
 /* Memory that is posted comes by messages, or by writes where the user says or into a landing. */
 static const struct card_options cards[] = {
     {.offer_bytes = 1},
-    {.offer_bytes = 1, .asked_bytes = 2000, .landing_bytes = 4096, .patience = 8},
-    {.offer_bytes = 3000, .asked_bytes = 1, .landing_bytes = 512},
+    {.offer_bytes = 1,
+     .asked_bytes = 2000,
+     .landing_bytes = 4096,
+     .patience = 8,
+     .flight_bytes = CARD_FLIGHT_ADAPTS},
+    {.offer_bytes = 3000, .asked_bytes = 1, .landing_bytes = 512, .flight_bytes = 9000},
 };
 
 enum { CARDS = sizeof cards / sizeof *cards };
@@ -135,6 +140,49 @@ static void a_failed_message_is_trouble_for_good(void **state)
     fabric_shim_use(NULL, 0);
 }
 
+/* Steps a pair of ranks, of which one tells the other that it may send, until that has left; or, where it never does, for long. */
+static void expect_to_leave(const struct fabric_shim *shim, bool leaves)
+{
+    enum { STEPS_MAX = 1000000, STEPS = 1000 };
+    fabric_shim_use(shim, 1);
+    struct card_world *world = card_world_create(2, (struct card_mood){.fabric = "tcp;ofi_rxm"}, 1);
+    struct transport *const *ranks = card_world_transports(world);
+    const struct card_device *const device = card_device_of(ranks[1]);
+    struct link_tx *tx;
+    struct link_rx *rx;
+    uint64_t before = 0, after = 0;
+    assert_int_equal(ranks[0]->ops->open_tx(ranks[0], 0, 0, 1, 64, &tx), TUTTI_OK);
+    assert_int_equal(ranks[1]->ops->open_rx(ranks[1], 0, 0, 0, &rx), TUTTI_OK);
+    for (int step = 0; before == 0; step++) {
+        assert_true(step < STEPS_MAX);
+        card_world_step(world);
+        (void)ofi_device_owes(device, 0, &before);
+    }
+    bool owes = true;
+    for (int step = 0; step < (leaves ? STEPS_MAX : STEPS) && owes; step++) {
+        card_world_step(world);
+        owes = ofi_device_owes(device, 0, &before);
+    }
+    assert_true(owes == !leaves);
+    for (int step = 0; step < STEPS; step++) card_world_step(world);
+    assert_true(ofi_device_owes(device, 0, &after) == !leaves);
+    assert_true(before == after);
+    card_world_free(world);
+    fabric_shim_use(NULL, 0);
+}
+
+static void what_a_provider_keeps_is_seen(void **state)
+{
+    (void)state;
+    static const struct fabric_shim gives = {.name = "nothing is injected", .has_no_inject = true},
+                                    keeps = {.name = "it keeps all",
+                                             .has_no_inject = true,
+                                             .late_permille = 1000};
+    skip_without("tcp;ofi_rxm");
+    expect_to_leave(&gives, true);
+    expect_to_leave(&keeps, false);
+}
+
 /* Rank 2 says that it is rank 1. Nobody believes it, and rank 1 is heard as ever. */
 static void nobody_speaks_for_another(void **state)
 {
@@ -208,6 +256,7 @@ int main(void)
         cmocka_unit_test(every_byte_comes_over_tcp_whatever_its_character),
         cmocka_unit_test(every_byte_comes_over_shm_whatever_its_character),
         cmocka_unit_test(a_failed_message_is_trouble_for_good),
+        cmocka_unit_test(what_a_provider_keeps_is_seen),
         cmocka_unit_test(nobody_speaks_for_another),
         cmocka_unit_test(greetings_that_make_no_sense_are_refused),
     };

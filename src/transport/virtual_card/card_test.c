@@ -28,7 +28,11 @@ static const struct card_mood moods[] = {
     {.is_virtual = false, .card = {.reach_bytes = 1, .offer_bytes = 1}},
     {.is_virtual = true,
      .packets = 3,
-     .card = {.reach_bytes = 1, .offer_bytes = 1, .asked_bytes = 1, .landing_bytes = 2048}},
+     .card = {.reach_bytes = 1,
+              .offer_bytes = 1,
+              .asked_bytes = 1,
+              .landing_bytes = 2048,
+              .flight_bytes = 6000}},
     {.is_virtual = true,
      .packets = 2,
      .card = {.reach_bytes = 1, .offer_bytes = 1, .receive_count = 8, .piece_count = 3}}};
@@ -315,6 +319,7 @@ static void an_offer_is_said_again_to_who_asks(void **state)
     for (int m = 0; m < MOODS; m++) {
         struct card_mood mood = moods[m];
         mood.card.asked_bytes = 1;
+        mood.card.flight_bytes = CARD_FLIGHT_ANY; /* it comes in one write */
         struct card_world *world = card_world_create(2, mood, 1);
         struct transport *const *ranks = card_world_transports(world);
         struct link_rx *rx = open_rx(ranks[1], 0);
@@ -364,6 +369,92 @@ static void without_a_landing_nothing_is_placed(void **state)
     assert_null(card_rx_arrive(rx, &message, &buffer, 64));
     assert_int_equal(card_rx_peek(rx, &view), LINK_READY);
     assert_ptr_equal(card_rx_consume(rx, 64), &buffer);
+    card_rx_free(rx);
+}
+
+/* Both ends of a link, whose messages the test carries. */
+static const struct card_shape ahead_shape = {
+    .piece_bytes = 64, .window = 8, .asked_bytes = 1, .landing_bytes = 4096};
+
+static void a_sender_that_fills_a_landing_asks_for_what_is_behind(void **state)
+{
+    (void)state;
+    const uint64_t signature = 7;
+    char memory[2000] = "";
+    struct card_piece piece;
+    struct card_tx *tx;
+    struct card_message grant = {.kind = CARD_MESSAGE_GRANT};
+    assert_int_equal(card_tx_create(&ahead_shape, &signature, &tx), TUTTI_OK);
+    assert_true(card_tx_granted(tx, &grant));
+    card_tx_post(tx, memory, 1500, 9);
+    card_tx_post(tx, memory, 500, 9);
+    assert_true(card_tx_next(tx, SIZE_MAX, &piece));
+    assert_int_equal(piece.message.kind, CARD_MESSAGE_ASK);
+    assert_int_equal(piece.message.length, 1500);
+    card_tx_given(tx, &piece);
+    assert_false(card_tx_next(tx, SIZE_MAX, &piece)); /* nobody has said yet where bytes go */
+    grant = (struct card_message){.kind = CARD_MESSAGE_GRANT,
+                                  .consumed = 1,
+                                  .key = 5,
+                                  .length = 1500,
+                                  .room = 4096,
+                                  .signature = signature};
+    assert_true(card_tx_granted(tx, &grant));
+    assert_true(card_tx_next(tx, SIZE_MAX, &piece));
+    assert_int_equal(piece.message.kind, CARD_MESSAGE_ASK);
+    assert_int_equal(piece.message.offset, 1500);
+    assert_int_equal(piece.message.length, 500);
+    card_tx_given(tx, &piece);
+    for (size_t at = 0; at < 1500; at += piece.memory.bytes) {
+        assert_true(card_tx_next(tx, SIZE_MAX, &piece));
+        assert_true(piece.is_write);
+        assert_int_equal(piece.at, at);
+        card_tx_given(tx, &piece);
+    }
+    assert_false(card_tx_next(tx, SIZE_MAX, &piece)); /* it has asked for the second one */
+    grant.length = 2000;
+    assert_true(card_tx_granted(tx, &grant));
+    assert_true(card_tx_next(tx, SIZE_MAX, &piece));
+    assert_true(piece.is_write);
+    assert_int_equal(piece.at, 1500);
+    card_tx_free(tx);
+}
+
+static void a_landing_goes_on_until_its_user_says_where_bytes_belong(void **state)
+{
+    (void)state;
+    const uint64_t signature = 7;
+    struct card_message ask = {.kind = CARD_MESSAGE_ASK, .length = 1000, .signature = signature},
+                        grant;
+    struct card_rx *rx;
+    assert_int_equal(card_rx_create(&ahead_shape, &signature, &rx), TUTTI_OK);
+    rx->landing = malloc(ahead_shape.landing_bytes);
+    assert_non_null(rx->landing);
+    rx->landing_target.key = 5;
+    assert_null(card_rx_arrive(rx, &ask, NULL, 0));
+    (void)card_rx_needs_landing(rx);
+    assert_true(card_rx_needs_landing(rx));
+    card_rx_land(rx);
+    ask.sequence = 2; /* it overtakes another message */
+    ask.offset = 1000;
+    ask.length = 500;
+    assert_null(card_rx_arrive(rx, &ask, NULL, 0));
+    assert_true(card_rx_should_tell(rx));
+    card_rx_tell(rx, &grant);
+    assert_int_equal(grant.length, 1500);
+    card_rx_told(rx);
+    card_rx_wish(rx, 1600);
+    ask.sequence = 3;
+    ask.offset = 1500;
+    ask.length = 100;
+    assert_null(card_rx_arrive(rx, &ask, NULL, 0));
+    card_rx_tell(rx, &grant);
+    assert_int_equal(grant.length, 1600);
+    ask.sequence = 4;
+    ask.offset = 1600;
+    assert_null(card_rx_arrive(rx, &ask, NULL, 0));
+    card_rx_tell(rx, &grant);
+    assert_int_equal(grant.length, 1600);
     card_rx_free(rx);
 }
 
@@ -704,6 +795,8 @@ int main(void)
         cmocka_unit_test(long_memory_comes_through_a_landing),
         cmocka_unit_test(an_offer_is_said_again_to_who_asks),
         cmocka_unit_test(without_a_landing_nothing_is_placed),
+        cmocka_unit_test(a_sender_that_fills_a_landing_asks_for_what_is_behind),
+        cmocka_unit_test(a_landing_goes_on_until_its_user_says_where_bytes_belong),
         cmocka_unit_test(a_message_of_another_signature_is_a_fault),
         cmocka_unit_test(no_function_is_missing),
         cmocka_unit_test(there_are_no_groups),

@@ -17,6 +17,11 @@ static void every_byte_comes_over_sockets(void **state)
     card_game_play(
         (struct card_mood){.card = {.offer_bytes = 1, .piece_count = 2, .receive_count = 8}}, 100,
         2);
+    card_game_play((struct card_mood){.card = {.offer_bytes = 1,
+                                               .asked_bytes = 1,
+                                               .landing_bytes = 4096,
+                                               .flight_bytes = CARD_FLIGHT_ADAPTS}},
+                   100, 3);
 }
 
 static void every_byte_comes_in_virtual_time(void **state)
@@ -28,7 +33,8 @@ static void every_byte_comes_in_virtual_time(void **state)
                                           .card = {.offer_bytes = 1,
                                                    .piece_bytes = seed % 2 == 0 ? 320 : 4032,
                                                    .piece_count = 1 + (unsigned)seed % 7,
-                                                   .receive_count = 8 + (unsigned)seed % 20}},
+                                                   .receive_count = 8 + (unsigned)seed % 20,
+                                                   .flight_bytes = seed % 3 * 2000}},
                        40, seed);
 }
 

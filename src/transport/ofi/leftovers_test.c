@@ -1,0 +1,83 @@
+/* Files as provider shm names them: those of processes that have ended are removed, also before somebody has waited for the process. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "transport/ofi/leftovers.h"
+
+enum { NUMBER = 7134 }; /* no endpoint has it */
+
+static const char *name_of(pid_t pid, char name[64])
+{
+    snprintf(name, 64, "/%d:%u:%d", (int)pid, (unsigned)getuid(), NUMBER);
+    return name;
+}
+
+static void make_file(pid_t pid)
+{
+    char name[64];
+    const int fd = shm_open(name_of(pid, name), O_CREAT | O_EXCL | O_RDWR, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+/* Whether it was there; it is not any more. */
+static bool take_file(pid_t pid)
+{
+    char name[64];
+    return shm_unlink(name_of(pid, name)) == 0;
+}
+
+/* Waits to be killed. */
+static pid_t start_process(void)
+{
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0) return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) pause();
+}
+
+/* Nobody has waited for it. */
+static void kill_process(pid_t pid)
+{
+    siginfo_t end;
+    kill(pid, SIGKILL);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT), 0);
+}
+
+static void files_of_the_dead_are_removed_and_no_others(void **state)
+{
+    (void)state;
+    const pid_t living = start_process(), dead = start_process(), stranger = start_process();
+    const pid_t pids[] = {0, living, dead};
+    make_file(living);
+    make_file(dead);
+    make_file(stranger);
+    kill_process(dead);
+    kill_process(stranger);
+    ofi_leftovers_remove(pids, 3);
+    const bool is_left[] = {take_file(living), take_file(dead), take_file(stranger)};
+    kill_process(living);
+    while (wait(NULL) > 0) continue;
+    assert_true(is_left[0]);
+    assert_false(is_left[1]);
+    assert_true(is_left[2]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files_of_the_dead_are_removed_and_no_others)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
