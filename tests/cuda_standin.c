@@ -80,6 +80,7 @@ static struct {
     pthread_mutex_t lock; /* of what follows, but for what is set once */
     _Atomic pid_t owner;  /* the process that initialised it; 0: none */
     int device_count;
+    atomic_bool waits_to_allocate;
     struct cuda_context contexts[STANDIN_DEVICES_MAX], foreign;
     struct cuda_module *modules; /* never freed: what was unloaded is found out */
     struct failure failures[FAILURES_MAX];
@@ -139,9 +140,30 @@ static int refuse_in_capture(void)
         if (call_result != CUDA_OK) return call_result; \
     } while (0)
 #define BEGIN(symbol) RETURN_UNLESS_OK(begin_call(symbol))
-#define BEGIN_IN_CONTEXT(symbol) \
-    BEGIN(symbol);               \
-    if (current() == NULL) return CUDA_INVALID_CONTEXT
+/* Waits while another thread keeps it out of that device. */
+#define BEGIN_IN_CONTEXT(symbol)                        \
+    BEGIN(symbol);                                      \
+    if (current() == NULL) return CUDA_INVALID_CONTEXT; \
+    work_enter(symbol, current()->device)
+
+/* Until all is over that is on the device by now; nobody else comes in meanwhile. */
+static void finish_device(const char *what, int device)
+{
+    work_hold_driver(what, device);
+    work_synchronize_device(what, device);
+    work_let_go(device);
+}
+
+static void finish_devices(const char *what)
+{
+    for (int d = 0; d < state.device_count; d++) finish_device(what, d);
+}
+
+/* The same of what a driver may do so for, and perhaps does not. */
+static void finish_if_asked(const char *what)
+{
+    if (state.waits_to_allocate) finish_device(what, current()->device);
+}
 
 static long number_from(const char *value, long least, long most, long otherwise)
 {
@@ -164,7 +186,10 @@ int standin_init(unsigned flags)
                 (int)number_from(getenv("TUTTI_STANDIN_DEVICES"), 0, STANDIN_DEVICES_MAX, 2),
             .queue_count = (unsigned)number_from(getenv("TUTTI_STANDIN_QUEUES"), 1, 64, 8),
             .processor_count = (unsigned)number_from(getenv("TUTTI_STANDIN_PROCESSORS"), 1, 256, 8),
-            .seed = (uint64_t)number_from(getenv("TUTTI_STANDIN_SEED"), 0, INT32_MAX, 1)};
+            .seed = (uint64_t)number_from(getenv("TUTTI_STANDIN_SEED"), 0, INT32_MAX, 1),
+            .copy_queue_count = (unsigned)number_from(getenv("TUTTI_STANDIN_COPY_QUEUES"), 0, 64, 0),
+            .keeps_others_out = number_from(getenv("TUTTI_STANDIN_LOCK"), 0, 1, 1) != 0};
+        state.waits_to_allocate = number_from(getenv("TUTTI_STANDIN_WAIT"), 0, 1, 0) != 0;
         state.device_count = options.device_count;
         for (int d = 0; d < state.device_count; d++) state.contexts[d].device = d;
         memory_init(state.device_count);
@@ -409,6 +434,7 @@ int standin_module_load(struct cuda_module **module, const void *image, unsigned
         write_log(count, options, values, "ptxas fatal: no .version, no .target");
         return CUDA_INVALID_PTX;
     }
+    finish_if_asked("cuModuleLoadDataEx");
     struct cuda_module *const made = calloc(1, sizeof *made);
     if (made == NULL || (made->text = strdup(image)) == NULL) standin_die("out of memory");
     made->device = current()->device;
@@ -436,7 +462,7 @@ int standin_module_unload(struct cuda_module *module)
 {
     BEGIN_IN_CONTEXT("cuModuleUnload");
     struct cuda_module *const found = module_of(module);
-    work_synchronize_device("cuModuleUnload", found->device);
+    finish_device("cuModuleUnload", found->device);
     pthread_mutex_lock(&state.lock);
     found->is_unloaded = true;
     pthread_mutex_unlock(&state.lock);
@@ -457,6 +483,7 @@ int standin_module_function(struct cuda_function **function, struct cuda_module 
         run = gpu_twin_find(name);
         if (run == NULL) standin_die("the kernel %s has no twin on the host", name);
     }
+    finish_if_asked("cuModuleGetFunction"); /* may be what loads it */
     struct cuda_function *const made = calloc(1, sizeof *made);
     if (made == NULL) standin_die("out of memory");
     snprintf(made->name, sizeof made->name, "%s", name);
@@ -560,6 +587,7 @@ int standin_allocate(uint64_t *address, size_t bytes)
 {
     BEGIN_IN_CONTEXT("cuMemAlloc_v2");
     RETURN_UNLESS_OK(refuse_in_capture());
+    finish_if_asked("cuMemAlloc");
     return memory_allocate(MEMORY_DEVICE, current()->device, bytes, address);
 }
 
@@ -583,7 +611,7 @@ int standin_release(uint64_t address)
     RETURN_UNLESS_OK(refuse_in_capture());
     struct memory_range range;
     if (address == 0) return CUDA_OK;
-    if (memory_find(address, &range)) work_synchronize_device("cuMemFree", range.device);
+    if (memory_find(address, &range)) finish_device("cuMemFree", range.device);
     memory_release("cuMemFree", freed_by_release, address);
     return CUDA_OK;
 }
@@ -595,8 +623,8 @@ int standin_address_range(uint64_t *base, size_t *bytes, uint64_t address)
     if (!memory_find(address, &range) ||
         (range.sort != MEMORY_DEVICE && range.sort != MEMORY_IMPORTED))
         return CUDA_INVALID_VALUE;
-    *base = range.begin;
-    *bytes = range.bytes;
+    *base = range.begin - range.block_lead;
+    *bytes = range.block_lead + range.bytes + range.block_rest;
     return CUDA_OK;
 }
 
@@ -606,6 +634,7 @@ int standin_host_allocate(void **memory, size_t bytes, unsigned flags)
     BEGIN_IN_CONTEXT("cuMemHostAlloc");
     RETURN_UNLESS_OK(refuse_in_capture());
     if ((flags & CUDA_HOST_PORTABLE) == 0) return CUDA_NOT_SUPPORTED;
+    finish_if_asked("cuMemHostAlloc");
     const int result = memory_allocate(MEMORY_PINNED, current()->device, bytes, &address);
     if (result == CUDA_OK) *memory = (void *)(uintptr_t)address;
     return result;
@@ -615,7 +644,7 @@ int standin_host_release(void *memory)
 {
     BEGIN_IN_CONTEXT("cuMemFreeHost");
     RETURN_UNLESS_OK(refuse_in_capture());
-    work_synchronize_all("cuMemFreeHost");
+    finish_devices("cuMemFreeHost");
     memory_release("cuMemFreeHost", 1u << MEMORY_PINNED, (uintptr_t)memory);
     return CUDA_OK;
 }
@@ -625,6 +654,7 @@ int standin_host_register(void *memory, size_t bytes, unsigned flags)
     BEGIN_IN_CONTEXT("cuMemHostRegister_v2");
     RETURN_UNLESS_OK(refuse_in_capture());
     if ((flags & CUDA_HOST_PORTABLE) == 0) return CUDA_NOT_SUPPORTED;
+    finish_if_asked("cuMemHostRegister");
     return memory_register(memory, bytes);
 }
 
@@ -632,7 +662,7 @@ int standin_host_unregister(void *memory)
 {
     BEGIN_IN_CONTEXT("cuMemHostUnregister");
     RETURN_UNLESS_OK(refuse_in_capture());
-    work_synchronize_all("cuMemHostUnregister");
+    finish_devices("cuMemHostUnregister");
     return memory_unregister(memory);
 }
 
@@ -658,6 +688,7 @@ int standin_ipc_open(uint64_t *address, struct cuda_ipc_handle handle, unsigned 
     BEGIN_IN_CONTEXT("cuIpcOpenMemHandle_v2");
     RETURN_UNLESS_OK(refuse_in_capture());
     if (flags != CUDA_IPC_ENABLE_PEER_ACCESS) return CUDA_INVALID_VALUE;
+    finish_if_asked("cuIpcOpenMemHandle");
     return memory_import(current()->device, &handle, address);
 }
 
@@ -665,7 +696,7 @@ int standin_ipc_close(uint64_t address)
 {
     BEGIN_IN_CONTEXT("cuIpcCloseMemHandle");
     RETURN_UNLESS_OK(refuse_in_capture());
-    work_synchronize_all("cuIpcCloseMemHandle");
+    finish_devices("cuIpcCloseMemHandle");
     memory_release("cuIpcCloseMemHandle", 1u << MEMORY_IMPORTED, address);
     return CUDA_OK;
 }
@@ -682,16 +713,14 @@ int standin_copy(uint64_t destination, uint64_t source, size_t bytes, struct cud
 int standin_copy_to_device(uint64_t destination, const void *source, size_t bytes)
 {
     BEGIN_IN_CONTEXT("cuMemcpyHtoD_v2");
-    work_copy(current()->device, NULL, destination, (uintptr_t)source, bytes);
-    work_synchronize_stream("cuMemcpyHtoD", current()->device, NULL);
+    work_copy_now(current()->device, destination, (uintptr_t)source, bytes);
     return CUDA_OK;
 }
 
 int standin_copy_to_host(void *destination, uint64_t source, size_t bytes)
 {
     BEGIN_IN_CONTEXT("cuMemcpyDtoH_v2");
-    work_copy(current()->device, NULL, (uintptr_t)destination, source, bytes);
-    work_synchronize_stream("cuMemcpyDtoH", current()->device, NULL);
+    work_copy_now(current()->device, (uintptr_t)destination, source, bytes);
     return CUDA_OK;
 }
 
@@ -749,6 +778,15 @@ int standin_stream_wait(struct cuda_stream *stream, struct cuda_event *event, un
     BEGIN_IN_CONTEXT("cuStreamWaitEvent");
     if (flags != 0) return CUDA_INVALID_VALUE;
     work_event_wait(device_of_work(stream), event, stream);
+    return CUDA_OK;
+}
+
+/* The function must not call the driver, and has no context here in which it could. */
+int standin_call_host(struct cuda_stream *stream, void (*run)(void *context), void *context)
+{
+    BEGIN_IN_CONTEXT("cuLaunchHostFunc");
+    if (run == NULL) return CUDA_INVALID_VALUE;
+    work_call_host(device_of_work(stream), stream, run, context);
     return CUDA_OK;
 }
 
@@ -827,6 +865,11 @@ static void set_capture(struct cuda_stream *stream, enum cuda_capture_status sta
     work_stream_set_capture(device_of_test(stream), stream, status);
 }
 
+static void set_wait(bool waits)
+{
+    atomic_store(&state.waits_to_allocate, waits);
+}
+
 static void hold(struct cuda_stream *stream, bool is_held)
 {
     work_hold(device_of_test(stream), stream, is_held);
@@ -863,4 +906,5 @@ EXPORTED const struct cuda_standin cuda_standin = {.add_kernel = add_kernel,
                                                    .hold = hold,
                                                    .allocate = allocate_for_test,
                                                    .count = count,
+                                                   .set_wait = set_wait,
                                                    .set_deadline = work_set_deadline};

@@ -6,7 +6,12 @@
  *   - streams run as late, and in such an order, as events, the default stream and hardware queues allow. A queue is strictly first
  *     in, first out: an item leaves it when it begins, and until then nothing behind it begins, of whichever stream
  *   - a kernel runs as its twin on the host (gpu/twins.h), each block a thread on a multiprocessor of its own; blocks wait for a free one
- *   - to free or to unpin memory, to close imported memory, and to unload a module wait for all work that is on the device by then
+ *   - to free or to unpin memory, to close imported memory, and to unload a module wait for all work that is on the device by then; with
+ *     TUTTI_STANDIN_WAIT also to allocate memory, of the device or pinned, to pin it, to open imported memory and to load a kernel
+ *   - cuMemcpyAsync waits as CUDA documents it: with memory of the host that is not pinned for all that is before it in its stream, to such
+ *     memory and between two places of the host until it is done. cuMemcpyHtoD from such memory returns before the data is on the device
+ *   - whoever waits in a copy, or to free or allocate memory, keeps all other threads out of the device
+ *   - memory is exported in blocks of 2 MiB, as which importers see it; smaller allocations share them
  *   - use after free, double free, access out of an allocation, or from a device that does not reach it, access by the host, and streams and
  *     events that are not there end the process with a line that says so: "cuda stand-in: ..."; so does whoever waits for 30 s
  *   - in a child of fork() everything fails, once its parent has initialised the stand-in
@@ -17,8 +22,11 @@
  *
  *     TUTTI_STANDIN_DEVICES=2      how many devices
  *     TUTTI_STANDIN_QUEUES=8       hardware queues of each, 64 at most
+ *     TUTTI_STANDIN_COPY_QUEUES=0  so many further queues for copies of each direction, first in, first out, whichever stream they are of; 0: none
  *     TUTTI_STANDIN_PROCESSORS=8   multiprocessors of each
  *     TUTTI_STANDIN_SEED=1         what is late, and in which order; 0: nothing is late
+ *     TUTTI_STANDIN_LOCK=1         0: whoever waits in the driver keeps nobody out
+ *     TUTTI_STANDIN_WAIT=0         1: to allocate waits, too, as a driver may
  *
  * Lacks: graphs but for the state of a capture that a test sets, per-thread default streams, pools, contexts beside the primary ones.
  */
@@ -43,6 +51,8 @@ struct cuda_event;
     X(copy_to_device, "cuMemcpyHtoD_v2", (uint64_t destination, const void *source, size_t bytes)) \
     X(copy_to_host, "cuMemcpyDtoH_v2", (void *destination, uint64_t source, size_t bytes))         \
     X(stream_synchronize, "cuStreamSynchronize", (struct cuda_stream * stream))                    \
+    X(call_host, "cuLaunchHostFunc",                                                               \
+      (struct cuda_stream * stream, void (*run)(void *context), void *context))                    \
     X(stream_wait, "cuStreamWaitEvent",                                                            \
       (struct cuda_stream * stream, struct cuda_event * event, unsigned flags))                    \
     X(event_create, "cuEventCreate", (struct cuda_event * *event, unsigned flags))                 \
@@ -66,7 +76,8 @@ enum cuda_standin_memory {
 };
 
 struct cuda_standin_counts {
-    unsigned modules, launches;                                          /* ever */
+    unsigned modules, launches; /* ever */
+    unsigned waiting_copies; /* ever: calls that copy and wait, or waited, and have kept others out since */
     unsigned allocations, pinned, registered, imported, streams, events; /* now */
 };
 
@@ -83,6 +94,8 @@ struct cuda_standin {
     void (*hold)(struct cuda_stream *stream, bool is_held);
     int (*allocate)(int device, size_t bytes, enum cuda_standin_memory kind, uint64_t *address);
     struct cuda_standin_counts (*count)(void);
+    /* As TUTTI_STANDIN_WAIT. */
+    void (*set_wait)(bool waits);
     /* Whoever waits longer than that for a device ends the process; 0: 30 s. */
     void (*set_deadline)(unsigned milliseconds);
 };

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,8 +16,10 @@
 #include <unistd.h>
 
 enum {
-    SLOTS = 65536,        /* allocations of a device at a time */
-    GRAIN = 512,          /* allocations begin at multiples, and have a gap behind them */
+    SLOTS = 65536, /* allocations of a device at a time */
+    GRAIN = 512,   /* allocations begin at multiples, and have a gap behind them */
+    BLOCK =
+        2 << 20, /* what is exported; smaller allocations share one, and no other begins or ends in it */
     JUNK_BYTES = 1 << 20, /* so much of an allocation is filled, before and after */
     PAGE = 4096,
     REASON_BYTES = 160
@@ -79,8 +82,11 @@ static void say_fault(int signal, siginfo_t *info, void *context)
     (void)signal;
     (void)context;
     if (memory_is_hidden((uintptr_t)info->si_addr)) {
+        void *frames[24];
         const ssize_t written = write(STDERR_FILENO, line, sizeof line - 1);
         (void)written;
+        backtrace_symbols_fd(frames, backtrace(frames, sizeof frames / sizeof *frames),
+                             STDERR_FILENO);
     }
     sigaction(SIGSEGV, &before, NULL);
 }
@@ -113,10 +119,13 @@ static void init_file(struct file *file)
 void memory_init(int device_count)
 {
     const struct sigaction action = {.sa_sigaction = say_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    void *frame;
+    backtrace(&frame, 1); /* the first time it loads a library, which a handler must not */
     state.device_count = device_count;
     state.hidden_bytes = (uint64_t)device_count * DEVICE_BYTES + IMPORT_BYTES;
-    state.hidden = (uintptr_t)map(NULL, state.hidden_bytes, PROT_NONE, -1, 0);
+    state.hidden = (uintptr_t)map(NULL, state.hidden_bytes + BLOCK, PROT_NONE, -1, 0);
     if (state.hidden == 0) standin_die("no address space for devices: %s", strerror(errno));
+    state.hidden = (state.hidden + BLOCK - 1) / BLOCK * BLOCK;
     for (int d = 0; d < device_count; d++) init_file(&state.files[d]);
     sigaction(SIGSEGV, &action, &before);
 }
@@ -185,6 +194,18 @@ static uint64_t find_room(uint64_t begin, uint64_t end, uint64_t bytes, uint64_t
     return address < end && end - address >= bytes + grain ? address : 0;
 }
 
+/* Small allocations come from the front of a device's memory, and never lie in two blocks. */
+static uint64_t find_place(uint64_t window, uint64_t bytes)
+{
+    const uint64_t border = window + DEVICE_BYTES / 8;
+    if (bytes + GRAIN > BLOCK) return find_room(border, window + DEVICE_BYTES, bytes, BLOCK);
+    for (uint64_t block = window; block < border; block += BLOCK) {
+        const uint64_t address = find_room(block, block + BLOCK, bytes, GRAIN);
+        if (address != 0) return address;
+    }
+    return 0;
+}
+
 static uint64_t window_of(int device)
 {
     return state.hidden + (uint64_t)device * DEVICE_BYTES;
@@ -199,7 +220,7 @@ static bool allocate_of_device(struct memory_range *range)
 {
     struct file *const file = &state.files[range->device];
     const uint64_t window = window_of(range->device);
-    range->begin = find_room(window, window + DEVICE_BYTES, range->bytes, GRAIN);
+    range->begin = find_place(window, range->bytes);
     if (range->begin == 0) return false;
     range->reached = file->memory + (range->begin - window);
     range->reached_by = 1u << range->device;
@@ -255,7 +276,8 @@ static void release_of_device(const struct memory_range *range)
 
 static void release_import(const struct memory_range *range)
 {
-    map((void *)(uintptr_t)(range->begin / PAGE * PAGE), range->window_bytes, PROT_NONE, -1, 0);
+    map((void *)(uintptr_t)(range->begin - range->block_lead), range->window_bytes, PROT_NONE, -1,
+        0);
     munmap(range->window, range->window_bytes);
     munmap((void *)(uintptr_t)range->table, TABLE_BYTES);
 }
@@ -432,10 +454,12 @@ static int open_file(const struct handle *handle)
 
 static int map_import(int fd, const struct handle *handle, struct memory_range *range)
 {
-    const uint64_t lead = handle->offset % PAGE, from = TABLE_BYTES + handle->offset - lead;
-    range->window_bytes = (lead + handle->bytes + PAGE - 1) / PAGE * PAGE;
+    const uint64_t lead = handle->offset % BLOCK, from = TABLE_BYTES + handle->offset - lead;
+    range->window_bytes = (lead + handle->bytes + BLOCK - 1) / BLOCK * BLOCK;
+    range->block_lead = lead;
+    range->block_rest = range->window_bytes - lead - handle->bytes;
     const uint64_t imports = window_of(state.device_count);
-    range->begin = find_room(imports, imports + IMPORT_BYTES, range->window_bytes, PAGE);
+    range->begin = find_room(imports, imports + IMPORT_BYTES, range->window_bytes, BLOCK);
     if (range->begin == 0) return CUDA_OUT_OF_MEMORY;
     const _Atomic(uint64_t) *const table = map(NULL, TABLE_BYTES, PROT_READ, fd, 0);
     if (table == NULL) return CUDA_OUT_OF_MEMORY;

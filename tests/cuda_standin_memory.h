@@ -35,7 +35,9 @@ struct memory_range {
     int device;
     uint32_t reached_by; /* a bit for each device */
     uint64_t buffer;     /* a number that no other allocation of this process ever has */
-    uint32_t slot;       /* of the table of its file; of imported memory: of its owner's */
+    uint64_t block_lead,
+        block_rest; /* of an import: what else of its blocks lies before and behind it */
+    uint32_t slot;  /* of the table of its file; of imported memory: of its owner's */
     /* Imported: how often, whose table, what is mapped, and of which allocation of which process. */
     unsigned opened;
     const _Atomic(uint64_t) *table;

@@ -199,6 +199,165 @@ static void pinned_memory_is_read_when_a_copy_runs(const char *argument)
     assert(to->number == 2);
 }
 
+/* A call of another thread, and whether it is over. */
+struct caller {
+    enum { COPIES_OUT, COPIES_IN, COPIES_PINNED, ASKS, ALLOCATES } what;
+    struct cuda_stream *stream;
+    uint64_t memory;
+    char bytes[16], *pinned;
+    pthread_t thread;
+    _Atomic bool is_over;
+};
+
+static void *call_driver(void *context)
+{
+    struct caller *const caller = context;
+    uint64_t address;
+    make_current(0);
+    switch (caller->what) {
+    case COPIES_OUT:
+        good(cuda.driver.copy((uintptr_t)caller->bytes, caller->memory, sizeof caller->bytes,
+                              caller->stream));
+        break;
+    case COPIES_IN:
+        good(cuda.driver.copy(caller->memory, (uintptr_t)caller->bytes, sizeof caller->bytes,
+                              caller->stream));
+        break;
+    case COPIES_PINNED:
+        good(cuda.driver.copy((uintptr_t)caller->pinned, (uintptr_t)caller->pinned + 64, 16,
+                              caller->stream));
+        break;
+    case ASKS: cuda.driver.stream_query(caller->stream); break;
+    case ALLOCATES: good(cuda.driver.allocate(&address, BYTES)); break;
+    }
+    atomic_store(&caller->is_over, true);
+    return NULL;
+}
+
+static void start_call(struct caller *caller)
+{
+    assert(pthread_create(&caller->thread, NULL, call_driver, caller) == 0);
+}
+
+static void start_copy(struct caller *caller)
+{
+    const unsigned before = standin->count().waiting_copies;
+    start_call(caller);
+    while (standin->count().waiting_copies == before) give_it_time();
+}
+
+static void end_call(struct caller *caller)
+{
+    pthread_join(caller->thread, NULL);
+    assert(atomic_load(&caller->is_over));
+}
+
+/* Of memory that is not pinned, and from the host to the host. */
+static void a_copy_that_waits_keeps_others_out(const char *argument)
+{
+    struct caller copiers[3] = {{.what = COPIES_OUT}, {.what = COPIES_IN}, {.what = COPIES_PINNED}};
+    (void)argument;
+    begin();
+    struct cuda_stream *const other = make_stream(CUDA_STREAM_NON_BLOCKING);
+    for (int c = 0; c < 3; c++) {
+        struct caller asker = {.what = ASKS, .stream = other};
+        copiers[c].stream = make_stream(CUDA_STREAM_NON_BLOCKING);
+        copiers[c].memory = allocate(BYTES);
+        copiers[c].pinned = (char *)make_order();
+        struct order *const order = make_order();
+        launch("wait", copiers[c].stream, 1, order);
+        start_copy(&copiers[c]);
+        start_call(&asker);
+        give_it_time();
+        assert(!atomic_load(&copiers[c].is_over) && !atomic_load(&asker.is_over));
+        atomic_store(&order->may_end, 1);
+        end_call(&copiers[c]);
+        end_call(&asker);
+    }
+    assert(standin->count().waiting_copies == 3);
+}
+
+static void it_keeps_nobody_out_where_that_is_not_wished_for(const char *argument)
+{
+    (void)argument;
+    setenv(option_names.STANDIN_LOCK, "0", 1);
+    begin();
+    struct caller copier = {.what = COPIES_OUT, .stream = make_stream(0), .memory = allocate(BYTES)};
+    struct order *const order = make_order();
+    launch("wait", copier.stream, 1, order);
+    start_copy(&copier);
+    assert(cuda.driver.stream_query(copier.stream) == CUDA_NOT_READY);
+    atomic_store(&order->may_end, 1);
+    end_call(&copier);
+}
+
+static void to_allocate_waits_where_that_is_wished_for(const char *argument)
+{
+    struct caller caller = {.what = ALLOCATES};
+    (void)argument;
+    setenv(option_names.STANDIN_WAIT, "1", 1);
+    begin();
+    struct cuda_stream *const stream = make_stream(CUDA_STREAM_NON_BLOCKING);
+    struct order *const order = make_order();
+    launch("wait", stream, 1, order);
+    start_call(&caller);
+    give_it_time();
+    assert(!atomic_load(&caller.is_over));
+    atomic_store(&order->may_end, 1);
+    end_call(&caller);
+}
+
+/* It returns before the device has what was not pinned; the stream knows. */
+static void a_copy_to_a_device_may_come_later(const char *argument)
+{
+    char text[16] = "later", back[16] = "";
+    (void)argument;
+    begin();
+    const uint64_t memory = allocate(sizeof text);
+    standin->hold(NULL, true);
+    good(cuda.copy_to_device(memory, text, sizeof text));
+    text[0] = 'x'; /* it was read */
+    assert(cuda.driver.stream_query(NULL) == CUDA_NOT_READY);
+    standin->hold(NULL, false);
+    good(cuda.stream_synchronize(NULL));
+    good(cuda.copy_to_host(back, memory, sizeof back));
+    assert(strcmp(back, "later") == 0);
+}
+
+static void note_order(void *context)
+{
+    atomic_fetch_add((_Atomic uint32_t *)context, 1);
+}
+
+static void functions_of_the_host_run_in_their_stream(const char *argument)
+{
+    _Atomic uint32_t called = 0;
+    (void)argument;
+    begin();
+    struct cuda_stream *const stream = make_stream(CUDA_STREAM_NON_BLOCKING);
+    struct order *const order = make_order();
+    launch("wait", stream, 1, order);
+    good(cuda.call_host(stream, note_order, &called));
+    give_it_time();
+    assert(atomic_load(&called) == 0);
+    atomic_store(&order->may_end, 1);
+    good(cuda.stream_synchronize(stream));
+    assert(atomic_load(&called) == 1);
+}
+
+/* Small ones share blocks of 2 MiB, large ones have their own. */
+static void allocations_lie_in_blocks(const char *argument)
+{
+    enum { BLOCK = 2 << 20 };
+    (void)argument;
+    begin();
+    const uint64_t small = allocate(100), next = allocate(BYTES), large = allocate(BLOCK),
+                   larger = allocate(3 * BLOCK - 5), last = allocate(BLOCK - BYTES);
+    assert(small / BLOCK == next / BLOCK && large % BLOCK == 0 && larger % BLOCK == 0);
+    assert(last / BLOCK == (last + BLOCK - BYTES - 1) / BLOCK);
+    assert(large / BLOCK != last / BLOCK && (larger + 3 * BLOCK - 6) / BLOCK != last / BLOCK);
+}
+
 static void the_default_stream_waits_and_is_waited_for(const char *argument)
 {
     (void)argument;
@@ -328,6 +487,7 @@ static void run_chain(struct chance *chance)
     good(cuda.event_create(&event, 0));
     const uint64_t memory = allocate(sizeof numbers);
     good(cuda.copy_to_device(memory, numbers, sizeof numbers));
+    good(cuda.stream_synchronize(NULL));
     for (int step = 1; step <= STEPS; step++) {
         struct cuda_stream *const stream = streams[chance_below(chance, STREAMS)];
         struct order *const order = make_order();
@@ -653,6 +813,7 @@ static void imported_memory_that_its_owner_frees(const char *argument)
     assert(pipe(there) == 0 && pipe(back) == 0);
     struct owner owner = {allocate(BYTES), there[0], back[1]};
     good(cuda.copy_to_device(owner.memory, "a", 1));
+    good(cuda.stream_synchronize(NULL));
     good(cuda.driver.ipc_export(&handle, owner.memory));
     int length = snprintf(text, sizeof text, "%d %d ", back[0], there[1]);
     for (size_t b = 0; b < sizeof handle.bytes; b++)
@@ -674,6 +835,12 @@ int main(int argc, char **argv)
         DOES(bytes_go_to_a_device_and_back),
         DOES(kernels_reach_what_devices_reach),
         DOES(pinned_memory_is_read_when_a_copy_runs),
+        DOES(a_copy_that_waits_keeps_others_out),
+        DOES(it_keeps_nobody_out_where_that_is_not_wished_for),
+        DOES(to_allocate_waits_where_that_is_wished_for),
+        DOES(a_copy_to_a_device_may_come_later),
+        DOES(functions_of_the_host_run_in_their_stream),
+        DOES(allocations_lie_in_blocks),
         DOES(the_default_stream_waits_and_is_waited_for),
         DOES(events_are_what_was_recorded_last),
         DOES(one_queue_stands_behind_its_head),

@@ -11,10 +11,10 @@
 #include "cuda_standin_memory.h"
 #include "os/clock.h"
 
-enum { QUEUES_MAX = 64, DEADLINE_MS = 30000, NAME_BYTES = 48 };
+enum { QUEUES_MAX = 64, DIRECTIONS = 3, DEADLINE_MS = 30000, NAME_BYTES = 48 };
 #define LATE_NEVER UINT64_MAX
 
-enum item_kind { ITEM_KERNEL, ITEM_COPY, ITEM_RECORD, ITEM_WAIT };
+enum item_kind { ITEM_KERNEL, ITEM_COPY, ITEM_HOST, ITEM_RECORD, ITEM_WAIT };
 
 /* One record of an event. */
 struct marker {
@@ -23,7 +23,8 @@ struct marker {
 };
 
 struct item {
-    struct item *next_of_stream, *next_of_queue;
+    struct item *next_of_stream, *next_of_queue, *next_of_copies;
+    struct queue *copies; /* in which a copy stands, too; or NULL */
     struct cuda_stream *stream;
     uint64_t number; /* in the order of calls */
     enum item_kind kind;
@@ -39,6 +40,9 @@ struct item {
     uint64_t destination, source;
     size_t bytes;
     void *staged; /* what was read at once; or NULL */
+    /* A function of the host. */
+    void (*call)(void *context);
+    void *context;
 };
 
 /* Never freed: a pointer to one that was destroyed is found out. */
@@ -63,10 +67,14 @@ struct queue {
 struct device {
     struct cuda_stream standard;
     struct queue queues[QUEUES_MAX];
+    struct queue copies[DIRECTIONS][QUEUES_MAX];
     unsigned next_queue;
     struct item *running; /* kernels */
     unsigned busy;        /* multiprocessors */
     bool has_thread;
+    pthread_t holder;    /* who keeps others out */
+    unsigned held;       /* so often; 0: nobody does */
+    const char *held_by; /* what it is that does */
 };
 
 static struct {
@@ -176,6 +184,7 @@ static bool default_streams_allow(const struct item *item)
 static bool may_begin(const struct item *item)
 {
     return item->stream->first == item && !item->stream->is_held && default_streams_allow(item) &&
+           (item->copies == NULL || item->copies->first == item) &&
            (item->kind != ITEM_WAIT || item->marker->has_come);
 }
 
@@ -209,6 +218,13 @@ static void run_copy(struct item *item)
     const void *const from =
         item->staged != NULL ? item->staged : side_of_copy(device, item->source, item->bytes);
     memmove(to, from, item->bytes);
+    lock();
+}
+
+static void call_host(struct item *item)
+{
+    unlock();
+    item->call(item->context);
     lock();
 }
 
@@ -275,6 +291,7 @@ static void begin(struct device *device, struct item *item)
 {
     switch (item->kind) {
     case ITEM_COPY: run_copy(item); break;
+    case ITEM_HOST: call_host(item); break;
     case ITEM_KERNEL: {
         struct item **place = &device->running;
         while (*place != NULL) place = &(*place)->next_running;
@@ -309,6 +326,10 @@ static struct item *choose(struct device *device, uint64_t *again_ns)
     struct item *const item = found->first;
     found->first = item->next_of_queue;
     if (found->first == NULL) found->last = NULL;
+    if (item->copies != NULL) {
+        item->copies->first = item->next_of_copies;
+        if (item->copies->first == NULL) item->copies->last = NULL;
+    }
     return item;
 }
 
@@ -357,6 +378,13 @@ static void submit(struct item *item)
     else
         queue->first = item;
     queue->last = item;
+    if (item->copies != NULL) {
+        if (item->copies->last != NULL)
+            item->copies->last->next_of_copies = item;
+        else
+            item->copies->first = item;
+        item->copies->last = item;
+    }
     if (!device->has_thread) {
         device->has_thread = true;
         start_thread(run_device, device);
@@ -369,11 +397,14 @@ static void submit(struct item *item)
 /* What the items that have not begun, and the kernels that run, are: for whoever waited too long. */
 static void describe(char *text, size_t bytes)
 {
-    static const char *const kinds[] = {"kernel", "copy", "record", "wait"};
+    static const char *const kinds[] = {"kernel", "copy", "function", "record", "wait"};
     size_t length = 0;
     text[0] = '\0';
     for (int d = 0; d < state.options.device_count; d++) {
         const struct device *const device = &state.devices[d];
+        if (device->held > 0 && length < bytes)
+            length += (size_t)snprintf(text + length, bytes - length,
+                                       "; %s keeps others out of device %d", device->held_by, d);
         for (const struct item *i = device->running; i != NULL && length < bytes;
              i = i->next_running)
             length += (size_t)snprintf(text + length, bytes - length,
@@ -399,10 +430,51 @@ static void await_change(const char *what, uint64_t begun_ns)
     const struct timespec until = time_of(deadline_ns);
     if (pthread_cond_timedwait(&state.changed, &state.lock, &until) == ETIMEDOUT &&
         clock_now_ns() >= deadline_ns) {
-        char text[360];
+        char text[400];
         describe(text, sizeof text);
         standin_die("%s has waited for %u ms%s", what, state.deadline_ms, text);
     }
+}
+
+/* Under the lock. */
+static bool is_held_by_other(const struct device *device)
+{
+    return device->held > 0 && !pthread_equal(device->holder, pthread_self());
+}
+
+static void await_entry(const char *what, const struct device *device)
+{
+    const uint64_t begun_ns = clock_now_ns();
+    while (is_held_by_other(device)) await_change(what, begun_ns);
+}
+
+void work_enter(const char *what, int device)
+{
+    lock();
+    await_entry(what, &state.devices[device]);
+    unlock();
+}
+
+void work_hold_driver(const char *what, int device)
+{
+    struct device *const its = &state.devices[device];
+    if (!state.options.keeps_others_out) return;
+    lock();
+    await_entry(what, its);
+    if (its->held++ == 0) {
+        its->holder = pthread_self();
+        its->held_by = what;
+    }
+    unlock();
+}
+
+void work_let_go(int device)
+{
+    if (!state.options.keeps_others_out) return;
+    lock();
+    state.devices[device].held--;
+    pthread_cond_broadcast(&state.changed);
+    unlock();
 }
 
 static bool is_over(const struct cuda_stream *stream, uint64_t number)
@@ -435,11 +507,6 @@ void work_synchronize_device(const char *what, int device)
     const uint64_t number = state.items;
     while (!device_is_over(device, number)) await_change(what, begun_ns);
     unlock();
-}
-
-void work_synchronize_all(const char *what)
-{
-    for (int d = 0; d < state.options.device_count; d++) work_synchronize_device(what, d);
 }
 
 void work_set_deadline(unsigned milliseconds)
@@ -541,29 +608,103 @@ void work_launch(int device, struct cuda_stream *stream, const char *name, gpu_t
     unlock();
 }
 
-static bool is_private(uint64_t address)
+enum side { SIDE_DEVICE, SIDE_PINNED, SIDE_PRIVATE };
+
+static enum side side_of(uint64_t address)
 {
     struct memory_range range;
-    return !memory_is_hidden(address) && !memory_find(address, &range);
+    if (memory_is_hidden(address)) return SIDE_DEVICE;
+    if (!memory_find(address, &range)) return SIDE_PRIVATE;
+    return range.sort == MEMORY_PINNED || range.sort == MEMORY_REGISTERED ? SIDE_PINNED
+                                                                          : SIDE_DEVICE;
 }
 
-void work_copy(int device, struct cuda_stream *stream, uint64_t destination, uint64_t source,
-               size_t bytes)
+static void submit_copy(int device, struct cuda_stream *stream, uint64_t destination,
+                        uint64_t source, size_t bytes, void *staged)
 {
-    void *staged = NULL;
-    if (is_private(source) && bytes > 0) {
-        staged = allocate(bytes);
-        memcpy(staged, (const void *)(uintptr_t)source, bytes);
-    }
     lock();
     struct item *const item = make_item(device, stream, ITEM_COPY);
     item->destination = destination;
     item->source = source;
     item->bytes = bytes;
     item->staged = staged;
+    if (state.options.copy_queue_count > 0) {
+        const unsigned direction = side_of(destination) != SIDE_DEVICE ? 0
+                                   : side_of(source) != SIDE_DEVICE    ? 1
+                                                                       : 2;
+        item->copies = &state.devices[item->stream->device]
+                            .copies[direction][item->stream->queue % state.options.copy_queue_count];
+    }
     submit(item);
     unlock();
-    if (is_private(destination)) work_synchronize_stream("a copy to the host", device, stream);
+}
+
+static void hold_to_copy(const char *what, int device)
+{
+    work_hold_driver(what, device);
+    lock();
+    state.counts.waiting_copies++;
+    unlock();
+}
+
+/* What is private is read when all before it in the stream is over. */
+static void copy_from_private(int device, struct cuda_stream *stream, uint64_t destination,
+                              uint64_t source, size_t bytes)
+{
+    static const char what[] = "a copy from memory of the host that is not pinned";
+    void *staged = NULL;
+    hold_to_copy(what, device);
+    work_synchronize_stream(what, device, stream);
+    if (bytes > 0) {
+        staged = allocate(bytes);
+        memcpy(staged, (const void *)(uintptr_t)source, bytes);
+    }
+    submit_copy(device, stream, destination, source, bytes, staged);
+    work_let_go(device);
+}
+
+static void copy_and_wait(const char *what, int device, struct cuda_stream *stream,
+                          uint64_t destination, uint64_t source, size_t bytes)
+{
+    hold_to_copy(what, device);
+    submit_copy(device, stream, destination, source, bytes, NULL);
+    work_synchronize_stream(what, device, stream);
+    work_let_go(device);
+}
+
+void work_copy(int device, struct cuda_stream *stream, uint64_t destination, uint64_t source,
+               size_t bytes)
+{
+    const enum side to = side_of(destination), from = side_of(source);
+    if (to != SIDE_DEVICE && from != SIDE_DEVICE)
+        copy_and_wait("a copy from the host to the host", device, stream, destination, source,
+                      bytes);
+    else if (to == SIDE_PRIVATE)
+        copy_and_wait("a copy to memory of the host that is not pinned", device, stream,
+                      destination, source, bytes);
+    else if (from == SIDE_PRIVATE)
+        copy_from_private(device, stream, destination, source, bytes);
+    else
+        submit_copy(device, stream, destination, source, bytes, NULL);
+}
+
+void work_copy_now(int device, uint64_t destination, uint64_t source, size_t bytes)
+{
+    if (side_of(destination) == SIDE_DEVICE && side_of(source) == SIDE_PRIVATE)
+        copy_from_private(device, NULL, destination, source, bytes);
+    else
+        copy_and_wait("a copy that waits", device, NULL, destination, source, bytes);
+}
+
+void work_call_host(int device, struct cuda_stream *stream, void (*run)(void *context),
+                    void *context)
+{
+    lock();
+    struct item *const item = make_item(device, stream, ITEM_HOST);
+    item->call = run;
+    item->context = context;
+    submit(item);
+    unlock();
 }
 
 void *work_reach(uint64_t address, size_t bytes)

@@ -327,8 +327,10 @@ static void put(struct device_run *run)
         unsigned char *const image = run->room->images[side];
         if (it->spread.memory == NULL || it->place == SIDE_HERE) continue;
         memcpy(image, it->spread.memory, bytes);
-        if (run->in_stream)
+        if (run->in_stream && it->place == SIDE_ON_DEVICE)
             device_driver_put_later(it->target, image, bytes, run->room->stream);
+        else if (run->in_stream)
+            device_driver_move_later(it->target, image, bytes, run->room->stream);
         else if (it->place == SIDE_ON_DEVICE)
             device_driver_put(it->target, image, bytes);
         else
@@ -340,9 +342,12 @@ static void get_later(struct device_run *run)
 {
     for (int side = 0; side < 2; side++) {
         struct device_side *const it = &run->sides[side];
-        if (it->spread.memory != NULL && it->place != SIDE_HERE)
-            device_driver_get_later(run->room->images[side], it->target, it->spread.bytes,
-                                    run->room->stream);
+        unsigned char *const image = run->room->images[side];
+        if (it->spread.memory == NULL || it->place == SIDE_HERE) continue;
+        if (it->place == SIDE_ON_DEVICE)
+            device_driver_get_later(image, it->target, it->spread.bytes, run->room->stream);
+        else
+            device_driver_move_later(image, it->target, it->spread.bytes, run->room->stream);
     }
 }
 

@@ -281,6 +281,7 @@ int main(void)
     const char *const build = getenv("TUTTI_BUILD");
     snprintf(standin, sizeof standin, "%s/lib/libcuda_standin.so", build != NULL ? build : "build");
     setenv("TUTTI_CUDA_DRIVER", standin, 0);
+    setenv("TUTTI_STANDIN_WAIT", "1", 0);
     is_standin = strstr(getenv("TUTTI_CUDA_DRIVER"), "standin") != NULL;
     setenv("TUTTI_STANDIN_QUEUES", "1", 1);
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);

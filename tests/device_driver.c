@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef unsigned long long address;
 
@@ -22,6 +23,7 @@ static struct {
     int (*make_stream)(void **stream, unsigned flags);
     int (*free_stream)(void *stream);
     int (*finish)(void *stream);
+    int (*call_host)(void *stream, void (*run)(void *context), void *context);
     int (*pinned)(void **memory, size_t bytes, unsigned flags);
     int (*free_pinned)(void *memory);
 } cuda;
@@ -43,6 +45,7 @@ static const struct {
     {&cuda.make_stream, "cuStreamCreate"},
     {&cuda.free_stream, "cuStreamDestroy_v2"},
     {&cuda.finish, "cuStreamSynchronize"},
+    {&cuda.call_host, "cuLaunchHostFunc"},
     {&cuda.pinned, "cuMemHostAlloc"},
     {&cuda.free_pinned, "cuMemFreeHost"},
 };
@@ -122,7 +125,10 @@ void device_driver_free(void *memory)
 
 void device_driver_put(void *device, const void *host, size_t bytes)
 {
-    if (bytes > 0) must(cuda.put((uintptr_t)device, host, bytes), "cuMemcpyHtoD");
+    if (bytes == 0) return;
+    must(cuda.put((uintptr_t)device, host, bytes), "cuMemcpyHtoD");
+    /* From memory that is not pinned it returns before the device has everything, and no other stream waits for the rest. */
+    must(cuda.finish(NULL), "cuStreamSynchronize");
 }
 
 void device_driver_get(void *host, const void *device, size_t bytes)
@@ -153,6 +159,28 @@ void device_driver_get_later(void *host, const void *device, size_t bytes, void 
 {
     if (bytes > 0)
         must(cuda.copy((uintptr_t)host, (uintptr_t)device, bytes, stream), "cuMemcpyAsync");
+}
+
+struct move {
+    void *destination;
+    const void *source;
+    size_t bytes;
+};
+
+static void run_move(void *context)
+{
+    struct move *const move = context;
+    memcpy(move->destination, move->source, move->bytes);
+    free(move);
+}
+
+void device_driver_move_later(void *destination, const void *source, size_t bytes, void *stream)
+{
+    if (bytes == 0) return;
+    struct move *const move = malloc(sizeof *move);
+    if (move == NULL) abort();
+    *move = (struct move){destination, source, bytes};
+    must(cuda.call_host(stream, run_move, move), "cuLaunchHostFunc");
 }
 
 void device_driver_finish(void *stream)

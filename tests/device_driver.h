@@ -20,11 +20,14 @@ void device_driver_free(void *memory);
 void device_driver_put(void *device, const void *host, size_t bytes);
 void device_driver_get(void *host, const void *device, size_t bytes);
 
-/* In the order of a stream; the host's memory must stay as it is until then. */
+/* In the order of a stream, between memory of the device and pinned memory: of other memory a driver waits for the stream, and keeps other
+ * threads out. The host's memory must stay as it is until then. */
 void *device_driver_stream(void);
 void device_driver_free_stream(void *stream);
 void device_driver_put_later(void *device, const void *host, size_t bytes, void *stream);
 void device_driver_get_later(void *host, const void *device, size_t bytes, void *stream);
+/* The same between two places of the host's memory, pinned or not. */
+void device_driver_move_later(void *destination, const void *source, size_t bytes, void *stream);
 void device_driver_finish(void *stream);
 /* Memory of the host that the device reaches. */
 void *device_driver_pinned(size_t bytes);

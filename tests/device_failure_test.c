@@ -17,6 +17,7 @@
 #include "cuda_standin.h"
 #include "device_driver.h"
 #include "elements.h"
+#include "os/clock.h"
 #include "ranks.h"
 #include "sanitized.h"
 
@@ -244,6 +245,45 @@ static void an_abort_releases_the_stream(void **state)
     assert_int_equal(ranks_run(2, &options, abort_one, NULL), 0);
 }
 
+/* --------------------------------------------------------------------------------------------- forms */
+
+/* Nobody waits for the call of rank 0 but its stream, and rank 1 blocks in the same call: they do not meet, and both are told so long before
+ * a deadline. */
+static int one_blocks(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    static float host[COUNT];
+    struct place place;
+    struct tutti_failure failure;
+    (void)size, (void)seed, (void)context;
+    RANKS_EXPECT(open_place(&place, 0));
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    const uint64_t begin_ns = clock_now_ns();
+    if (rank == 0) {
+        const struct tutti_call_options options = in_stream(&place);
+        RANKS_EXPECT(reduce(&place, &options, comm, NULL) == TUTTI_OK);
+        RANKS_EXPECT(goes_on(&place));
+        RANKS_EXPECT(tutti_barrier(comm) == TUTTI_MISMATCH);
+    } else {
+        RANKS_EXPECT(tutti_allreduce(host, host, COUNT, TUTTI_FLOAT32, TUTTI_SUM, comm) ==
+                     TUTTI_MISMATCH);
+    }
+    RANKS_EXPECT(clock_now_ns() - begin_ns < UINT64_C(20000000000));
+    RANKS_EXPECT(has_failed(comm, &failure) && failure.culprit == 0);
+    RANKS_EXPECT(strstr(failure.message, "blocking calls meet only blocking ones") != NULL);
+    close_place(&place);
+    return 0;
+}
+
+static void a_blocking_call_that_meets_one_in_a_stream_is_refused(void **state)
+{
+    (void)state;
+    const struct tutti_comm_options patient = {
+        .size_bytes = sizeof patient, .rank = -1, .size = -1, .timeout_ns = 40000000000u};
+    const struct ranks_options options = {
+        .kind = IS_THREAD_SANITIZED ? RANKS_THREADS : RANKS_PROCESSES, .comm_options = &patient};
+    assert_int_equal(ranks_run(2, &options, one_blocks, NULL), 0);
+}
+
 /* ------------------------------------------------------------------------------------------ refusals */
 
 static bool says(const char *words)
@@ -418,6 +458,7 @@ int main(void)
     const char *const build = getenv("TUTTI_BUILD");
     snprintf(standin, sizeof standin, "%s/lib/libcuda_standin.so", build != NULL ? build : "build");
     setenv("TUTTI_CUDA_DRIVER", standin, 0);
+    setenv("TUTTI_STANDIN_WAIT", "1", 0);
     setenv("TUTTI_STANDIN_QUEUES", "64", 1);
     /* Processes first: a child of who has used a driver cannot use it. */
     const struct CMUnitTest tests[] = {
@@ -427,6 +468,7 @@ int main(void)
         cmocka_unit_test(a_death_in_its_call_releases_the_streams),
         cmocka_unit_test(so_does_a_death_on_another_host),
         cmocka_unit_test(a_deadline_releases_the_stream_of_a_process),
+        cmocka_unit_test(a_blocking_call_that_meets_one_in_a_stream_is_refused),
         cmocka_unit_test(a_deadline_releases_the_stream_of_a_thread),
         cmocka_unit_test(an_abort_releases_the_stream),
         cmocka_unit_test(a_thread_is_refused_it_too),

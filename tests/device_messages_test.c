@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,16 +22,55 @@
 
 #include "cuda_standin.h"
 #include "device_driver.h"
+#include "os/clock.h"
 #include "ranks.h"
 
 enum { GUARD_BYTES = 64, GUARD = 0xa7, POISON = 0x5b };
 enum { LARGE = 300001 }; /* waits for its receive with its sender */
 static const uint64_t SECOND = 1000000000u;
 
+/* ------------------------------------------------------------------------------------------- notes */
+
+/* What did not hold, in which case and after how long: told at once, and all of it once more at the end, because the last lines may be all
+ * that is kept of a run on a machine far away. In memory of all ranks. */
+enum { NOTES_MAX = 48, NOTE_BYTES = 1000 };
+static struct notes {
+    _Atomic unsigned count;
+    char text[NOTES_MAX][NOTE_BYTES];
+} * notes;
+static char case_now[96];
+static uint64_t case_began_ns;
+static _Thread_local char difference[128]; /* that `holds` found last; of this rank's */
+
+static int note(int rank, int line, const char *condition)
+{
+    const unsigned number = atomic_fetch_add(&notes->count, 1);
+    char *const text = notes->text[number % NOTES_MAX];
+    snprintf(text, NOTE_BYTES,
+             "%s: rank %d: line %d: after %.1f s: does not hold: %.120s (%.160s)%s", case_now, rank,
+             line, (double)(clock_now_ns() - case_began_ns) * 1e-9, condition,
+             tutti_error_message(), difference);
+    fprintf(stderr, "%s\n", text);
+    return 1;
+}
+
+#undef RANKS_EXPECT
+#define RANKS_EXPECT(condition)                                    \
+    do {                                                           \
+        if (!(condition)) return note(rank, __LINE__, #condition); \
+    } while (0)
+
+static void begin_case(const char *name, const char *kind)
+{
+    snprintf(case_now, sizeof case_now, "%s, %s", name, kind);
+    case_began_ns = clock_now_ns();
+}
+
 /* ----------------------------------------------------------------------------------------- buffers */
 
 static const struct cuda_standin *standin; /* NULL: another driver */
 static bool has_driver;
+static bool is_standin; /* by the name of the file: known without loading it */
 
 static void open_driver(void)
 {
@@ -116,11 +156,19 @@ static bool holds(const struct buffer *b, size_t bytes, int from, int number)
         device_driver_get(b->image, b->memory, all);
     else
         memcpy(b->image, b->memory, all);
-    for (size_t i = 0; i < GUARD_BYTES; i++)
-        if (b->image[i] != GUARD || b->image[all - 1 - i] != GUARD) return false;
-    for (size_t i = 0; i < b->bytes; i++)
-        if (b->image[GUARD_BYTES + i] != (i < bytes ? pattern(i, from, number) : POISON))
-            return false;
+    for (size_t i = 0; i < all; i++) {
+        const bool is_guard = i < GUARD_BYTES || i >= GUARD_BYTES + b->bytes;
+        const size_t place = i - GUARD_BYTES;
+        const unsigned char expected = is_guard        ? GUARD
+                                       : place < bytes ? pattern(place, from, number)
+                                                       : POISON;
+        if (b->image[i] == expected) continue;
+        snprintf(difference, sizeof difference, "; byte %ld of %zu, %s, is %#x and not %#x",
+                 (long)i - GUARD_BYTES, b->bytes,
+                 b->on_device ? "on a device" : "in the host's memory", b->image[i], expected);
+        return false;
+    }
+    difference[0] = '\0';
     return true;
 }
 
@@ -698,10 +746,15 @@ static int run_case(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
 static void run(const struct test_case *test_case, enum ranks_kind kind)
 {
     struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
-    comm_options.timeout_ns = 20 * SECOND;
+    /* A device takes seconds until a process has it, and several processes take turns on it. */
+    comm_options.timeout_ns = (is_standin ? 20 : 60) * SECOND;
     const struct ranks_options options = {
-        .kind = kind, .deadline_ms = 40000, .comm_options = &comm_options};
+        .kind = kind, .deadline_ms = is_standin ? 40000 : 150000, .comm_options = &comm_options};
+    begin_case(test_case->name, kind == RANKS_THREADS ? "threads" : "processes");
+    const unsigned noted = atomic_load(&notes->count);
     const int failed = ranks_run(test_case->size, &options, run_case, (void *)(uintptr_t)test_case);
+    if (failed != (test_case->last_dies ? 1 : 0) && atomic_load(&notes->count) == noted)
+        note(-1, __LINE__, "some rank ended otherwise, or not at all");
     assert_int_equal(failed, test_case->last_dies ? 1 : 0);
 }
 
@@ -732,10 +785,18 @@ int main(void)
     snprintf(standin_file, sizeof standin_file, "%s/lib/libcuda_standin.so",
              build != NULL ? build : "build");
     setenv("TUTTI_CUDA_DRIVER", standin_file, 0);
+    setenv("TUTTI_STANDIN_WAIT", "1", 0);
+    is_standin = strstr(getenv("TUTTI_CUDA_DRIVER"), "standin") != NULL;
     struct CMUnitTest tests[2 * CASES];
     for (int i = 0; i < 2 * CASES; i++)
         tests[i] = (struct CMUnitTest){.name = cases[i % CASES].name,
                                        .test_func = i < CASES ? in_processes : in_threads,
                                        .initial_state = (void *)(uintptr_t)&cases[i % CASES]};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    notes = ranks_share(sizeof *notes);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const unsigned count = atomic_load(&notes->count);
+    if (count > 0)
+        fprintf(stderr, "\n%u did not hold, with %s:\n", count, getenv("TUTTI_CUDA_DRIVER"));
+    for (unsigned i = 0; i < count && i < NOTES_MAX; i++) fprintf(stderr, "%s\n", notes->text[i]);
+    return failed;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "device_case.h"
 #include "device_driver.h"
 #include "elements.h"
+#include "os/clock.h"
 #include "sanitized.h"
 
 /* Of rank 0, in memory of all ranks. */
@@ -162,6 +164,86 @@ void device_sweep_count(unsigned *calls, unsigned *in_streams)
 {
     *calls = counted != NULL ? atomic_load(&counted->calls) : 0;
     *in_streams = counted != NULL ? atomic_load(&counted->in_streams) : 0;
+}
+
+/* ------------------------------------------------------------------------------------------- seeds */
+
+static struct device_sweep draw_sweep(uint64_t seed)
+{
+    static const int sizes[] = {1, 2, 2, 2, 3, 3, 4, 8};
+    const uint64_t draw = elements_mixed(seed, 4711);
+    const bool are_threads = IS_THREAD_SANITIZED || draw % 2 == 0;
+    struct device_sweep sweep = {.kind = are_threads ? RANKS_THREADS : RANKS_PROCESSES,
+                                 .size = sizes[(draw >> 8) % (sizeof sizes / sizeof *sizes)],
+                                 .devices = 1 + (int)((draw >> 16) % 2),
+                                 .calls = DEVICE_COLLECTIVES,
+                                 .checked = (draw >> 24) % 8 == 0,
+                                 .seed = seed,
+                                 .timeout_ns = 20000000000u};
+    if (are_threads) return sweep;
+    if ((draw >> 32) % 3 == 0) sweep.calls = DEVICE_PAIRS;
+    if ((draw >> 40) % 4 == 0 && sweep.size > 1) sweep.hosts = 2;
+    sweep.crowded = sweep.calls == DEVICE_PAIRS && (draw >> 48) % 2 == 0;
+    return sweep;
+}
+
+static void set_number(const char *name, uint64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+    setenv(name, text, 1);
+}
+
+/* In a child. One queue is enough for a process (device_test.c), but more of them allow more orders. */
+static void run_drawn(uint64_t seed, const struct device_sweep *sweep, int output)
+{
+    static const unsigned queues[] = {1, 1, 2, 8};
+    dup2(output, STDERR_FILENO);
+    dup2(output, STDOUT_FILENO);
+    set_number("TUTTI_STANDIN_SEED", seed);
+    set_number("TUTTI_STANDIN_QUEUES",
+               sweep->kind == RANKS_THREADS ? 64 : queues[elements_mixed(seed, 4712) % 4]);
+    _exit(device_sweep_run(sweep) != 0);
+}
+
+static void tell(uint64_t seed, const struct device_sweep *sweep, int status, int output)
+{
+    char text[3000];
+    const off_t end = lseek(output, 0, SEEK_END);
+    const off_t begin = end > (off_t)sizeof text ? end - (off_t)sizeof text : 0;
+    const ssize_t length = pread(output, text, sizeof text, begin);
+    printf("seed %llu: %d %s, %d devices, calls %d, hosts %d%s%s: status %#x\n%.*s\n",
+           (unsigned long long)seed, sweep->size,
+           sweep->kind == RANKS_THREADS ? "threads" : "processes", sweep->devices,
+           (int)sweep->calls, sweep->hosts, sweep->crowded ? ", crowded" : "",
+           sweep->checked ? ", checked" : "", (unsigned)status, length > 0 ? (int)length : 0, text);
+}
+
+/* Whether it went well. */
+static bool run_apart(uint64_t seed)
+{
+    const struct device_sweep sweep = draw_sweep(seed);
+    const int output = memfd_create("output", MFD_CLOEXEC);
+    int status = -1;
+    fflush(NULL);
+    const pid_t child = output >= 0 ? fork() : -1;
+    if (child == 0) run_drawn(seed, &sweep, output);
+    const bool is_good = child > 0 && waitpid(child, &status, 0) == child && status == 0;
+    if (!is_good) tell(seed, &sweep, status, output);
+    close(output);
+    return is_good;
+}
+
+unsigned device_sweep_seeds(uint64_t first, unsigned count, unsigned seconds)
+{
+    const uint64_t begin_ns = clock_now_ns();
+    unsigned run_count = 0, failed = 0;
+    while (run_count < count &&
+           (seconds == 0 || clock_now_ns() - begin_ns < seconds * UINT64_C(1000000000)))
+        failed += !run_apart(first + run_count++);
+    printf("%u scenarios, seeds %llu to %llu, %u failed\n", run_count, (unsigned long long)first,
+           (unsigned long long)(first + run_count - 1), failed);
+    return failed;
 }
 
 /* ------------------------------------------------------------------------------------ for planted bugs */

@@ -35,6 +35,11 @@ int device_sweep_run(const struct device_sweep *sweep);
 /* All calls so far, and those of which some rank's was in a stream. */
 void device_sweep_count(unsigned *calls, unsigned *in_streams);
 
+/* One sweep for each seed from `first` on, drawn from it, in a process of its own, with streams of the stand-in that are late as the seed says; at
+ * most `count`, and for at most so many seconds (0: no limit). Says on stdout how many there were, and of each that fails what it was and the
+ * last of what it said. Returns how many failed. Only in a process that has used no driver. */
+unsigned device_sweep_seeds(uint64_t first, unsigned count, unsigned seconds);
+
 /* For planted_bugs.sh: `--seeds N`, each in processes and threads of its own. Says on stdout at which one something was wrong. */
 int device_sweep_main(int argument_count, char **arguments);
 

@@ -74,7 +74,7 @@
     X(JOB, METRICS_INTERVAL, SECONDS(1, 86400), "10", "How often each process writes its numbers for Prometheus.")                  \
     X(JOB, GPU_BLOCKS, COUNT(0, 64), "0",                                                                                           \
       "The number of thread blocks, each on a multiprocessor of the GPU, that reduce and copy while an operation on GPU memory "    \
-      "runs. `0`: half of the multiprocessors, or all of them divided by the ranks of the process if it has several; 2 to 64.")     \
+      "runs. `0`: half of the multiprocessors, or all of them divided by the ranks of the process if it has several; 1 to 64.")     \
     X(JOB, LOG, WISH("off", "warn", "info", "debug"), "warn",                                                                       \
       "How much Tutti logs on stderr. If nobody reads stderr, Tutti drops lines, and a later line says how many.")                  \
                                                                                                                                     \
@@ -142,8 +142,11 @@
     X(TEST, PROGRAM_MINUTES, TEXT("a number"), "5", "How long `tests/program_long_test.sh` goes on.")                               \
     X(TEST, STANDIN_DEVICES, TEXT("a number"), "2", "How many devices the stand-in for CUDA's driver has (`tests/cuda_standin.h`).") \
     X(TEST, STANDIN_QUEUES, TEXT("a number"), "8", "How many hardware queues each of them has.")                                    \
+    X(TEST, STANDIN_COPY_QUEUES, TEXT("a number"), "0", "How many further queues for copies of each direction; `0`: none.")          \
     X(TEST, STANDIN_PROCESSORS, TEXT("a number"), "8", "How many multiprocessors each of them has.")                                \
     X(TEST, STANDIN_SEED, TEXT("a number"), "1", "The seed of their lateness: which work is late, and in which order. `0`: none is.")\
+    X(TEST, STANDIN_LOCK, BOOLEAN, "1", "`0`: a thread that waits in the stand-in for CUDA's driver, in a copy say, keeps no others out.") \
+    X(TEST, STANDIN_WAIT, BOOLEAN, "", "`1`: to allocate memory of the stand-in for CUDA's driver also waits for all work on the device.") \
     X(TEST, TEST_SEED, TEXT("a number"), "(fresh)", "The seed of a test that prints one, to repeat that run.")                      \
     X(TEST, TEST_FILTER, TEXT("a pattern"), "", "Which cases of a test program run.")                                               \
     X(TEST, TEST_RANKS, CHOICE("threads"), "", "`threads`: ranks are threads instead of processes.")                                \

@@ -173,3 +173,22 @@ void crossing_end_wait(struct tutti_comm *comm, const struct crossing_wait *wait
     if (wait->is_told)
         board_set_awaited(comm->health.board, comm->health.board_number, 0, 0, &nothing);
 }
+
+void crossing_wait_in_stream(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
+{
+    struct board_progress own;
+    if (request->call.extra == NULL || !request->call.extra->on_stream || is_blocking(request) ||
+        request->crossed_ns != 0 || now_ns - request->base.started_ns < WAIT_NS ||
+        !known_progress(&comm->health, comm->team.rank, &own) || own.awaited != 0)
+        return;
+    board_set_awaited(comm->health.board, comm->health.board_number, request->number,
+                      request->base.sequence, &request->call.what);
+    request->crossed_ns = now_ns;
+}
+
+void crossing_end_in_stream(struct tutti_comm *comm, const struct call_request *request)
+{
+    static const struct call_description nothing;
+    if (!is_blocking(request) && request->crossed_ns != 0)
+        board_set_awaited(comm->health.board, comm->health.board_number, 0, 0, &nothing);
+}

@@ -9,8 +9,8 @@
  * on one path, however long ago either was read. Started calls that are outstanding, stand in line, or are over do not
  * matter. So ranks that are only late never cross.
  *
- * The communicator fails when a rank in a blocking call and a rank that waits for a started call have been known to cross for a while:
- * neither can go on, because each waits for a call that the other one has not made. Other ranks that cross may still come right by
+ * The communicator fails when a rank in a blocking call and a rank that waits for a started call, or whose stream does, have been known to
+ * cross for a while: neither can go on, because each waits for a call that the other one has not made. Other ranks that cross may still come right by
  * themselves, so a line only reports them (report.c), until a deadline has passed.
  *
  * The message names the lowest pair: the lowest of the ranks that wait for started calls, and the lowest of the ranks in blocking calls
@@ -47,5 +47,10 @@ struct crossing_wait {
 void crossing_wait(struct tutti_comm *comm, const struct tutti_request *waited,
                    struct crossing_wait *wait);
 void crossing_end_wait(struct tutti_comm *comm, const struct crossing_wait *wait);
+
+/* The same of a call in a stream, whose stream waits for it whether a thread does or not: whenever it is looked at; and when it is over. With the
+ * domain held. */
+void crossing_wait_in_stream(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
+void crossing_end_in_stream(struct tutti_comm *comm, const struct call_request *request);
 
 #endif

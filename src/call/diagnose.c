@@ -360,6 +360,7 @@ void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64
     const bool over_network = health_has_network(&comm->health);
     const uint64_t late_ns = over_network ? request->call.timeout_ns : COMPARE_NS;
     if (waited_ns >= late_ns && look_for_shortfalls(comm, request, over_network)) return;
+    crossing_wait_in_stream(comm, request, now_ns);
     if (crossing_look(comm, request, now_ns)) return;
     if (waited_ns >= request->call.timeout_ns) {
         if (!may_learn_more(comm, request, waited_ns) && !crossing_fail_late(comm, request))

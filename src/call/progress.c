@@ -6,6 +6,7 @@
 #include "call/progress.h"
 #include "base/status.h"
 #include "call/begin.h"
+#include "call/crossing.h"
 #include "call/diagnose.h"
 #include "call/gated.h"
 #include "call/message.h"
@@ -123,6 +124,7 @@ static bool run_one(struct tutti_comm *comm, struct call_request *request)
     remove_running(comm, request);
     if (comm->calls.report.is_open) comm_end_report(comm, request);
     comm_end_wait(comm, request);
+    crossing_end_in_stream(comm, request);
     board_end(health_own_calls(&comm->health, request->slot), request->begun);
     comm_finish_request(&request->base, status);
     return true;

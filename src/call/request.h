@@ -116,6 +116,7 @@ struct call_request {
     unsigned passes; /* of the wait loop until a blocking call was done */
     uint64_t faulted_ns; /* since when a rank of another host is asked what its message meant; 0: it is not */
     uint64_t crossed_ns; /* since when ranks of other forms are known to wait for each other; 0: they are not */
+    /* of a call in a stream: since when others are told that the stream waits for it */
 };
 
 struct message_request {

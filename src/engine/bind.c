@@ -242,13 +242,15 @@ static size_t begin_in_place(const struct binder *binder, int buffer)
     }
 }
 
-/* A copy of input that goes on to links, and leaves its source as it is: the destination lies elsewhere or right there. */
+/* A copy of input that goes on to links, and leaves its source as it is: the destination lies elsewhere or right there. Both lie in memory of one
+ * kind: the ways of the step are those for its destination. */
 static bool does_send_input(const struct binder *binder, const struct program_step *step)
 {
     const struct program_source *from = &binder->program->sources[step->first_source];
     if (step->tx_count == 0 || step->source_count != 1 || from->rx != PROGRAM_NONE ||
         from->buffer != PLAN_INPUT || step->destination_buffer != PLAN_OUTPUT ||
-        step->divisor != 0 || step->factor != 0)
+        step->divisor != 0 || step->factor != 0 ||
+        binder->options->kinds[PLAN_INPUT] != binder->options->kinds[PLAN_OUTPUT])
         return false;
     return !binder->options->in_place ||
            begin_in_place(binder, PLAN_INPUT) + from->offset ==

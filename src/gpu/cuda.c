@@ -21,7 +21,7 @@
 #include "os/clock.h"
 #include "os/process.h"
 
-enum { DEVICES_MAX = 64, LOG_BYTES = 400 };
+enum { DEVICES_MAX = 64, LOG_BYTES = 400, BOUNCE_BYTES = 512 << 10 };
 #define FINISH_NS UINT64_C(60000000000)
 static_assert(sizeof(struct gpu_handle) == sizeof(struct cuda_ipc_handle), "one is the other");
 
@@ -38,9 +38,13 @@ struct cuda_device {
     struct cuda_context *context;
     struct cuda_module *module;
     struct cuda_function *worker;
-    struct cuda_stream *stream; /* for allocating and copying */
-    pthread_mutex_t lock;       /* of the spares */
-    struct spare *spares[64];   /* memory of 1 << i bytes that nobody uses now */
+    struct cuda_stream *stream;  /* for allocating and copying */
+    pthread_mutex_t bounce_lock; /* of what follows */
+    char *bounce[2];             /* pinned, for copies from and to memory of the host that is not */
+    bool is_bounce_lost;         /* the device has not finished a copy there, and may do it yet */
+    atomic_bool has_told;        /* that a copy failed */
+    pthread_mutex_t lock;        /* of the spares */
+    struct spare *spares[64];    /* memory of 1 << i bytes that nobody uses now */
 };
 
 struct spare {
@@ -156,6 +160,8 @@ static enum tutti_status finish(const struct cuda_device *device, const char *wh
     return result == CUDA_OK ? TUTTI_OK : fail(result, what);
 }
 
+static enum tutti_status find(const void *address, struct gpu_memory *memory);
+
 static void *allocate_memory(const struct memory_kind *kind, size_t bytes)
 {
     struct cuda_device *const device = device_of_kind(kind);
@@ -184,18 +190,108 @@ static void release_memory(const struct memory_kind *kind, void *address, size_t
     pthread_mutex_unlock(&device->lock);
 }
 
+/* Copying. A driver copies memory of the host that is not pinned piece by piece, waits for each of them, and lets no other thread in
+ * meanwhile: also none whose rank has to come first. So such memory is copied by the CPU, through pinned memory; the driver is given nothing
+ * that it would wait for. */
+
+static const char copying[] = "a copy of a CUDA device";
+
+static enum tutti_status queue_copy(const struct cuda_device *device, void *destination,
+                                    const void *source, size_t bytes)
+{
+    const int result =
+        calls()->copy((uintptr_t)destination, (uintptr_t)source, bytes, device->stream);
+    return result == CUDA_OK ? TUTTI_OK : fail(result, copying);
+}
+
+static size_t part_of(size_t bytes)
+{
+    return bytes < BOUNCE_BYTES ? bytes : BOUNCE_BYTES;
+}
+
+/* With bounce_lock. While the device copies into one half, the CPU copies out of the other one. */
+static enum tutti_status copy_to_host(const struct cuda_device *device, char *destination,
+                                      const char *source, size_t bytes)
+{
+    size_t part = part_of(bytes);
+    TRY(queue_copy(device, device->bounce[0], source, part));
+    for (size_t done = 0, half = 0; done < bytes; half = 1 - half) {
+        const size_t next = part_of(bytes - done - part);
+        TRY(finish(device, copying));
+        if (next > 0) TRY(queue_copy(device, device->bounce[1 - half], source + done + part, next));
+        memcpy(destination + done, device->bounce[half], part);
+        done += part;
+        part = next;
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status copy_from_host(const struct cuda_device *device, char *destination,
+                                        const char *source, size_t bytes)
+{
+    for (size_t done = 0, part, half = 0; done < bytes; done += part, half = 1 - half) {
+        part = part_of(bytes - done);
+        memcpy(device->bounce[half], source + done, part);
+        if (done > 0) TRY(finish(device, copying));
+        TRY(queue_copy(device, destination + done, device->bounce[half], part));
+    }
+    return finish(device, copying);
+}
+
+static enum tutti_status lock_bounce(struct cuda_device *device)
+{
+    const uint64_t deadline_ns = clock_now_ns() + FINISH_NS;
+    while (pthread_mutex_trylock(&device->bounce_lock) != 0) {
+        if (clock_now_ns() > deadline_ns)
+            return error_set(TUTTI_TIMEOUT, "%s: others of CUDA device %d took more than %d s",
+                             copying, device->gpu.number, (int)(FINISH_NS / 1000000000));
+        sched_yield();
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status copy_bounced(struct cuda_device *device, void *destination,
+                                      const void *source, size_t bytes, bool is_to_host)
+{
+    TRY(lock_bounce(device));
+    enum tutti_status status =
+        device->is_bounce_lost
+            ? error_set(TUTTI_SYSTEM, "%s: CUDA device %d has not finished an earlier one", copying,
+                        device->gpu.number)
+        : is_to_host ? copy_to_host(device, destination, source, bytes)
+                     : copy_from_host(device, destination, source, bytes);
+    if (status == TUTTI_TIMEOUT) device->is_bounce_lost = true;
+    pthread_mutex_unlock(&device->bounce_lock);
+    return status;
+}
+
+/* The context is the calling thread's. */
+static enum tutti_status copy_anywhere(struct cuda_device *device, void *destination,
+                                       const void *source, size_t bytes)
+{
+    struct gpu_memory to, from;
+    TRY(find(destination, &to));
+    TRY(find(source, &from));
+    if (to.place == GPU_NOT_ITS || from.place == GPU_NOT_ITS)
+        return copy_bounced(device, destination, source, bytes, to.place == GPU_NOT_ITS);
+    TRY(queue_copy(device, destination, source, bytes));
+    return finish(device, copying);
+}
+
 static bool copy_memory(const struct memory_kind *kind, void *destination, const void *source,
                         size_t bytes)
 {
-    const struct cuda_device *const device = device_of_kind(kind);
+    struct cuda_device *const device = device_of_kind(kind);
     int mode;
     if (bytes == 0) return true;
     if (enter(device, &mode) != TUTTI_OK) return false;
-    static const char what[] = "a copy of a CUDA device";
-    const int result =
-        calls()->copy((uintptr_t)destination, (uintptr_t)source, bytes, device->stream);
-    const enum tutti_status status = result == CUDA_OK ? finish(device, what) : fail(result, what);
+    const enum tutti_status status = copy_anywhere(device, destination, source, bytes);
     leave(mode);
+    /* A link whose copy fails has nobody to tell of it: its call just does not go on. */
+    if (status != TUTTI_OK &&
+        !atomic_exchange_explicit(&device->has_told, true, memory_order_relaxed))
+        log_write(LOG_WARN, "GPU %d: %zu bytes were not copied: %s", device->gpu.number, bytes,
+                  tutti_error_message());
     return status == TUTTI_OK;
 }
 
@@ -297,16 +393,30 @@ static enum tutti_status load_kernels(struct cuda_device *device)
     return TUTTI_OK;
 }
 
+/* The context is the calling thread's. */
+static enum tutti_status make_bounce(struct cuda_device *device)
+{
+    void *made = NULL;
+    const int result = calls()->host_allocate(&made, (size_t)2 * BOUNCE_BYTES,
+                                              CUDA_HOST_PORTABLE | CUDA_HOST_DEVICE_MAP);
+    if (result != CUDA_OK) return fail(result, "pinned memory");
+    device->bounce[0] = made;
+    device->bounce[1] = device->bounce[0] + BOUNCE_BYTES;
+    return TUTTI_OK;
+}
+
 static enum tutti_status load(struct cuda_device *device)
 {
     int mode;
     TRY(describe(device));
     TRY(enter(device, &mode));
     enum tutti_status status = load_kernels(device);
+    if (status == TUTTI_OK) status = make_bounce(device);
     if (status == TUTTI_OK) {
         const int result = calls()->stream_create(&device->stream, CUDA_STREAM_NON_BLOCKING);
         if (result != CUDA_OK) status = fail(result, "a stream of this library's");
     }
+    if (status != TUTTI_OK && device->bounce[0] != NULL) calls()->host_release(device->bounce[0]);
     if (status != TUTTI_OK && device->module != NULL) calls()->module_unload(device->module);
     leave(mode);
     return status;
@@ -320,6 +430,7 @@ static enum tutti_status make_device(int number, struct cuda_device **made)
     device->gpu.kind = (struct memory_kind){"cuda",      allocate_memory,  release_memory,
                                             copy_memory, gpu_shares_share, gpu_shares_map};
     pthread_mutex_init(&device->lock, NULL);
+    pthread_mutex_init(&device->bounce_lock, NULL);
     enum tutti_status status = TUTTI_OK;
     int result = calls()->device_get(&device->device, number);
     if (result == CUDA_OK) result = calls()->primary_retain(&device->context, device->device);
@@ -348,10 +459,12 @@ static enum tutti_status open_device(int number, struct gpu_device **device)
     if (made == NULL) {
         pthread_mutex_lock(&opening);
         made = atomic_load_explicit(&devices[number], memory_order_relaxed);
-        if (made == NULL) status = make_device(number, &made);
-        if (status == TUTTI_OK) {
-            made->gpu.driver = &driver_of_cuda;
-            atomic_store_explicit(&devices[number], made, memory_order_release);
+        if (made == NULL) {
+            status = make_device(number, &made);
+            if (status == TUTTI_OK) {
+                made->gpu.driver = &driver_of_cuda;
+                atomic_store_explicit(&devices[number], made, memory_order_release);
+            }
         }
         pthread_mutex_unlock(&opening);
     }

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,13 +10,16 @@
 #include "base/status.h"
 #include "gpu/orders.h"
 #include "gpu/pinned.h"
+#include "os/clock.h"
 
 enum {
     /* Workers of a run: while one leaves, the next can be started. */
     WORKERS = 4,
     ARENA_BYTES = 2 << 20,
-    BLOCKS_LEAST = 2,
+    TEAM_BLOCKS_LEAST = 2, /* else there is one team */
     TEAMS = 2,
+    RUNS_A_RANK = 2, /* of the process */
+    AWAIT_NS = 5000000,
     HOMES_BYTES = WORKERS * sizeof(struct worker_home)
 };
 
@@ -25,6 +29,7 @@ struct pool {
     struct gpu_device *device;
     int blocks_wanted; /* 0: to be chosen; below 0: the option cannot be read */
     struct gpu_run *idle;
+    unsigned made_blocks, made_count; /* of runs with as many blocks as were wanted last */
 };
 
 struct gpu_run {
@@ -34,7 +39,7 @@ struct gpu_run {
     struct pool *pool;
     struct gpu_device *device;
     void *memory;              /* pinned: the arena, then the controls */
-    void *stream;              /* of its own */
+    void *stream;              /* of its own, once there was need for it; or NULL */
     struct worker_home *homes; /* of the workers, in the device's memory */
     unsigned block_count, team_count, team_size;
     struct gpu_worker *worker; /* of the operation; NULL: none */
@@ -44,6 +49,8 @@ struct gpu_run {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Held while runs are made. Before `lock`. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static struct pool *pools; /* under the lock, and all they have */
 static unsigned sharing =
     1; /* ranks of this process: as many as ever were in one communicator; under the lock */
@@ -175,10 +182,9 @@ static enum tutti_status make_run(struct pool *pool, struct gpu_device *device,
                             .pool = pool,
                             .device = device,
                             .block_count = block_count,
-                            .team_count = block_count < TEAMS * BLOCKS_LEAST ? 1 : TEAMS};
+                            .team_count = block_count < TEAMS * TEAM_BLOCKS_LEAST ? 1 : TEAMS};
     run->team_size = block_count / run->team_count;
-    enum tutti_status status = allocate_memory(run);
-    if (status == TUTTI_OK) status = device->driver->make_stream(device, &run->stream);
+    const enum tutti_status status = allocate_memory(run);
     if (status != TUTTI_OK) {
         free_run(run);
         return status;
@@ -206,13 +212,6 @@ static struct pool *pool_of(struct gpu_device *device)
     return pool;
 }
 
-void gpu_share(unsigned ranks)
-{
-    pthread_mutex_lock(&lock);
-    if (sharing < ranks) sharing = ranks;
-    pthread_mutex_unlock(&lock);
-}
-
 /* Half of the multiprocessors: the application computes meanwhile, and may have another operation on the device. Ranks that share a device share all of
  * them: half would move no more than half of what it can (an H200: 0.42 of its rate of copies with half, 0.56 with all, in an allreduce
  * of 64 MiB by 4 ranks). Then one operation at a time is on it, and the others wait in their streams. */
@@ -220,7 +219,7 @@ static unsigned blocks_for(const struct pool *pool)
 {
     if (pool->blocks_wanted > 0) return (unsigned)pool->blocks_wanted;
     const unsigned fair = pool->device->processor_count / (sharing > 1 ? sharing : 2);
-    if (fair < BLOCKS_LEAST) return BLOCKS_LEAST;
+    if (fair == 0) return 1; /* ranks that want more than there are cannot all be there */
     return fair < WORKER_BLOCKS_MAX ? fair : WORKER_BLOCKS_MAX;
 }
 
@@ -244,32 +243,120 @@ static struct gpu_run *take_idle(struct pool *pool, unsigned block_count)
     return NULL;
 }
 
+/* With the lock. Whether there are as many runs as the process's ranks are likely to have at once, any of which may use the device. */
+static bool has_enough(struct pool *pool, unsigned block_count)
+{
+    if (pool->made_blocks != block_count) pool->made_count = 0;
+    pool->made_blocks = block_count;
+    return pool->made_count >= sharing * RUNS_A_RANK;
+}
+
+/* With the lock. */
+static void put_back(struct gpu_run *run)
+{
+    run->next = run->pool->idle;
+    run->pool->idle = run;
+}
+
+/* With `making`. Makes runs until there are enough; wanted not NULL: and one for the caller, which alone may fail. A driver that allocates
+ * may wait for all that is on the device, and a worker there may wait for the rank that allocates. So it is done before any rank of
+ * this process has a worker there, or when a communicator is made, and rarely later. */
+static enum tutti_status make_runs(struct pool *pool, struct gpu_run **wanted)
+{
+    struct gpu_run *kept = NULL; /* until all are made: who finds one may use it at once */
+    enum tutti_status status = TUTTI_OK;
+    for (;;) {
+        char before[ERROR_TEXT_MAX];
+        struct gpu_run *made = NULL;
+        pthread_mutex_lock(&lock);
+        const unsigned block_count = blocks_for(pool);
+        const bool are_enough = has_enough(pool, block_count);
+        if (wanted != NULL && *wanted == NULL) *wanted = take_idle(pool, block_count);
+        pthread_mutex_unlock(&lock);
+        const bool is_wanted = wanted != NULL && *wanted == NULL;
+        if (are_enough && !is_wanted) break;
+        error_copy(before, sizeof before);
+        status = make_run(pool, pool->device, block_count, &made);
+        if (status != TUTTI_OK) {
+            if (!is_wanted) status = error_unless_ok(TUTTI_OK, before);
+            break;
+        }
+        pthread_mutex_lock(&lock);
+        pool->made_count++;
+        pthread_mutex_unlock(&lock);
+        if (is_wanted) {
+            *wanted = made;
+        } else {
+            made->next = kept;
+            kept = made;
+        }
+    }
+    pthread_mutex_lock(&lock);
+    for (struct gpu_run *run = kept, *next; run != NULL; run = next) {
+        next = run->next;
+        put_back(run);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void gpu_share(unsigned ranks)
+{
+    pthread_mutex_lock(&lock);
+    const bool is_more = sharing < ranks;
+    if (is_more) sharing = ranks;
+    struct pool *pool = pools;
+    pthread_mutex_unlock(&lock);
+    /* Whoever makes runs already sees how many it takes now. In a child of fork() nobody may be there who lets go. */
+    if (!is_more || pool == NULL || pthread_mutex_trylock(&making) != 0) return;
+    for (; pool != NULL; pool = pool->next) /* none is ever taken out */
+        if (pool->blocks_wanted >= 0) (void)make_runs(pool, NULL);
+    pthread_mutex_unlock(&making);
+}
+
+/* A call that is over gives its run back a moment after its worker has left: to wait for that costs no more than a new run. NULL: none came. */
+static struct gpu_run *await_idle(struct pool *pool)
+{
+    const uint64_t deadline_ns = clock_now_ns() + AWAIT_NS;
+    struct gpu_run *found;
+    do {
+        sched_yield();
+        pthread_mutex_lock(&lock);
+        found = take_idle(pool, blocks_for(pool));
+        pthread_mutex_unlock(&lock);
+    } while (found == NULL && clock_now_ns() < deadline_ns);
+    return found;
+}
+
 enum tutti_status gpu_run_take(struct gpu_device *device, struct gpu_run **run)
 {
     gpu_pinned_open(device);
     pthread_mutex_lock(&lock);
     struct pool *const pool = pool_of(device);
     int wanted = 0;
-    unsigned block_count = 0;
+    bool are_enough = false;
     struct gpu_run *found = NULL;
     if (pool != NULL) {
         wanted = pool->blocks_wanted;
-        block_count = blocks_for(pool);
-        found = take_idle(pool, block_count);
+        found = take_idle(pool, blocks_for(pool));
+        are_enough = has_enough(pool, blocks_for(pool));
     }
     pthread_mutex_unlock(&lock);
     if (pool == NULL) return error_set(TUTTI_NO_MEMORY, "GPU %d: out of memory", device->number);
     if (wanted < 0) return option_count(OPTION_GPU_BLOCKS, &wanted);
-    *run = found;
-    return found != NULL ? TUTTI_OK : make_run(pool, device, block_count, run);
+    *run = found == NULL && are_enough ? await_idle(pool) : found;
+    if (*run != NULL) return TUTTI_OK;
+    pthread_mutex_lock(&making);
+    const enum tutti_status status = make_runs(pool, run);
+    pthread_mutex_unlock(&making);
+    return status;
 }
 
 void gpu_run_give_back(struct gpu_run *run)
 {
     end_worker(run);
     pthread_mutex_lock(&lock);
-    run->next = run->pool->idle;
-    run->pool->idle = run;
+    put_back(run);
     pthread_mutex_unlock(&lock);
 }
 
@@ -295,6 +382,7 @@ enum tutti_status gpu_run_begin(struct gpu_run *run, bool has_stream, void *stre
             TUTTI_UNSUPPORTED,
             "GPU %d: this call was started %d times, and their streams have come to none of them",
             run->device->number, WORKERS);
+    if (!has_stream && run->stream == NULL) TRY(driver->make_stream(run->device, &run->stream));
     gpu_worker_prepare(worker, run->team_count);
     TRY(driver->start_worker(run->device, has_stream ? stream : run->stream,
                              run->team_count * run->team_size, worker->home));

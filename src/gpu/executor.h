@@ -22,7 +22,7 @@
 
 struct gpu_run;
 
-/* A run of the device's, idle, from its pool or new. Blocks. NO_MEMORY, UNSUPPORTED. Any thread. */
+/* A run of the device's, idle, from its pool or new: the first time as many are made as the ranks of the process are likely to need. Blocks. NO_MEMORY, UNSUPPORTED. Any thread. */
 enum tutti_status gpu_run_take(struct gpu_device *device, struct gpu_run **run);
 /* Gives it back to the pool. Its operation is over; the worker may still be on its way out. Any thread. */
 void gpu_run_give_back(struct gpu_run *run);
@@ -31,7 +31,7 @@ struct kernel_executor *gpu_run_executor(struct gpu_run *run);
 struct operation_gate *gpu_run_gate(struct gpu_run *run);
 
 /* For one operation to come: puts the worker on a stream, of the application's or (has_stream false) of this library's own. The gate opens
- * when the stream has come so far. Any failure: nothing was queued. Prompt. */
+ * when the stream has come so far. Any failure: nothing was queued. Prompt, but for the first time without a stream, which makes one. */
 enum tutti_status gpu_run_begin(struct gpu_run *run, bool has_stream, void *stream);
 /* begin succeeded, but no operation will come after all: as if the gate were told the end. */
 void gpu_run_cancel(struct gpu_run *run);
@@ -45,7 +45,8 @@ void gpu_pinned_add(void *memory, size_t bytes);
 void gpu_pinned_remove(void *memory);
 
 /* So many ranks of this process are in one communicator, and may share a device: their workers must be on it at once. From then on workers have as
- * many blocks as that allows (TUTTI_GPU_BLOCKS has the last word). Any thread. */
+ * many blocks as that allows (TUTTI_GPU_BLOCKS has the last word). Makes runs of devices that are in use. Any thread; blocks: while a
+ * communicator is made, before any of its ranks can have a call. */
 void gpu_share(unsigned ranks);
 
 #endif
