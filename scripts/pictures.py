@@ -5,7 +5,11 @@
     scripts/pictures.py --tutti-plan build/bin/tutti-plan --compare    writes nothing; fails when they would change
 
 What a collective does is drawn here; what an algorithm does by `tutti-plan draw`, for every algorithm of its list.
-Topologies (examples/*.json) are drawn by `tutti-topo`, schedules of pipelines by `tutti-schedule`, which lie beside `tutti-plan`.
+Topologies (examples/*.json) are drawn by `tutti-topo`, schedules of pipelines by `tutti-schedule`, which lie beside `tutti-plan`. The step of a
+training is drawn by step_picture.py from a profile of it, docs/pictures/step.json. A new one is made with
+
+    build/bin/tutti-run -n 8 build/bin/gpt --mesh pp=2,dp=2,tp=2 --width 256 --batch 16 --micro-batch 2 --steps 12 --write 0 --held-out 0 \\
+        --profile step.json --profile-steps 1 && scripts/step_picture.py --shorten step.json >docs/pictures/step.json
 """
 import argparse
 import colorsys
@@ -18,6 +22,8 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import step_picture  # noqa: E402
 
 RANKS = 4
 ROOT = 1
@@ -440,6 +446,8 @@ def make_all(root, tool, topo):
     schedule = Tool(os.path.join(os.path.dirname(tool.program), "tutti-schedule"))
     for name, words in PIPELINES.items():
         made["docs/pictures/pipelines/%s.svg" % name] = schedule.run(*words, "--draw", "-").stdout.decode()
+    with open(os.path.join(root, "docs/pictures/step.json"), encoding="utf-8") as file:
+        made["docs/pictures/step.svg"] = step_picture.draw(json.load(file))
     made["docs/gallery.md"] = gallery(root, drawn, ranks)
     return made
 

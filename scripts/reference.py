@@ -277,7 +277,8 @@ class Markdown:
         parts = ["# Reference",
                  "<!-- Made by scripts/reference.py from include/tutti: change the header, then `make reference`. -->"]
         parts.append("[`tutti.h`](../include/tutti/tutti.h), [`plan.h`](../include/tutti/plan.h) and [`train.h`](../include/tutti/train.h), and of "
-                     "[`train/pipeline.h`](../include/tutti/train/pipeline.h) and [`train/shards.h`](../include/tutti/train/shards.h), for browsing. For a first look take the [tour](tour.md), for pictures the [gallery](gallery.md).")
+                     "[`train/checkpoint.h`](../include/tutti/train/checkpoint.h), [`train/pipeline.h`](../include/tutti/train/pipeline.h) and "
+                     "[`train/shards.h`](../include/tutti/train/shards.h), for browsing. For a first look take the [tour](tour.md), for pictures the [gallery](gallery.md).")
         lines = []
         for section in self.interface.sections:
             names = [item.name for item in section.items if not isinstance(item, (Text, Define))]

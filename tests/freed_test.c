@@ -158,6 +158,8 @@ static bool is_refused(enum tutti_status status)
 
 static int expect_refused(struct tutti_comm *comm, int rank)
 {
+    struct tutti_comm_counters counters = {.size_bytes = sizeof counters};
+    struct tutti_trace_entry entry = {.size_bytes = sizeof entry};
     float data[8] = {0};
     uint64_t word = 1;
     struct tutti_comm *made = comm;
@@ -185,6 +187,8 @@ static int expect_refused(struct tutti_comm *comm, int rank)
     RANKS_EXPECT(is_refused(tutti_comm_footprint(comm, &footprint)));
     RANKS_EXPECT(is_refused(tutti_comm_failure(comm, &failure)));
     RANKS_EXPECT(is_refused(tutti_trace_dump(comm, "/nonexistent")));
+    RANKS_EXPECT(is_refused(tutti_comm_count(comm, "send", &counters)));
+    RANKS_EXPECT(is_refused(tutti_trace_read(comm, TUTTI_TRACE_MESSAGES, 1, &entry)));
     RANKS_EXPECT(tutti_comm_rank(comm) == -1);
     RANKS_EXPECT(tutti_comm_size(comm) == -1);
     RANKS_EXPECT(tutti_comm_overlaps(comm) == -1);

@@ -36,6 +36,7 @@ same 2 tp=2 --dropout 0.1
 same 2 pp=2 --micro-batch 2 --zero 0
 same 4 dp=2,tp=2 --zero 2 --split-rows --micro-batch 2 --untied
 same 4 pp=2,tp=2 --split-rows --micro-batch 2 --recompute
+same 2 pp=2 --schedule interleaved --micro-batch 2 --dropout 0.1
 if [[ -n ${TUTTI_LONG:-} ]]; then
     for zero in 0 1 2 3; do
         same 2 dp=2 --zero $zero --micro-batch 2
@@ -46,10 +47,15 @@ if [[ -n ${TUTTI_LONG:-} ]]; then
     done
     same 1 dp=1 --zero 3 --micro-batch 4
     same 3 tp=3 --split-rows
+    same 4 dp=2,tp=2 --split-rows --gather-again --micro-batch 2 --dropout 0.1
+    same 2 dp=2 --zero 3 --reduce-late --micro-batch 2
     same 4 tp=4 --split-rows --untied --dropout 0.1
     same 3 pp=3 --micro-batch 1 --schedule gpipe --untied
     same 4 pp=4 --micro-batch 2
     same 6 pp=3,dp=2 --zero 3 --micro-batch 2 --recompute --untied
+    same 4 pp=2,dp=2 --zero 3 --micro-batch 1 --schedule interleaved --untied
+    same 4 pp=4 --layers 8 --micro-batch 1 --schedule interleaved --dropout 0.1
+    same 8 pp=2,dp=2,tp=2 --layers 7 --zero 2 --micro-batch 1 --schedule interleaved --chunks 3 --split-rows
 fi
 
 # Float learns, too, and tells how: once, from rank 0.
@@ -57,6 +63,18 @@ exits 0 -n 2 "$TUTTI_BIN/gpt" "${small[@]}" --steps 60 --zero 2 --write 20
 [[ $(grep -c 'held out ' out) == 1 ]] || fail "not told once: $(cat out)"
 awk '/held out /  { for (i = 1; i < NF; i++) if ($i == "loss") loss = $(i + 1) + 0 } END { exit !(loss > 0 && loss < 0.8 * log(270)) }' out ||
     fail "it learns nothing: $(cat out)"
+
+# So it does in bfloat16, and as well: within 1 % of the losses of one process in float.
+learns() {
+    exits 0 -n 2 "$TUTTI_BIN/gpt" "${small[@]}" --steps 60 --dtype bf16 --check-single "$@"
+    grep -q 'one process  *differs by' out || fail "$*: nothing was compared: $(cat out err)"
+}
+learns --mesh dp=2 --zero 3 --loss-scale 1024
+if [[ -n ${TUTTI_LONG:-} ]]; then
+    for zero in 0 1 2; do learns --mesh dp=2 --zero $zero --wide-gradients; done
+    learns --mesh tp=2 --split-rows
+    learns --mesh pp=2 --micro-batch 2 --schedule interleaved --loss-scale 1
+fi
 
 # What does not fit is said once, by all ranks together.
 refused() { # WORDS OF THE MESSAGE, options
@@ -66,6 +84,12 @@ refused() { # WORDS OF THE MESSAGE, options
     grep -q "$message" err || fail "$*: $(cat err)"
 }
 refused 'as many ranks' --mesh dp=3
+refused 'for --schedule interleaved' --mesh pp=2 --chunks 2
+refused 'are for a pipeline' --mesh dp=2 --schedule interleaved
+refused 'has to have a layer' --mesh pp=2 --schedule interleaved --chunks 3
+refused 'multiple of the stages' --mesh pp=2 --schedule interleaved --micro-batch 8
+refused 'for gpt, which computes in float' --mesh dp=2 --dtype bf16
+refused 'wide anyway' --mesh dp=2 --wide-gradients
 refused 'multiple of the replicas' --mesh dp=2 --micro-batch 8
 refused 'makes no sense: xp=2' --mesh xp=2
 refused 'makes no sense: dp=' --mesh dp=

@@ -448,7 +448,7 @@ static int refuse_options(struct tutti_comm *comm, int rank, int size, uint64_t 
         RANKS_EXPECT(shards == NULL);                                                        \
     } while (0)
     REFUSED_WITH(stage, (enum tutti_shards_stage)4, TUTTI_INVALID_OPTIONS);
-    REFUSED_WITH(dtype, TUTTI_BFLOAT16, TUTTI_INVALID_DTYPE);
+    REFUSED_WITH(dtype, TUTTI_INT32, TUTTI_INVALID_DTYPE);
     REFUSED_WITH(micro_batches, 0, TUTTI_INVALID_OPTIONS);
     REFUSED_WITH(reduction, (enum tutti_shards_reduction)3, TUTTI_INVALID_OPTIONS);
     REFUSED_WITH(optimizer, (enum tutti_shards_optimizer)2, TUTTI_INVALID_OPTIONS);

@@ -7,6 +7,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "shards_state.h"
+#include "widen.h"
 
 enum { ALIGNMENT = 64, AHEAD_MAX = 64 };
 
@@ -18,6 +19,22 @@ static enum tutti_status wrong_option(const char *name, const char *must, double
                      name, must, is);
 }
 
+static bool is_small(enum tutti_dtype dtype)
+{
+    return dtype == TUTTI_BFLOAT16 || dtype == TUTTI_FLOAT16;
+}
+
+static enum tutti_status check_loss_scale(const struct tutti_shards_options *own)
+{
+    if (own->loss_scale != 0 &&
+        !(own->loss_scale >= SHARDS_LOSS_SCALE_MIN && own->loss_scale <= SHARDS_LOSS_SCALE_MAX))
+        return wrong_option("loss_scale", "0, or from 2^-64 to 2^64", own->loss_scale);
+    if (own->growth_steps < 0) return wrong_option("growth_steps", "0 or more", own->growth_steps);
+    if (own->growth_steps > 0 && own->loss_scale == 0)
+        return wrong_option("growth_steps", "0 without a loss_scale", own->growth_steps);
+    return TUTTI_OK;
+}
+
 static enum tutti_status take_options(const struct tutti_shards_options *given,
                                       struct tutti_shards_options *own)
 {
@@ -26,11 +43,13 @@ static enum tutti_status take_options(const struct tutti_shards_options *given,
         TRY(SIZED_READ("tutti_shards_create: options", tutti_shards_options, given, own));
     if ((unsigned)own->stage > TUTTI_SHARDS_PARAMETERS)
         return wrong_option("stage", "a value of enum tutti_shards_stage, 0 to 3", own->stage);
-    if (own->dtype != TUTTI_FLOAT32 && own->dtype != TUTTI_FLOAT64)
+    if (own->dtype != TUTTI_FLOAT32 && own->dtype != TUTTI_FLOAT64 && !is_small(own->dtype))
         return error_set(TUTTI_INVALID_DTYPE,
-                         "tutti_shards_create: options.dtype must be float32 or float64, is %s "
-                         "(dtype %d)",
+                         "tutti_shards_create: options.dtype must be float32, float64, bfloat16 or "
+                         "float16, is %s (dtype %d)",
                          tutti_dtype_name(own->dtype), (int)own->dtype);
+    if (own->wide_gradients != 0 && !is_small(own->dtype))
+        return wrong_option("wide_gradients", "0 unless the dtype has 16 bits", own->wide_gradients);
     if (own->micro_batches < 1)
         return wrong_option("micro_batches", "1 or more", own->micro_batches);
     if ((unsigned)own->reduction > TUTTI_SHARDS_REDUCE_EACH)
@@ -46,6 +65,7 @@ static enum tutti_status take_options(const struct tutti_shards_options *given,
     if (!(own->second_decay >= 0 && own->second_decay < 1))
         return wrong_option("second_decay", "from 0 to below 1", own->second_decay);
     if (!(own->epsilon > 0)) return wrong_option("epsilon", "above 0", own->epsilon);
+    TRY(check_loss_scale(own));
     if (own->reduction == TUTTI_SHARDS_REDUCE_CHOSEN)
         own->reduction = own->stage >= TUTTI_SHARDS_GRADIENTS ? TUTTI_SHARDS_REDUCE_EACH
                                                               : TUTTI_SHARDS_REDUCE_ONCE;
@@ -88,26 +108,31 @@ static char *take(char *memory, size_t *used, size_t bytes)
 
 struct room {
     size_t parameters, gradients, state;
+    size_t masters; /* of the state */
 };
 
 static struct room lay_out(struct tutti_shards *s)
 {
     const bool has_shard = s->options.stage == TUTTI_SHARDS_PARAMETERS;
     const bool has_second = s->options.optimizer == TUTTI_SHARDS_ADAMW;
-    struct room room = {0, 0, 0};
+    struct room room = {0, 0, 0, 0};
     for (size_t g = 0; g < s->group_count; g++) {
         struct shards_group *const group = &s->groups[g];
-        const size_t whole = group->count * s->element_bytes;
-        const size_t own = group->own.count * s->element_bytes;
-        group->parameters = take(s->parameters, &room.parameters, has_shard ? own : whole);
-        char *const gradients =
-            take(s->gradients, &room.gradients, s->keeps_gradients ? whole : own);
+        const size_t own = group->own.count;
+        group->parameters = take(s->parameters, &room.parameters,
+                                 (has_shard ? own : group->count) * s->parameter_size);
+        char *const gradients = take(s->gradients, &room.gradients,
+                                     (s->keeps_gradients ? group->count : own) * s->gradient_size);
         group->gradients = s->keeps_gradients ? gradients : NULL;
         group->sums = gradients;
         if (s->keeps_gradients && gradients != NULL)
-            group->sums = gradients + group->own.first * s->element_bytes;
-        group->first = take(s->state, &room.state, own);
-        group->second = has_second ? take(s->state, &room.state, own) : NULL;
+            group->sums = gradients + group->own.first * s->gradient_size;
+        group->first = take(s->state, &room.state, own * s->state_size);
+        group->second = has_second ? take(s->state, &room.state, own * s->state_size) : NULL;
+        if (!is_small(s->options.dtype)) continue;
+        const size_t before = room.state;
+        group->masters = (float *)(void *)take(s->state, &room.state, own * sizeof(float));
+        room.masters += room.state - before;
     }
     return room;
 }
@@ -124,6 +149,7 @@ static enum tutti_status allocate(struct tutti_shards *s)
     s->counters.parameter_bytes = room.parameters;
     s->counters.gradient_bytes = room.gradients;
     s->counters.state_bytes = room.state;
+    s->counters.master_bytes = room.masters;
     return TUTTI_OK;
 }
 
@@ -148,7 +174,14 @@ static void init_group(struct tutti_shards *s, size_t index, const struct tutti_
 static enum tutti_status build(struct tutti_shards *s, const struct tutti_shard_group *groups,
                                size_t count)
 {
-    s->element_bytes = dtype_size(s->options.dtype);
+    const bool is_mixed = is_small(s->options.dtype);
+    s->state_dtype = is_mixed ? TUTTI_FLOAT32 : s->options.dtype;
+    s->gradient_dtype = s->options.wide_gradients != 0 ? TUTTI_FLOAT32 : s->options.dtype;
+    s->parameter_size = dtype_size(s->options.dtype);
+    s->gradient_size = dtype_size(s->gradient_dtype);
+    s->state_size = dtype_size(s->state_dtype);
+    s->loss_scale = s->options.loss_scale;
+    s->counters.good_steps = s->options.first_good_steps;
     s->keeps_gradients = s->options.stage < TUTTI_SHARDS_GRADIENTS &&
                          s->options.reduction == TUTTI_SHARDS_REDUCE_ONCE;
     s->group_count = count;
@@ -188,6 +221,9 @@ static int64_t fingerprint(const struct tutti_shards *s)
     hash = hash_double(hash, o->first_decay);
     hash = hash_double(hash, o->second_decay);
     hash = hash_double(hash, o->epsilon);
+    hash = hash_take(hash, (uint64_t)(o->wide_gradients != 0) << 32 | (uint64_t)o->growth_steps);
+    hash = hash_double(hash, o->loss_scale);
+    hash = hash_take(hash, o->first_good_steps);
     for (size_t g = 0; g < s->group_count; g++)
         hash = hash_double(hash_take(hash, s->groups[g].count), s->groups[g].weight_decay);
     return (int64_t)(hash >> 2);
@@ -244,12 +280,12 @@ static void abandon(struct tutti_shards *s)
         struct shards_reduction *const reduction =
             &s->reductions[(s->reduction_first + i) % s->reduction_room];
         if (reduction->request != NULL) (void)!tutti_wait(&reduction->request);
-        shards_pool_give(&s->pool, reduction->buffer);
+        shards_pool_give(&s->buckets, reduction->buffer);
     }
     for (size_t g = 0; g < s->group_count; g++) {
         if (s->groups[g].gather != NULL) (void)!tutti_wait(&s->groups[g].gather);
-        shards_pool_give(&s->pool, s->groups[g].gathered);
-        shards_pool_give(&s->pool, s->groups[g].open);
+        shards_pool_give(&s->gathered, s->groups[g].gathered);
+        shards_pool_give(&s->buckets, s->groups[g].open);
     }
 }
 
@@ -257,7 +293,8 @@ enum tutti_status tutti_shards_free(struct tutti_shards *s)
 {
     if (s == NULL) return TUTTI_OK;
     if (s->groups != NULL) abandon(s);
-    shards_pool_release(&s->pool);
+    shards_pool_release(&s->gathered);
+    shards_pool_release(&s->buckets);
     tutti_mem_free(s->parameters);
     tutti_mem_free(s->gradients);
     free(s->state);
@@ -287,9 +324,15 @@ enum tutti_status tutti_shards_set(struct tutti_shards *s, size_t index, const v
     const bool is_whole = s->options.stage < TUTTI_SHARDS_PARAMETERS;
     const size_t first = is_whole ? 0 : group->own.first;
     const size_t count = is_whole ? group->count : group->own.count;
-    if (count > 0)
-        memcpy(group->parameters, (const char *)values + first * s->element_bytes,
-               count * s->element_bytes);
+    if (count == 0) return TUTTI_OK;
+    if (group->masters == NULL) {
+        memcpy(group->parameters, (const char *)values + first * s->parameter_size,
+               count * s->parameter_size);
+        return TUTTI_OK;
+    }
+    narrow(s->options.dtype, count, (const float *)values + first, group->parameters);
+    memcpy(group->masters, (const float *)values + group->own.first,
+           group->own.count * sizeof(float));
     return TUTTI_OK;
 }
 
@@ -300,11 +343,22 @@ enum tutti_status tutti_shards_own(struct tutti_shards *s, size_t index, struct 
     *shard = (struct tutti_shard){.first = group->own.first, .count = group->own.count};
     if (group->own.count == 0) return TUTTI_OK;
     const bool is_whole = s->options.stage < TUTTI_SHARDS_PARAMETERS;
-    shard->parameters = group->parameters + (is_whole ? group->own.first * s->element_bytes : 0);
+    shard->parameters = group->parameters + (is_whole ? group->own.first * s->parameter_size : 0);
     shard->gradients = s->is_finished ? group->sums : NULL;
     shard->first_moments = group->first;
     shard->second_moments = group->second;
+    shard->masters = group->masters;
     return TUTTI_OK;
+}
+
+/* All but the memory of parameters, gradients, state and buffers. */
+static size_t table_bytes(const struct tutti_shards *s)
+{
+    const size_t groups = s->group_count, blocks = s->block_count + 1, size = (size_t)s->size;
+    return sizeof *s + (groups + 1) * sizeof *s->groups + (groups * size + 1) * sizeof *s->counts +
+           size * sizeof *s->square_counts + s->reduction_room * sizeof *s->reductions +
+           blocks * (sizeof *s->gathered_squares + sizeof *s->all_squares) +
+           s->gathered.table_bytes + s->buckets.table_bytes + (size_t)3 * ALIGNMENT;
 }
 
 enum tutti_status tutti_shards_count(const struct tutti_shards *s,
@@ -312,7 +366,10 @@ enum tutti_status tutti_shards_count(const struct tutti_shards *s,
 {
     TRY(SIZED_CHECK_RESULT("tutti_shards_count: counters", tutti_shards_counters, counters));
     struct tutti_shards_counters own = s->counters;
-    own.buffer_bytes = s->pool.bytes_max;
+    own.gather_bytes = s->gathered.bytes_max;
+    own.bucket_bytes = s->buckets.bytes_max;
+    own.buffer_bytes = own.gather_bytes + own.bucket_bytes;
+    own.table_bytes = table_bytes(s);
     SIZED_WRITE(tutti_shards_counters, counters, counters->size_bytes, &own);
     return TUTTI_OK;
 }

@@ -20,7 +20,7 @@ static bool comes_and_goes(const struct tutti_shards *s, const struct shards_gro
 static enum tutti_status start_gather(struct tutti_shards *s, struct shards_group *group)
 {
     if (!comes_and_goes(s, group) || group->gathered != NULL) return TUTTI_OK;
-    TRY(shards_pool_take(&s->pool, group->count * s->element_bytes, &group->gathered));
+    TRY(shards_pool_take(&s->gathered, group->count * s->parameter_size, &group->gathered));
     TRY(tutti_allgatherv_start(group->parameters, shards_buffer_memory(group->gathered),
                                group->counts, NULL, s->options.dtype, NULL, s->comm, &group->gather));
     s->counters.elements_gathered += group->count;
@@ -71,11 +71,11 @@ enum tutti_status tutti_shards_release(struct tutti_shards *s, size_t index)
 static enum tutti_status open_gradient(struct tutti_shards *s, struct shards_group *group,
                                        void **gradient)
 {
-    const size_t bytes = group->count * s->element_bytes;
+    const size_t bytes = group->count * s->gradient_size;
     const bool is_new = s->keeps_gradients ? group->is_stale : group->open == NULL;
     if (is_new && !s->keeps_gradients) {
         TRY(shards_settle(s, (size_t)s->options.ahead));
-        TRY(shards_pool_take(&s->pool, bytes > 0 ? bytes : 1, &group->open));
+        TRY(shards_pool_take(&s->buckets, bytes > 0 ? bytes : 1, &group->open));
     }
     *gradient = s->keeps_gradients ? group->gradients : shards_buffer_memory(group->open);
     if (is_new) memset(*gradient, 0, bytes);
@@ -106,12 +106,12 @@ static enum tutti_status start_reduction(struct tutti_shards *s, struct shards_g
     if (is_alone(s) || group->count == 0) return TUTTI_OK;
     if (s->options.stage == TUTTI_SHARDS_NONE) {
         s->counters.elements_allreduced += group->count;
-        return tutti_allreduce_start(whole, whole, group->count, s->options.dtype, TUTTI_SUM, NULL,
+        return tutti_allreduce_start(whole, whole, group->count, s->gradient_dtype, TUTTI_SUM, NULL,
                                      s->comm, &reduction->request);
     }
     s->counters.elements_reduce_scattered += group->count;
-    return tutti_reduce_scatterv_start(whole, whole + group->own.first * s->element_bytes,
-                                       group->counts, s->options.dtype, TUTTI_SUM, NULL, s->comm,
+    return tutti_reduce_scatterv_start(whole, whole + group->own.first * s->gradient_size,
+                                       group->counts, s->gradient_dtype, TUTTI_SUM, NULL, s->comm,
                                        &reduction->request);
 }
 

@@ -28,6 +28,7 @@ enum tutti_status shards_pool_take(struct shards_pool *pool, size_t bytes,
     }
     made->bytes = bytes;
     pool->bytes += bytes;
+    pool->table_bytes += sizeof *made;
     if (pool->bytes > pool->bytes_max) pool->bytes_max = pool->bytes;
     *buffer = made;
     return TUTTI_OK;

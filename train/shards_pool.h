@@ -14,6 +14,7 @@ struct shards_buffer;
 struct shards_pool {
     struct shards_buffer *unused; /* in a list */
     size_t bytes, bytes_max; /* that it has from the system, unused ones included; the most so far */
+    size_t table_bytes;      /* for its own notes about them, likewise the most */
 };
 
 /* Gives *memory, 64-byte aligned, with anything in it. NO_MEMORY, NO_SPACE. */

@@ -27,7 +27,7 @@ enum tutti_status shards_wait_gather(struct shards_group *group)
 
 void shards_drop_gathered(struct tutti_shards *s, struct shards_group *group)
 {
-    shards_pool_give(&s->pool, group->gathered);
+    shards_pool_give(&s->gathered, group->gathered);
     group->gathered = NULL;
 }
 
@@ -38,12 +38,12 @@ static enum tutti_status end_reduction(struct tutti_shards *s)
     struct shards_group *const group = reduction->group;
     if (reduction->request != NULL) TRY(tutti_wait(&reduction->request));
     if (reduction->buffer != NULL)
-        shards_add(s->options.dtype, group->own.count, group->added_count == 0,
+        shards_add(s->gradient_dtype, group->own.count, group->added_count == 0,
                    (const char *)shards_buffer_memory(reduction->buffer) +
-                       group->own.first * s->element_bytes,
+                       group->own.first * s->gradient_size,
                    group->sums);
     group->added_count++;
-    shards_pool_give(&s->pool, reduction->buffer);
+    shards_pool_give(&s->buckets, reduction->buffer);
     s->reduction_first = (s->reduction_first + 1) % s->reduction_room;
     s->reduction_count--;
     return TUTTI_OK;

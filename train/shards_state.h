@@ -6,6 +6,9 @@
  *     gradients that are kept        whole: added to ─last ready─► being reduced in place ─wait─► its own part is the sum
  *     gradients that are not         open buffer: added to ─ready─► being reduced in place ─wait─► its own part joins the sum, buffer given back
  *
+ *     mixed precision                parameters and gradients of 16 bits (wide ones: float32); moments and masters of the own part, float32:
+ *                                    gradient ─widen─► moments, master ─narrow─► parameter
+ *
  * Invariants
  *   1. What is started depends on the caller's calls alone, never on what is done already: so all ranks start the same, in one order.
  *   2. Reductions end in the order in which they were started, so sums of micro-batches are added in their order.
@@ -19,17 +22,21 @@
 #include "shards_layout.h"
 #include "shards_pool.h"
 
+#define SHARDS_LOSS_SCALE_MIN 0x1p-64
+#define SHARDS_LOSS_SCALE_MAX 0x1p64
+
 struct shards_group {
     size_t count;
     double weight_decay;
-    struct shards_range own;        /* with NONE all of it */
-    size_t *counts;                 /* of each rank's shard */
-    size_t blocks_before;           /* of groups before this one */
-    char *parameters;               /* the whole group, or with PARAMETERS the own part */
-    char *gradients;                /* the whole group's, where they are kept; else NULL */
-    char *sums;                     /* of the own part's gradients */
-    char *first, *second;           /* moments of the own part */
-    struct tutti_request *gather;   /* under way */
+    struct shards_range own;      /* with NONE all of it */
+    size_t *counts;               /* of each rank's shard */
+    size_t blocks_before;         /* of groups before this one */
+    char *parameters;             /* the whole group, or with PARAMETERS the own part */
+    char *gradients;              /* the whole group's, where they are kept; else NULL */
+    char *sums;                   /* of the own part's gradients */
+    char *first, *second;         /* moments of the own part */
+    float *masters;               /* of the own part; NULL: parameters have the optimizer's dtype */
+    struct tutti_request *gather; /* under way */
     struct shards_buffer *gathered; /* with PARAMETERS; else NULL */
     int use_count;
     struct shards_buffer *open;   /* where gradients are not kept */
@@ -48,13 +55,15 @@ struct tutti_shards {
     struct tutti_shards_options options;
     struct tutti_comm *comm;
     int rank, size;
-    size_t element_bytes;
+    enum tutti_dtype gradient_dtype, state_dtype;     /* that of parameters is in the options */
+    size_t parameter_size, gradient_size, state_size; /* of one element */
+    double loss_scale;                                /* 0: none */
     struct shards_group *groups;
     size_t group_count, block_count;
     bool keeps_gradients, is_finished, is_broken;
     struct shards_reduction *reductions; /* under way: a ring */
     size_t reduction_first, reduction_count, reduction_room;
-    struct shards_pool pool;
+    struct shards_pool gathered, buckets;   /* parameters, and gradients, of whole groups */
     size_t *counts;                         /* of all groups */
     void *parameters, *gradients, *state;   /* memory of all groups */
     double *all_squares, *gathered_squares; /* of blocks: in their order; rank by rank */

@@ -26,8 +26,8 @@ static double square_of_block(const struct tutti_shards *s, const struct shards_
                               size_t block)
 {
     const size_t first = block * TUTTI_SHARDS_BLOCK, left = group->count - first;
-    return norm_square_sum(group->sums + (first - group->own.first) * s->element_bytes,
-                           left < TUTTI_SHARDS_BLOCK ? left : TUTTI_SHARDS_BLOCK, s->options.dtype);
+    return norm_square_sum(group->sums + (first - group->own.first) * s->gradient_size,
+                           left < TUTTI_SHARDS_BLOCK ? left : TUTTI_SHARDS_BLOCK, s->gradient_dtype);
 }
 
 /* Of all blocks of all groups in their order: everybody has everything. */
@@ -101,7 +101,13 @@ static enum tutti_status take_step(const struct tutti_shards *s,
                          "tutti_shards_step: rate and norm_max must be 0 or more, and factor a "
                          "finite number; they are %g, %g and %g",
                          step->rate, step->norm_max, step->factor);
+    if ((unsigned)step->overflow > TUTTI_SHARDS_OVERFLOW_FOUND || step->reserved != 0)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_shards_step: overflow must be a value of enum "
+                         "tutti_shards_overflow, 0 to 2, and reserved 0; they are %d and %d",
+                         (int)step->overflow, step->reserved);
     if (step->factor == 0) step->factor = 1 / ((double)s->size * (double)s->options.micro_batches);
+    step->factor /= tutti_shards_loss_scale(s);
     for (size_t g = 0; g < s->group_count; g++)
         if (s->groups[g].use_count > 0)
             return error_set(TUTTI_INVALID_OPTIONS,
@@ -109,16 +115,22 @@ static enum tutti_status take_step(const struct tutti_shards *s,
     return TUTTI_OK;
 }
 
-static enum tutti_status limit_norm(struct tutti_shards *s, struct tutti_shards_step_options *step,
-                                    struct tutti_shards_result *result)
+/* All ranks find the same: the blocks' squares are the same everywhere, and in one of them any number that is not finite shows. */
+static enum tutti_status look_at_squares(struct tutti_shards *s,
+                                         struct tutti_shards_step_options *step,
+                                         struct tutti_shards_result *result)
 {
+    const bool asks = step->overflow == TUTTI_SHARDS_OVERFLOW_ASK && s->loss_scale > 0;
     double sum = 0;
-    if (step->norm_max == 0) return TUTTI_OK;
+    result->skipped = step->overflow == TUTTI_SHARDS_OVERFLOW_FOUND;
+    if (step->norm_max == 0 && !asks) return TUTTI_OK;
     TRY(square_blocks(s));
     for (size_t g = 0; g < s->group_count; g++) sum += square_of_group(s, &s->groups[g]);
+    if (asks) result->skipped = !isfinite(sum);
+    if (step->norm_max == 0) return TUTTI_OK;
     result->norm = sqrt(sum) * fabs(step->factor);
     if (!isfinite(result->norm) || result->norm <= step->norm_max) return TUTTI_OK;
-    result->scaled = 1;
+    result->scaled = !result->skipped;
     step->factor *= step->norm_max / result->norm;
     return TUTTI_OK;
 }
@@ -135,9 +147,17 @@ static void update(struct tutti_shards *s, const struct tutti_shards_step_option
                                        .epsilon = s->options.epsilon,
                                        .step = s->counters.steps};
     const bool is_whole = s->options.stage < TUTTI_SHARDS_PARAMETERS;
-    shards_update(&what, s->options.dtype, group->own.count, group->sums, group->first,
-                  group->second,
-                  group->parameters + (is_whole ? group->own.first * s->element_bytes : 0));
+    const struct shards_elements elements = {
+        .count = group->own.count,
+        .state_dtype = s->state_dtype,
+        .gradient_dtype = s->gradient_dtype,
+        .dtype = s->options.dtype,
+        .gradients = group->sums,
+        .first = group->first,
+        .second = group->second,
+        .masters = group->masters,
+        .parameters = group->parameters + (is_whole ? group->own.first * s->parameter_size : 0)};
+    shards_update(&what, &elements);
 }
 
 /* In place. */
@@ -147,7 +167,7 @@ static enum tutti_status start_gather(struct tutti_shards *s, struct shards_grou
     const bool is_needed = stage == TUTTI_SHARDS_OPTIMIZER || stage == TUTTI_SHARDS_GRADIENTS;
     if (!is_needed || s->size == 1 || group->count == 0) return TUTTI_OK;
     s->counters.elements_gathered += group->count;
-    return tutti_allgatherv_start(group->parameters + group->own.first * s->element_bytes,
+    return tutti_allgatherv_start(group->parameters + group->own.first * s->parameter_size,
                                   group->parameters, group->counts, NULL, s->options.dtype, NULL,
                                   s->comm, &group->gather);
 }
@@ -165,7 +185,8 @@ static enum tutti_status drop_old(struct tutti_shards *s)
 static enum tutti_status do_step(struct tutti_shards *s, struct tutti_shards_step_options *step,
                                  struct tutti_shards_result *result)
 {
-    TRY(limit_norm(s, step, result));
+    TRY(look_at_squares(s, step, result));
+    if (result->skipped) return TUTTI_OK;
     TRY(drop_old(s));
     for (size_t g = 0; g < s->group_count; g++) {
         update(s, step, &s->groups[g]);
@@ -174,9 +195,35 @@ static enum tutti_status do_step(struct tutti_shards *s, struct tutti_shards_ste
     return TUTTI_OK;
 }
 
-static void begin_step(struct tutti_shards *s)
+double tutti_shards_loss_scale(const struct tutti_shards *s)
 {
-    s->counters.steps++;
+    return s->loss_scale > 0 ? s->loss_scale : 1;
+}
+
+static void scale_by(struct tutti_shards *s, double factor)
+{
+    const double scale = s->loss_scale * factor;
+    if (scale >= SHARDS_LOSS_SCALE_MIN && scale <= SHARDS_LOSS_SCALE_MAX) s->loss_scale = scale;
+}
+
+static void adjust_loss_scale(struct tutti_shards *s, bool is_skipped)
+{
+    const uint64_t growth_steps = (uint64_t)s->options.growth_steps;
+    s->counters.good_steps = is_skipped ? 0 : s->counters.good_steps + 1;
+    if (growth_steps == 0) return;
+    if (is_skipped) scale_by(s, 0.5);
+    if (s->counters.good_steps < growth_steps) return;
+    scale_by(s, 2);
+    s->counters.good_steps = 0;
+}
+
+static void begin_step(struct tutti_shards *s, bool is_skipped)
+{
+    if (is_skipped)
+        s->counters.skipped_steps++;
+    else
+        s->counters.steps++;
+    adjust_loss_scale(s, is_skipped);
     s->is_finished = false;
     for (size_t g = 0; g < s->group_count; g++) {
         s->groups[g].ready_count = s->groups[g].added_count = 0;
@@ -195,7 +242,7 @@ enum tutti_status tutti_shards_step(struct tutti_shards *s,
     TRY(take_step(s, options, &step));
     TRY(tutti_shards_finish(s));
     TRY(shards_broken_by(s, do_step(s, &step, &own)));
-    begin_step(s);
+    begin_step(s, own.skipped);
     if (result != NULL) *result = own;
     return TUTTI_OK;
 }

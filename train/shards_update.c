@@ -3,6 +3,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "widen.h"
+
+/* As many elements are widened at once: they stay in the first cache. */
+enum { PIECE = 1024 };
+
 #define UPDATES(real, root)                                                             \
     static void adamw_##real(const struct shards_update *u, size_t count,               \
                              const real *restrict gradients, real *restrict first,      \
@@ -42,7 +47,7 @@ UPDATES(float, sqrtf)
 UPDATES(double, sqrt)
 #undef UPDATES
 
-void shards_update(const struct shards_update *update, enum tutti_dtype dtype, size_t count,
+static void update(const struct shards_update *update, enum tutti_dtype dtype, size_t count,
                    const void *gradients, void *first, void *second, void *parameters)
 {
     const int is_double = dtype == TUTTI_FLOAT64;
@@ -56,6 +61,43 @@ void shards_update(const struct shards_update *update, enum tutti_dtype dtype, s
         adamw_float(update, count, gradients, first, second, parameters);
 }
 
+/* Elements from `first` on, at most PIECE of them. */
+static void update_mixed(const struct shards_update *what, const struct shards_elements *e,
+                         size_t first, size_t count)
+{
+    float gradients[PIECE];
+    float *const second = e->second != NULL ? (float *)e->second + first : NULL;
+    widen(e->gradient_dtype, count,
+          (const char *)e->gradients + first * tutti_dtype_size(e->gradient_dtype), gradients);
+    update(what, TUTTI_FLOAT32, count, gradients, (float *)e->first + first, second,
+           e->masters + first);
+    narrow(e->dtype, count, e->masters + first,
+           (char *)e->parameters + first * tutti_dtype_size(e->dtype));
+}
+
+void shards_update(const struct shards_update *what, const struct shards_elements *e)
+{
+    if (e->masters == NULL) {
+        update(what, e->state_dtype, e->count, e->gradients, e->first, e->second, e->parameters);
+        return;
+    }
+    for (size_t first = 0; first < e->count; first += PIECE)
+        update_mixed(what, e, first, e->count - first < PIECE ? e->count - first : PIECE);
+}
+
+static void add_small(enum tutti_dtype dtype, size_t count, const char *more, char *sum)
+{
+    const size_t element_bytes = tutti_dtype_size(dtype);
+    for (size_t first = 0; first < count; first += PIECE) {
+        const size_t here = count - first < PIECE ? count - first : PIECE;
+        float wide_more[PIECE], wide_sum[PIECE];
+        widen(dtype, here, more + first * element_bytes, wide_more);
+        widen(dtype, here, sum + first * element_bytes, wide_sum);
+        add_float(here, wide_more, wide_sum);
+        narrow(dtype, here, wide_sum, sum + first * element_bytes);
+    }
+}
+
 void shards_add(enum tutti_dtype dtype, size_t count, int is_first, const void *more, void *sum)
 {
     if (count == 0) return;
@@ -63,6 +105,8 @@ void shards_add(enum tutti_dtype dtype, size_t count, int is_first, const void *
         memcpy(sum, more, count * tutti_dtype_size(dtype));
     else if (dtype == TUTTI_FLOAT64)
         add_double(count, more, sum);
-    else
+    else if (dtype == TUTTI_FLOAT32)
         add_float(count, more, sum);
+    else
+        add_small(dtype, count, more, sum);
 }

@@ -274,7 +274,7 @@ struct meeting {
 struct rank {
     struct meeting *meeting;
     size_t index;
-    bool rows_split;
+    bool rows_split, gathers_again;
     bool tied;
     struct exchange exchange;
     struct model *model;
@@ -345,6 +345,7 @@ static void *run_rank(void *argument)
     options.part.tensor_index = rank->index;
     options.part.tensor_count = rank->meeting->ranks;
     options.part.rows_split = rank->rows_split;
+    options.gather_again = rank->gathers_again;
     rank->model = model_create(&options);
     struct saved *saved = saved_create(rank->model);
     rank->loss = model_forward(rank->model, &batch, saved, NULL, NULL);
@@ -353,7 +354,7 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-static void expect_ranks_equal_whole(size_t ranks, bool rows_split, bool tied)
+static void expect_ranks_equal_whole(size_t ranks, bool rows_split, bool gathers_again, bool tied)
 {
     struct model_options options = whole_options();
     options.shape.tied = tied;
@@ -367,8 +368,11 @@ static void expect_ranks_equal_whole(size_t ranks, bool rows_split, bool tied)
     real *collected = allocate(whole->parameters.elements, sizeof *collected);
     pthread_barrier_init(&meeting.barrier, NULL, (unsigned)ranks);
     for (size_t r = 0; r < ranks; r++) {
-        all[r] =
-            (struct rank){.meeting = &meeting, .index = r, .rows_split = rows_split, .tied = tied};
+        all[r] = (struct rank){.meeting = &meeting,
+                               .index = r,
+                               .rows_split = rows_split,
+                               .gathers_again = gathers_again,
+                               .tied = tied};
         assert_int_equal(pthread_create(&all[r].thread, NULL, run_rank, &all[r]), 0);
     }
     for (size_t r = 0; r < ranks; r++) pthread_join(all[r].thread, NULL);
@@ -388,15 +392,17 @@ static void ranks_with_slices_compute_the_whole(void **state)
 {
     (void)state;
     for (size_t ranks = 1; ranks <= RANKS_MAX; ranks++)
-        expect_ranks_equal_whole(ranks, false, true);
-    expect_ranks_equal_whole(3, false, false);
+        expect_ranks_equal_whole(ranks, false, false, true);
+    expect_ranks_equal_whole(3, false, false, false);
 }
 
 static void ranks_with_slices_and_rows_compute_the_whole(void **state)
 {
     (void)state;
-    for (size_t ranks = 1; ranks <= RANKS_MAX; ranks++) expect_ranks_equal_whole(ranks, true, true);
-    expect_ranks_equal_whole(3, true, false);
+    for (size_t ranks = 1; ranks <= RANKS_MAX; ranks++)
+        expect_ranks_equal_whole(ranks, true, false, true);
+    expect_ranks_equal_whole(3, true, false, false);
+    expect_ranks_equal_whole(3, true, true, true);
 }
 
 int main(void)

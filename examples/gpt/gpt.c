@@ -4,6 +4,8 @@
  *     gpt --text war-and-peace.txt --width 256 --layers 8 --steps 5000
  *     gpt_double --check-gradients            the backward pass is right: the same program in double
  *     tutti-run -n 4 gpt --mesh dp=2,tp=2     on four ranks; add --check-single to compare with one process
+ *     gpt --checkpoint DIR --resume           goes on where the last run ended, on any mesh
+ *     tutti-run -n 8 gpt --mesh pp=2,dp=2,tp=2 --profile step.json      what all ranks do, for Perfetto
  *
  * The files, in the order in which to read them:
  *
@@ -20,8 +22,12 @@
  *     writer.h, gradient_check.h, options.h
  *     mesh.h          many ranks: which part of the model and of the samples each has
  *     exchange_ranks.h  the seam between ranks with slices of matrices
+ *     shards_holder.h   Tutti's shards, which have the parameters; in 16 bits too (bfloat16.h)
  *     parallel.h      a step of all ranks together: slices, a pipeline of stages, shards of the parameters
+ *     timeline.h      what a rank does, moment for moment; profile.h and clocks.h: of all ranks, in one file
+ *     volumes.h       what a step sends, beside the formulas; unconnected.h: a step that sends nothing
  *     check_single.h  whether that computes what one process does
+ *     checkpointing.h the run in files, from which other ranks go on
  *
  * One process and many ranks compute the same, up to the order of sums:
  *
@@ -45,7 +51,7 @@
 #include "trainer.h"
 #include "writer.h"
 
-enum { HELD_OUT_SAMPLES_MAX = 256, LINES = 12 };
+enum { LINES = 12, WARM_UPS = 2 };
 static const double gradient_error_max = 1e-6;
 
 static double now_s(void)
@@ -67,12 +73,30 @@ static long memory_mib(void)
 /* On a terminal, a line that is written over again and again; elsewhere, a line now and then. */
 struct progress {
     bool on_terminal;
-    size_t steps, report_steps;
-    size_t tokens; /* of a step */
+    bool has_no_loss;                  /* none that means anything */
+    size_t first, steps, report_steps; /* `first` were taken before */
+    size_t tokens;                     /* of a step */
     double began_s, shown_s;
     double losses; /* of the steps since the last line */
     size_t count;
+    double steps_s,
+        waited_s[3]; /* the same of steps' times, and what of them was waited for each axis */
+    const struct mesh_sizes *mesh;
 };
+
+/* How much of the time communication and idle stages took that nothing hid. */
+static void print_waiting(const struct progress *progress)
+{
+    static const char *const names[] = {"pp", "dp", "tp"};
+    const struct mesh_sizes *mesh = progress->mesh;
+    const size_t sizes[] = {mesh->stages, mesh->replicas, mesh->slices};
+    const char *before = "  waits";
+    for (size_t i = 0; i < 3; i++) {
+        if (sizes[i] == 1 || progress->steps_s == 0) continue;
+        printf("%s %s %.0f%%", before, names[i], 100 * progress->waited_s[i] / progress->steps_s);
+        before = ",";
+    }
+}
 
 static void progress_step(struct progress *progress, size_t step, const struct step_report *report)
 {
@@ -81,17 +105,26 @@ static void progress_step(struct progress *progress, size_t step, const struct s
     const bool line = done % progress->report_steps == 0 || done == progress->steps;
     progress->losses += report->loss;
     progress->count++;
+    progress->steps_s += report->step_s;
+    for (size_t i = 0; i < 3; i++) progress->waited_s[i] += report->waited_s[i];
     if (!line && !(progress->on_terminal && now - progress->shown_s > 0.2)) return;
-    printf("%sstep %6zu of %zu  loss %.4f", progress->on_terminal ? "\r\033[K" : "", done,
-           progress->steps, line ? progress->losses / (double)progress->count : report->loss);
-    if (line) printf("  rate %.1e  gradients %.2f", report->rate, report->gradient_length);
-    printf("  %.0f tokens/s  %ld MiB", (double)(done * progress->tokens) / seconds, memory_mib());
+    printf("%sstep %6zu of %zu", progress->on_terminal ? "\r\033[K" : "", done, progress->steps);
+    if (!progress->has_no_loss)
+        printf("  loss %.4f", line ? progress->losses / (double)progress->count : report->loss);
+    if (line && !progress->has_no_loss)
+        printf("  rate %.1e  gradients %.2f", report->rate, report->gradient_length);
+    const size_t taken = done - progress->first;
+    printf("  %.0f tokens/s", (double)(taken * progress->tokens) / seconds);
+    print_waiting(progress);
+    printf("  %ld MiB", memory_mib());
     if (line) {
         putchar('\n');
         progress->losses = 0;
         progress->count = 0;
+        progress->steps_s = 0;
+        memset(progress->waited_s, 0, sizeof progress->waited_s);
     } else {
-        printf("  %.0f s to go", seconds / (double)done * (double)(progress->steps - done));
+        printf("  %.0f s to go", seconds / (double)taken * (double)(progress->steps - done));
     }
     fflush(stdout);
     progress->shown_s = now;
@@ -141,37 +174,61 @@ static void describe(const struct data *data, size_t bytes, const struct options
 struct stepper {
     struct trainer *trainer;
     struct parallel *parallel;
+    struct checkpointing *checkpointing; /* NULL: none */
     bool is_silent;
-    double *losses; /* [steps] */
+    double *losses, *seconds; /* [steps] */
 };
 
 static void train(const struct options *options, const struct stepper *stepper)
 {
     const struct trainer_options *wanted = &options->trainer;
     const size_t steps = wanted->schedule.steps;
+    const size_t first = (size_t)checkpointing_step(stepper->checkpointing);
     struct progress progress = {.on_terminal = isatty(STDOUT_FILENO) != 0,
+                                .first = first,
+                                .has_no_loss = options->parallel.is_unconnected,
                                 .steps = steps,
                                 .report_steps = options->report_steps,
                                 .tokens = wanted->batch * wanted->model.shape.context,
+                                .mesh = &options->parallel.mesh,
                                 .began_s = now_s()};
     if (progress.report_steps == 0) progress.report_steps = (steps + LINES - 1) / LINES;
-    for (size_t step = 0; step < steps; step++) {
+    for (size_t step = first; step < steps; step++) {
+        const double began_s = now_s();
         const struct step_report report = stepper->parallel != NULL
                                               ? parallel_step(stepper->parallel, step)
                                               : trainer_step(stepper->trainer, step);
         stepper->losses[step] = report.loss;
+        stepper->seconds[step] = now_s() - began_s;
         if (!stepper->is_silent) progress_step(&progress, step, &report);
+        checkpointing_after(stepper->checkpointing, stepper->parallel, step + 1);
     }
     const double seconds = now_s() - progress.began_s;
     if (stepper->is_silent) return;
     printf("time           %.1f s, %.0f tokens/s\n", seconds,
-           (double)(steps * progress.tokens) / seconds);
+           first < steps ? (double)((steps - first) * progress.tokens) / seconds : 0.0);
     fflush(stdout);
 }
 
-static void print_held_out(struct trainer *trainer, const struct data *data)
+static int compare_doubles(const void *a, const void *b)
 {
-    const double loss = trainer_held_out(trainer, HELD_OUT_SAMPLES_MAX);
+    const double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* The middle one of all steps but the first ones. Sorts them. */
+static double median_s(double *seconds, size_t steps)
+{
+    const size_t first = steps > WARM_UPS ? WARM_UPS : 0, count = steps - first;
+    qsort(seconds + first, count, sizeof *seconds, compare_doubles);
+    return seconds[first + count / 2];
+}
+
+static void print_held_out(const struct options *options, struct trainer *trainer,
+                           const struct data *data)
+{
+    if (options->held_out_samples == 0) return;
+    const double loss = trainer_held_out(trainer, options->held_out_samples);
     printf("held out       loss %.4f, %.3f bits for each byte\n", loss,
            loss / log(2) / data->bytes_per_token);
     fflush(stdout);
@@ -217,11 +274,14 @@ static int run_alone(const struct options *options, const struct data *data,
     } else {
         const size_t steps = options->trainer.schedule.steps;
         const struct stepper stepper = {.trainer = &trainer,
-                                        .losses = allocate(steps, sizeof(double))};
+                                        .losses = allocate(steps, sizeof(double)),
+                                        .seconds = allocate(steps, sizeof(double))};
         train(options, &stepper);
-        print_held_out(&trainer, data);
+        printf("step           %.3f ms in the median\n", 1e3 * median_s(stepper.seconds, steps));
+        print_held_out(options, &trainer, data);
         write_something(options, &trainer, data, tokenizer);
         free(stepper.losses);
+        free(stepper.seconds);
     }
     trainer_release(&trainer);
     return code;
@@ -233,12 +293,15 @@ static int conclude(const struct options *options, struct parallel *parallel, co
 {
     struct trainer whole;
     int code = 0;
+    parallel_describe(parallel, is_first ? stdout : NULL);
+    parallel_write_profile(parallel);
+    if (options->parallel.is_unconnected) return 0;
     if (is_first) trainer_init(&whole, &options->trainer, data);
-    if (is_first) parallel_describe(parallel, options->trainer.schedule.steps, stdout);
     parallel_collect(parallel, is_first ? whole.model : NULL);
     if (!is_first) return 0;
-    print_held_out(&whole, data);
-    if (options->check_single && !check_single(&options->trainer, data, whole.model, losses, stdout))
+    print_held_out(options, &whole, data);
+    if (options->check_single && !check_single(&options->trainer, options->parallel.weights, data,
+                                               whole.model, losses, stdout))
         code = 1;
     write_something(options, &whole, data, tokenizer);
     trainer_release(&whole);
@@ -251,20 +314,40 @@ static int run_together(const struct options *options, const struct data *data,
     const struct mesh_sizes *mesh = &options->parallel.mesh;
     const bool is_first = tutti_comm_rank(world) == 0;
     const size_t steps = options->trainer.schedule.steps;
-    struct parallel *parallel = parallel_create(&options->trainer, &options->parallel, data, world);
-    const struct stepper stepper = {
-        .parallel = parallel, .is_silent = !is_first, .losses = allocate(steps, sizeof(double))};
+    struct checkpointing *checkpointing = checkpointing_open(&options->checkpointing, world);
+    struct parallel_options parts = options->parallel;
+    parts.first_step = checkpointing_step(checkpointing);
+    checkpointing_scale(checkpointing, &parts.loss_scale, &parts.good_steps);
+    struct parallel *parallel = parallel_create(&options->trainer, &parts, data, world);
+    const struct stepper stepper = {.parallel = parallel,
+                                    .checkpointing = checkpointing,
+                                    .is_silent = !is_first,
+                                    .losses = allocate(steps, sizeof(double)),
+                                    .seconds = allocate(steps, sizeof(double))};
+    checkpointing_load(checkpointing, parallel);
+    if (is_first && parts.first_step > 0)
+        printf("goes on        after step %llu, from %s\n", (unsigned long long)parts.first_step,
+               options->checkpointing.folder);
     if (is_first)
         printf("ranks          %zu stages, %zu replicas with ZeRO %d, %zu slices; %zu samples in "
                "micro-batches of %zu\n",
                mesh->stages, mesh->replicas, options->parallel.zero, mesh->slices,
                options->trainer.batch, options->trainer.model.samples_max);
     fflush(stdout);
+    expect(tutti_barrier(world), "beginning together");
     train(options, &stepper);
+    const bool is_kept = checkpointing_close(checkpointing);
+    const size_t before = (size_t)parts.first_step, taken = before < steps ? steps - before : 0;
+    double slowest_s = taken > 0 ? median_s(stepper.seconds + before, taken) : 0;
+    expect(tutti_allreduce(&slowest_s, &slowest_s, 1, TUTTI_FLOAT64, TUTTI_MAX, world),
+           "comparing times");
+    if (is_first)
+        printf("step           %.3f ms in the median, on the slowest rank\n", 1e3 * slowest_s);
     const int code = conclude(options, parallel, stepper.losses, is_first, data, tokenizer);
     free(stepper.losses);
+    free(stepper.seconds);
     parallel_free(parallel);
-    return code;
+    return is_kept ? code : 1;
 }
 
 /* All ranks of the launcher, or this one alone; NULL: the user wants no ranks. */

@@ -29,12 +29,29 @@ void mesh_close(struct mesh *mesh)
     tutti_mesh_free(mesh->axes);
 }
 
-struct part mesh_part(const struct mesh *mesh, const struct shape *shape, bool rows_split)
+struct axis mesh_axis(const struct mesh *mesh, enum mesh_axis axis)
 {
-    return (struct part){.layers = range_share(shape->layers, mesh->stage.index, mesh->stage.size),
+    const struct axis nobody = {.size = 1};
+    switch (axis) {
+    case AXIS_STAGES: return mesh->stage;
+    case AXIS_REPLICAS: return mesh->replica;
+    case AXIS_SLICES: return mesh->slice;
+    case AXIS_ENDS:
+        if (mesh->ends == NULL) return nobody;
+        return (struct axis){mesh->ends, (size_t)tutti_comm_rank(mesh->ends), 2};
+    default:
+        return (struct axis){mesh->world, (size_t)tutti_comm_rank(mesh->world),
+                             (size_t)tutti_comm_size(mesh->world)};
+    }
+}
+
+struct part mesh_part(const struct mesh *mesh, const struct shape *shape, size_t chunk,
+                      size_t chunks)
+{
+    const size_t index = chunk * mesh->stage.size + mesh->stage.index;
+    return (struct part){.layers = range_share(shape->layers, index, chunks * mesh->stage.size),
                          .tensor_index = mesh->slice.index,
-                         .tensor_count = mesh->slice.size,
-                         .rows_split = rows_split};
+                         .tensor_count = mesh->slice.size};
 }
 
 static double sum(struct tutti_comm *comm, double value)
@@ -46,6 +63,12 @@ static double sum(struct tutti_comm *comm, double value)
 double axis_sum(const struct axis *axis, double value)
 {
     return axis->size > 1 ? sum(axis->comm, value) : value;
+}
+
+void mesh_sum_all(const struct mesh *mesh, double *values, size_t count)
+{
+    expect(tutti_allreduce(values, values, count, TUTTI_FLOAT64, TUTTI_SUM, mesh->world),
+           "adding up");
 }
 
 double mesh_sum(const struct mesh *mesh, double value)

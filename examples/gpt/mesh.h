@@ -37,16 +37,24 @@ struct mesh {
         ends; /* of the first stage and the last one; NULL: this rank is neither, or they are one */
 };
 
+/* Which ranks talk to each other: those along one of the axes, both ends of a pipeline, or all. */
+enum mesh_axis { AXIS_STAGES, AXIS_REPLICAS, AXIS_SLICES, AXIS_ENDS, AXIS_ALL, AXES };
+
+/* A size of 1: this rank has nobody to talk to there. */
+struct axis mesh_axis(const struct mesh *mesh, enum mesh_axis axis);
+
 /* Collective over the world, which has as many ranks as the sizes' product. */
 void mesh_open(struct mesh *mesh, const struct mesh_sizes *sizes, struct tutti_comm *world);
 void mesh_close(struct mesh *mesh);
 
-/* The part of the model that is this rank's. */
-struct part mesh_part(const struct mesh *mesh, const struct shape *shape, bool rows_split);
+/* The part of the model that is a chunk of this rank: chunk c of stage s is part c * stages + s (tutti/train/pipeline.h). */
+struct part mesh_part(const struct mesh *mesh, const struct shape *shape, size_t chunk,
+                      size_t chunks);
 
 /* This rank's number sum over the axis, and over all ranks. */
 double axis_sum(const struct axis *axis, double value);
 double mesh_sum(const struct mesh *mesh, double value);
+void mesh_sum_all(const struct mesh *mesh, double *values, size_t count);
 
 /* Gives up, with Tutti's words, if the status is none of success. */
 static inline void expect(enum tutti_status status, const char *what)

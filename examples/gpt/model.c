@@ -77,6 +77,32 @@ static void normalise_backward(const struct model *model, const struct batch *ba
                   gain_gradient, stream_gradient);
 }
 
+/* The input of attention or MLP, all rows of it: in `kept` for the backward pass, or where it is gathered again, only while
+ * it is in use; then `kept` gets the rows here. */
+static const real *normalise_and_keep(const struct model *model, const struct batch *batch,
+                                      const real *stream, const real *gain, real *inverse_rms,
+                                      real *kept)
+{
+    const size_t width = model->options.shape.width;
+    const struct range here = model_rows(model, batch->samples);
+    real *all = model->options.gather_again ? model->workspace->gathered : kept;
+    normalise(model, batch, stream, gain, inverse_rms, all);
+    if (all != kept) memcpy(kept, all + here.first * width, here.count * width * sizeof *kept);
+    return all;
+}
+
+/* The same input in the backward pass. */
+static const real *bring_back(const struct model *model, const struct batch *batch, const real *kept)
+{
+    const size_t width = model->options.shape.width;
+    const struct range here = model_rows(model, batch->samples);
+    real *all = model->workspace->gathered;
+    if (!model->options.gather_again) return kept;
+    memcpy(all + here.first * width, kept, here.count * width * sizeof *kept);
+    gather_rows(model, all, batch->samples * model->options.shape.context);
+    return all;
+}
+
 static void layer_forward(const struct model *model, const struct batch *batch, size_t index,
                           const real *input, const struct layer_saved *saved, real *output)
 {
@@ -85,15 +111,16 @@ static void layer_forward(const struct model *model, const struct batch *batch, 
     const size_t layer = model->options.part.layers.first + index;
     const size_t width = model->options.shape.width;
 
-    normalise(model, batch, input, weights->attention_norm, saved->attention_rms,
-              saved->attention_input);
-    attention_forward(&space->attention, &weights->attention, saved->attention_input,
-                      batch->samples, &saved->attention, space->branch);
+    const real *all = normalise_and_keep(model, batch, input, weights->attention_norm,
+                                         saved->attention_rms, saved->attention_input);
+    attention_forward(&space->attention, &weights->attention, all, batch->samples,
+                      &saved->attention, space->branch);
     join(model, batch, layer, DROPOUT_ATTENTION, input, saved->middle);
 
-    normalise(model, batch, saved->middle, weights->mlp_norm, saved->mlp_rms, saved->mlp_input);
-    mlp_forward(&weights->mlp, saved->mlp_input, batch->samples * model->options.shape.context,
-                width, space->hidden, &saved->mlp, space->branch);
+    all = normalise_and_keep(model, batch, saved->middle, weights->mlp_norm, saved->mlp_rms,
+                             saved->mlp_input);
+    mlp_forward(&weights->mlp, all, batch->samples * model->options.shape.context, width,
+                space->hidden, &saved->mlp, space->branch);
     join(model, batch, layer, DROPOUT_MLP, saved->middle, output);
 }
 
@@ -108,15 +135,16 @@ static void layer_backward(const struct model *model, const struct batch *batch,
     const size_t width = model->options.shape.width;
 
     join_backward(model, batch, layer, DROPOUT_MLP, stream_gradient);
-    mlp_backward(&weights->mlp, saved->mlp_input, &saved->mlp, space->branch,
-                 batch->samples * model->options.shape.context, width, space->hidden,
+    mlp_backward(&weights->mlp, bring_back(model, batch, saved->mlp_input), &saved->mlp,
+                 space->branch, batch->samples * model->options.shape.context, width, space->hidden,
                  &space->mlp_scratch, &gradients->mlp, space->branch_gradient);
     normalise_backward(model, batch, saved->middle, weights->mlp_norm, saved->mlp_rms,
                        gradients->mlp_norm, stream_gradient);
 
     join_backward(model, batch, layer, DROPOUT_ATTENTION, stream_gradient);
-    attention_backward(&space->attention, &weights->attention, saved->attention_input,
-                       &saved->attention, space->branch, batch->samples, &space->attention_scratch,
+    attention_backward(&space->attention, &weights->attention,
+                       bring_back(model, batch, saved->attention_input), &saved->attention,
+                       space->branch, batch->samples, &space->attention_scratch,
                        &gradients->attention, space->branch_gradient);
     normalise_backward(model, batch, input, weights->attention_norm, saved->attention_rms,
                        gradients->attention_norm, stream_gradient);
@@ -130,31 +158,38 @@ static void begin_forward(const struct model *model, const struct batch *batch, 
     const size_t width = model->options.shape.width;
     const struct workspace *space = model->workspace;
     const struct range here = model_rows(model, batch->samples);
+    timeline_begin(model->options.timeline, DOING_EMBEDDING, 0);
     embedding_forward(batch->inputs, rows, space->embedding, space->vocabulary, width,
                       space->branch);
     sum_rows(model, space->branch, rows);
     memcpy(stream, space->branch + here.first * width, here.count * width * sizeof *stream);
     drop(model, batch, 0, DROPOUT_EMBEDDING, here, stream);
+    timeline_end(model->options.timeline);
 }
 
 static void begin_backward(const struct model *model, const struct batch *batch,
                            const real *stream_gradient)
 {
     const struct workspace *space = model->workspace;
+    timeline_begin(model->options.timeline, DOING_EMBEDDING_BACKWARD, 0);
     join_backward(model, batch, 0, DROPOUT_EMBEDDING, stream_gradient);
     embedding_backward(batch->inputs, space->branch, batch->samples * model->options.shape.context,
                        space->vocabulary, model->options.shape.width, space->embedding_gradient);
+    timeline_end(model->options.timeline);
 }
 
 static double end_forward(const struct model *model, const struct batch *batch,
                           const struct saved *saved, const real *stream)
 {
     const struct workspace *space = model->workspace;
+    timeline_begin(model->options.timeline, DOING_HEAD, 0);
     normalise(model, batch, stream, space->final_norm, saved->head_rms, saved->head_input);
-    return head_forward(space->head, saved->head_input, batch->targets,
-                        batch->samples * model->options.shape.context, model->options.shape.width,
-                        space->vocabulary, model->options.exchange, space->head_scratch,
-                        saved->probabilities);
+    const double loss = head_forward(
+        space->head, saved->head_input, batch->targets,
+        batch->samples * model->options.shape.context, model->options.shape.width,
+        space->vocabulary, model->options.exchange, space->head_scratch, saved->probabilities);
+    timeline_end(model->options.timeline);
+    return loss;
 }
 
 static void end_backward(const struct model *model, const struct batch *batch,
@@ -163,6 +198,7 @@ static void end_backward(const struct model *model, const struct batch *batch,
 {
     const struct workspace *space = model->workspace;
     const size_t width = model->options.shape.width;
+    timeline_begin(model->options.timeline, DOING_HEAD_BACKWARD, 0);
     head_backward(space->head, saved->head_input, batch->targets,
                   batch->samples * model->options.shape.context, width, space->vocabulary, scale,
                   saved->probabilities, space->head_gradient, space->branch_gradient);
@@ -170,6 +206,7 @@ static void end_backward(const struct model *model, const struct batch *batch,
            model_rows(model, batch->samples).count * width * sizeof *stream_gradient);
     normalise_backward(model, batch, stream, space->final_norm, saved->head_rms,
                        space->final_norm_gradient, stream_gradient);
+    timeline_end(model->options.timeline);
 }
 
 /* ------------------------------------------------------------------------------------------- the whole way */
@@ -226,6 +263,7 @@ double model_forward(struct model *model, const struct batch *batch, struct save
     const int first = first_group(model), last = last_group(model);
     const size_t layers = part->layers.count, width = model->options.shape.width;
     const size_t bytes = model_rows(model, batch->samples).count * width * sizeof(real);
+    struct timeline *timeline = model->options.timeline;
     double loss = 0;
 
     take(model, HOLDER_FORWARD, GROUP_GAINS);
@@ -237,8 +275,10 @@ double model_forward(struct model *model, const struct batch *batch, struct save
     if (first != last) leave(model, HOLDER_FORWARD, first);
     for (size_t i = 0; i < layers; i++) {
         take(model, HOLDER_FORWARD, layer_group(model, i));
+        timeline_begin(timeline, DOING_LAYER, part->layers.first + i);
         layer_forward(model, batch, i, saved->streams[i], place_of(model, saved, i),
                       saved->streams[i + 1]);
+        timeline_end(timeline);
         leave(model, HOLDER_FORWARD, layer_group(model, i));
     }
     if (first != last) take(model, HOLDER_FORWARD, last);
@@ -259,6 +299,7 @@ void model_backward(struct model *model, const struct batch *batch, struct saved
     const size_t layers = part->layers.count, width = model->options.shape.width;
     const size_t bytes = model_rows(model, batch->samples).count * width * sizeof(real);
     real *gradient = model->workspace->stream_gradient;
+    struct timeline *timeline = model->options.timeline;
 
     take(model, HOLDER_BACKWARD, last);
     take(model, HOLDER_BACKWARD, GROUP_GAINS);
@@ -270,9 +311,14 @@ void model_backward(struct model *model, const struct batch *batch, struct saved
     for (size_t i = layers; i-- > 0;) {
         const struct layer_saved *kept = place_of(model, saved, i);
         take(model, HOLDER_BACKWARD, layer_group(model, i));
-        if (saved->layers == NULL) /* the output is there already, and becomes the same again */
+        if (saved->layers == NULL) { /* the output is there already, and becomes the same again */
+            timeline_begin(timeline, DOING_LAYER_AGAIN, part->layers.first + i);
             layer_forward(model, batch, i, saved->streams[i], kept, saved->streams[i + 1]);
+            timeline_end(timeline);
+        }
+        timeline_begin(timeline, DOING_LAYER_BACKWARD, part->layers.first + i);
         layer_backward(model, batch, i, saved->streams[i], kept, gradient);
+        timeline_end(timeline);
         leave(model, HOLDER_BACKWARD, layer_group(model, i));
     }
     if (first != last) take(model, HOLDER_BACKWARD, first);

@@ -19,6 +19,7 @@
 #include "attention.h"
 #include "layers.h"
 #include "parameters.h"
+#include "timeline.h"
 
 /* The holder of the parameters. Without a holder the model has them itself, in two flat arrays. With one it asks for each
  * group (parameters.h) when it needs it:
@@ -45,8 +46,12 @@ struct model_options {
     uint64_t seed;      /* of first values and dropout */
     real dropout;       /* rate */
     bool recompute; /* keep only the stream between layers, run each layer's forward pass again before its backward pass */
+    /* With split rows: of the input of attention and MLP keep only the rows here, and gather the others again in the
+     * backward pass. */
+    bool gather_again;
     const struct exchange *exchange; /* borrowed; exchange_alone where matrices are whole */
     const struct holder *holder;     /* borrowed; NULL: none */
+    struct timeline *timeline;       /* borrowed; NULL: nobody watches */
 };
 
 /* Samples that go through the model together. */

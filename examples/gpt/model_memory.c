@@ -56,8 +56,9 @@ static void lay_out_layer(const struct model *model, struct arena *arena, struct
     const struct attention *attention = &model->workspace->attention;
     const size_t rows = rows_max(model), here = here_max(model), width = attention->width;
     const size_t features = attention->heads * attention->head_size;
+    const size_t kept = model->options.gather_again ? here : rows;
     saved->attention_rms = take(arena, here);
-    saved->attention_input = take(arena, rows * width);
+    saved->attention_input = take(arena, kept * width);
     saved->attention.query = take(arena, rows * features);
     saved->attention.key = take(arena, rows * features);
     saved->attention.value = take(arena, rows * features);
@@ -65,7 +66,7 @@ static void lay_out_layer(const struct model *model, struct arena *arena, struct
     saved->attention.shares = take(arena, rows * attention->heads * attention->context);
     saved->middle = take(arena, here * width);
     saved->mlp_rms = take(arena, here);
-    saved->mlp_input = take(arena, rows * width);
+    saved->mlp_input = take(arena, kept * width);
     lay_out_mlp(model, arena, &saved->mlp);
 }
 
@@ -79,6 +80,7 @@ static void lay_out_workspace(const struct model *model, struct arena *arena)
     space->branch = take(arena, rows * width);
     space->branch_gradient = take(arena, rows * width);
     space->stream_gradient = take(arena, here_max(model) * width);
+    if (model->options.gather_again) space->gathered = take(arena, rows * width);
     space->head_scratch = take(arena, 3 * rows);
     space->attention_scratch.query = take(arena, rows * features);
     space->attention_scratch.key = take(arena, rows * features);

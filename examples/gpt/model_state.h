@@ -6,7 +6,8 @@
 
 /* The activations that a layer's backward pass needs. Rows "here" are this rank's (exchange.h). */
 struct layer_saved {
-    real *attention_rms, *attention_input; /* [rows here], [rows x width] */
+    real *attention_rms,
+        *attention_input; /* [rows here], [rows x width], or [rows here x width] to gather again */
     struct attention_saved attention;
     real *middle; /* [rows here x width]: the stream between attention and MLP */
     real *mlp_rms, *mlp_input;
@@ -31,6 +32,7 @@ struct workspace {
     real *rotation;
     real *branch, *branch_gradient; /* [rows x width] */
     real *stream_gradient;          /* [rows here x width] */
+    real *gathered; /* [rows x width], the input of attention or MLP while it is in use; NULL: kept whole */
     real *head_scratch;
     struct attention_scratch attention_scratch;
     struct mlp_saved mlp_scratch;

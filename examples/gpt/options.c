@@ -41,13 +41,35 @@ static const char usage[] =
     "                      gradients, 3 and weights (default 1)\n"
     "  --ahead N           layers that are gathered ahead, with --zero 3 (default 2)\n"
     "  --split-rows        tp ranks share the rows between matrices, too (sequence parallelism)\n"
-    "  --schedule NAME     of the pipeline: 1f1b or gpipe (default 1f1b)\n"
+    "  --gather-again      with --split-rows: keep only the own rows of layers' inputs, and gather "
+    "the\n"
+    "                      others again in the backward pass\n"
+    "  --schedule NAME     of the pipeline: 1f1b, gpipe or interleaved (default 1f1b)\n"
+    "  --chunks N          parts of the model on each stage (default 1; interleaved: 2)\n"
+    "  --dtype NAME        of weights and gradients: float, or bf16 with float masters (default "
+    "float)\n"
+    "  --wide-gradients    float gradients with bf16 weights\n"
+    "  --loss-scale X      a dynamic loss scale that begins with X (default: none)\n"
     "  --check-single      train again in one process; exit with 1 if the weights differ by more "
     "than\n"
     "                      rounding\n"
+    "checkpoints, of one process or many:\n"
+    "  --checkpoint DIR    write the run to DIR while it goes on, and in the end\n"
+    "  --checkpoint-every N  steps between checkpoints (default 100)\n"
+    "  --checkpoint-keep N   newest ones that stay (default 2)\n"
+    "  --resume            go on from the newest one in DIR, if there is one, on any mesh\n"
+    "what communication costs:\n"
+    "  --profile FILE      write the last steps of all ranks there, for Perfetto "
+    "(ui.perfetto.dev)\n"
+    "  --profile-steps N   so many (default 3)\n"
+    "  --reduce-late       reduce gradients when the backward pass is over, not while it goes on\n"
+    "  --without-communication\n"
+    "                      leave communication out, to compare; the losses then mean nothing\n"
     "what comes out:\n"
     "  --report N          steps between lines, where the output is no terminal (default: 12 "
     "lines)\n"
+    "  --held-out N        samples that nobody learns from, to find the loss in the end (default "
+    "256)\n"
     "  --write N           tokens that the model writes in the end (default 200)\n"
     "  --temperature X     below 1: likelier tokens even more often (default 0.7)\n"
     "  --check-gradients   only compare the gradients with differences of losses; exit with 1 if "
@@ -76,6 +98,7 @@ enum name {
     RECOMPUTE,
     SEED,
     REPORT,
+    HELD_OUT,
     WRITE,
     TEMPERATURE,
     CHECK_GRADIENTS,
@@ -84,40 +107,68 @@ enum name {
     AHEAD,
     OWN_ROWS,
     SCHEDULE,
+    CHUNKS,
+    DTYPE,
+    WIDE_GRADIENTS,
+    LOSS_SCALE,
     CHECK_SINGLE,
+    GATHER_AGAIN,
+    PROFILE,
+    PROFILE_STEPS,
+    REDUCE_LATE,
+    WITHOUT_COMMUNICATION,
+    CHECKPOINT,
+    CHECKPOINT_EVERY,
+    CHECKPOINT_KEEP,
+    RESUME,
     HELP
 };
-static const struct option list[] = {{"text", required_argument, NULL, TEXT},
-                                     {"vocabulary", required_argument, NULL, VOCABULARY},
-                                     {"tokenizer", required_argument, NULL, TOKENIZER},
-                                     {"context", required_argument, NULL, CONTEXT},
-                                     {"width", required_argument, NULL, WIDTH},
-                                     {"layers", required_argument, NULL, LAYERS},
-                                     {"heads", required_argument, NULL, HEADS},
-                                     {"hidden", required_argument, NULL, HIDDEN},
-                                     {"untied", no_argument, NULL, UNTIED},
-                                     {"steps", required_argument, NULL, STEPS},
-                                     {"batch", required_argument, NULL, BATCH},
-                                     {"micro-batch", required_argument, NULL, MICRO_BATCH},
-                                     {"lr", required_argument, NULL, RATE},
-                                     {"warm-up", required_argument, NULL, WARM_UP},
-                                     {"weight-decay", required_argument, NULL, WEIGHT_DECAY},
-                                     {"clip", required_argument, NULL, CLIP},
-                                     {"dropout", required_argument, NULL, DROPOUT},
-                                     {"recompute", no_argument, NULL, RECOMPUTE},
-                                     {"seed", required_argument, NULL, SEED},
-                                     {"report", required_argument, NULL, REPORT},
-                                     {"write", required_argument, NULL, WRITE},
-                                     {"temperature", required_argument, NULL, TEMPERATURE},
-                                     {"check-gradients", no_argument, NULL, CHECK_GRADIENTS},
-                                     {"mesh", required_argument, NULL, MESH},
-                                     {"zero", required_argument, NULL, ZERO},
-                                     {"ahead", required_argument, NULL, AHEAD},
-                                     {"split-rows", no_argument, NULL, OWN_ROWS},
-                                     {"schedule", required_argument, NULL, SCHEDULE},
-                                     {"check-single", no_argument, NULL, CHECK_SINGLE},
-                                     {"help", no_argument, NULL, HELP},
-                                     {NULL, 0, NULL, 0}};
+static const struct option list[] = {
+    {"text", required_argument, NULL, TEXT},
+    {"vocabulary", required_argument, NULL, VOCABULARY},
+    {"tokenizer", required_argument, NULL, TOKENIZER},
+    {"context", required_argument, NULL, CONTEXT},
+    {"width", required_argument, NULL, WIDTH},
+    {"layers", required_argument, NULL, LAYERS},
+    {"heads", required_argument, NULL, HEADS},
+    {"hidden", required_argument, NULL, HIDDEN},
+    {"untied", no_argument, NULL, UNTIED},
+    {"steps", required_argument, NULL, STEPS},
+    {"batch", required_argument, NULL, BATCH},
+    {"micro-batch", required_argument, NULL, MICRO_BATCH},
+    {"lr", required_argument, NULL, RATE},
+    {"warm-up", required_argument, NULL, WARM_UP},
+    {"weight-decay", required_argument, NULL, WEIGHT_DECAY},
+    {"clip", required_argument, NULL, CLIP},
+    {"dropout", required_argument, NULL, DROPOUT},
+    {"recompute", no_argument, NULL, RECOMPUTE},
+    {"seed", required_argument, NULL, SEED},
+    {"report", required_argument, NULL, REPORT},
+    {"held-out", required_argument, NULL, HELD_OUT},
+    {"write", required_argument, NULL, WRITE},
+    {"temperature", required_argument, NULL, TEMPERATURE},
+    {"check-gradients", no_argument, NULL, CHECK_GRADIENTS},
+    {"mesh", required_argument, NULL, MESH},
+    {"zero", required_argument, NULL, ZERO},
+    {"ahead", required_argument, NULL, AHEAD},
+    {"split-rows", no_argument, NULL, OWN_ROWS},
+    {"schedule", required_argument, NULL, SCHEDULE},
+    {"chunks", required_argument, NULL, CHUNKS},
+    {"dtype", required_argument, NULL, DTYPE},
+    {"wide-gradients", no_argument, NULL, WIDE_GRADIENTS},
+    {"loss-scale", required_argument, NULL, LOSS_SCALE},
+    {"check-single", no_argument, NULL, CHECK_SINGLE},
+    {"gather-again", no_argument, NULL, GATHER_AGAIN},
+    {"profile", required_argument, NULL, PROFILE},
+    {"profile-steps", required_argument, NULL, PROFILE_STEPS},
+    {"reduce-late", no_argument, NULL, REDUCE_LATE},
+    {"without-communication", no_argument, NULL, WITHOUT_COMMUNICATION},
+    {"checkpoint", required_argument, NULL, CHECKPOINT},
+    {"checkpoint-every", required_argument, NULL, CHECKPOINT_EVERY},
+    {"checkpoint-keep", required_argument, NULL, CHECKPOINT_KEEP},
+    {"resume", no_argument, NULL, RESUME},
+    {"help", no_argument, NULL, HELP},
+    {NULL, 0, NULL, 0}};
 
 static bool parse_real(const char *text, double min, double max, double *number)
 {
@@ -153,6 +204,19 @@ static bool parse_mesh(const char *text, struct mesh_sizes *mesh)
     return true;
 }
 
+/* One process that writes checkpoints is a mesh of one rank. */
+static bool set_checkpoint(struct options *options, enum name name, const char *text)
+{
+    struct checkpointing_options *checkpointing = &options->checkpointing;
+    switch (name) {
+    case CHECKPOINT: checkpointing->folder = text; return true;
+    case CHECKPOINT_EVERY: return parse_count(text, 1, 1e9, &checkpointing->every_steps);
+    case CHECKPOINT_KEEP: return parse_count(text, 1, 1e6, &checkpointing->keep);
+    case RESUME: checkpointing->resume = true; return true;
+    default: return false;
+    }
+}
+
 static bool set_parallel(struct options *options, enum name name, const char *text)
 {
     struct parallel_options *parallel = &options->parallel;
@@ -172,9 +236,21 @@ static bool set_parallel(struct options *options, enum name name, const char *te
     case OWN_ROWS: parallel->rows_split = true; return true;
     case SCHEDULE:
         parallel->schedule = text;
-        return strcmp(text, "1f1b") == 0 || strcmp(text, "gpipe") == 0;
+        return strcmp(text, "1f1b") == 0 || strcmp(text, "gpipe") == 0 ||
+               strcmp(text, "interleaved") == 0;
+    case CHUNKS: return parse_count(text, 1, 256, &parallel->chunks);
+    case DTYPE:
+        parallel->weights = strcmp(text, "bf16") == 0 ? WEIGHTS_BFLOAT16 : WEIGHTS_REAL;
+        return parallel->weights == WEIGHTS_BFLOAT16 || strcmp(text, "float") == 0;
+    case WIDE_GRADIENTS: parallel->wide_gradients = true; return true;
+    case LOSS_SCALE: return parse_real(text, 0x1p-64, 0x1p64, &parallel->loss_scale);
     case CHECK_SINGLE: options->check_single = true; return true;
-    default: return false;
+    case GATHER_AGAIN: parallel->gathers_again = true; return true;
+    case PROFILE: parallel->profile = text; return true;
+    case PROFILE_STEPS: return parse_count(text, 1, 1e6, &parallel->profile_steps);
+    case REDUCE_LATE: parallel->reduces_late = true; return true;
+    case WITHOUT_COMMUNICATION: parallel->is_unconnected = true; return true;
+    default: return set_checkpoint(options, name, text);
     }
 }
 
@@ -222,6 +298,7 @@ static bool set(struct options *options, int name, const char *text)
         trainer->model.seed = count;
         return good;
     case REPORT: return parse_count(text, 1, 1e9, &options->report_steps);
+    case HELD_OUT: return parse_count(text, 0, 1e9, &options->held_out_samples);
     case WRITE: return parse_count(text, 0, 1e9, &options->write_tokens);
     case TEMPERATURE: return parse_real(text, 0, 1e3, &options->temperature);
     case CHECK_GRADIENTS: options->check_gradients = true; return true;
@@ -238,8 +315,19 @@ static const char *find_mistake(const struct options *options)
         return "the width has to be a multiple of twice the heads";
     if (trainer->batch % trainer->model.samples_max != 0)
         return "the batch has to be a multiple of the micro-batch";
+    const struct parallel_options *parallel = &options->parallel;
+    if (parallel->chunks > 1 && strcmp(parallel->schedule, "interleaved") != 0)
+        return "several chunks are for --schedule interleaved";
+    if (parallel->wide_gradients && parallel->weights == WEIGHTS_REAL)
+        return "gradients are wide anyway without --dtype bf16";
     if (options->check_gradients && options->wants_ranks)
         return "gradients are checked in one process";
+    if (options->checkpointing.resume && options->checkpointing.folder == NULL)
+        return "--resume needs a folder: --checkpoint DIR";
+    if (options->checkpointing.folder != NULL && options->parallel.is_unconnected)
+        return "without communication there is nothing worth a checkpoint";
+    if (options->check_single && options->parallel.is_unconnected)
+        return "without communication there is nothing to compare with one process";
     if (options->check_gradients && sizeof(real) < sizeof(double))
         return "gradients can be checked in double alone: use gpt_double";
     return NULL;
@@ -247,10 +335,15 @@ static const char *find_mistake(const struct options *options)
 
 int options_parse(int argument_count, char **arguments, struct options *options)
 {
-    *options = (struct options){
-        .write_tokens = 200,
-        .temperature = 0.7,
-        .parallel = {.mesh = {.stages = 1, .slices = 1}, .zero = 1, .ahead = 2, .schedule = "1f1b"}};
+    *options = (struct options){.held_out_samples = 256,
+                                .write_tokens = 200,
+                                .temperature = 0.7,
+                                .checkpointing = {.every_steps = 100, .keep = 2},
+                                .parallel = {.mesh = {.stages = 1, .slices = 1},
+                                             .zero = 1,
+                                             .ahead = 2,
+                                             .schedule = "1f1b",
+                                             .profile_steps = 3}};
     options->trainer = (struct trainer_options){
         .model = {.shape = {.vocabulary = 512,
                             .context = 128,
@@ -278,6 +371,9 @@ int options_parse(int argument_count, char **arguments, struct options *options)
     struct shape *shape = &model->shape;
     if (shape->hidden == 0) shape->hidden = (shape->width * 8 / 3 + 31) / 32 * 32;
     if (model->samples_max == 0) model->samples_max = options->trainer.batch;
+    struct parallel_options *parallel = &options->parallel;
+    if (parallel->chunks == 0)
+        parallel->chunks = strcmp(parallel->schedule, "interleaved") == 0 ? 2 : 1;
     model->part = part_whole(shape);
     const char *mistake = optind < argument_count ? arguments[optind] : find_mistake(options);
     if (mistake == NULL) return -1;

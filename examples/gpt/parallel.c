@@ -1,8 +1,21 @@
 #include "parallel.h"
 
 #include "exchange_ranks.h"
+#include "profile.h"
 #include "tutti/train/pipeline.h"
-#include "tutti/train/shards.h"
+#include "unconnected.h"
+#include "volumes.h"
+
+/* As many in a row double a loss scale. */
+enum { GOOD_STEPS = 100 };
+
+enum { WAITS = 3, REPORTED = WAITS + 2 }; /* waits; the loss, and the time of the step */
+
+/* A part of the model that this rank has. */
+struct chunk {
+    struct saved **saved; /* of the micro-batches that are on their way */
+    size_t saved_count;
+};
 
 struct parallel {
     struct trainer_options options;
@@ -10,12 +23,15 @@ struct parallel {
     const struct data *data; /* borrowed */
     struct mesh mesh;
     struct exchange_ranks exchange;
-    struct holder holder;
-    struct tutti_shards *shards;
+    struct shards_holder holder;
+    struct timeline timeline;
+    struct volumes volumes;
+    struct profile profile;
+    struct unconnected unconnected;  /* with it the shards are its */
     struct tutti_pipeline *pipeline; /* NULL: one stage */
-    struct model *model;
-    struct saved **saved; /* of the micro-batches that are on their way */
-    size_t saved_count, micro_batches;
+    struct model **models;           /* [chunks] */
+    struct chunk *chunks;
+    size_t micro_batches;
     uint32_t *inputs, *targets; /* of a micro-batch */
     uint64_t *numbers;
     double *squares; /* [groups] */
@@ -23,70 +39,35 @@ struct parallel {
     double loss;     /* the sum over its tokens, where the head is */
 };
 
-/* --------------------------------------------------------------------------------------- the shards as holder */
-
-static real *acquire(enum holder_pass pass, size_t group, void *context)
-{
-    const struct parallel *p = context;
-    void *weights;
-    expect(tutti_shards_acquire(p->shards,
-                                pass == HOLDER_FORWARD ? TUTTI_PASS_FORWARD : TUTTI_PASS_BACKWARD,
-                                group, &weights),
-           "getting parameters");
-    return weights;
-}
-
-static void release(size_t group, void *context)
-{
-    const struct parallel *p = context;
-    expect(tutti_shards_release(p->shards, group), "giving parameters back");
-}
-
-static real *gradient(size_t group, void *context)
-{
-    const struct parallel *p = context;
-    void *values;
-    expect(tutti_shards_gradient(p->shards, group, &values), "getting memory for gradients");
-    return values;
-}
-
-static void ready(size_t group, void *context)
-{
-    const struct parallel *p = context;
-    expect(tutti_shards_ready(p->shards, group), "reducing gradients");
-}
-
 static void make_shards(struct parallel *p)
 {
-    const struct parameters *parameters = &p->model->parameters;
     const struct adamw *adamw = &p->options.adamw;
     struct tutti_shards_options options = TUTTI_SHARDS_OPTIONS_INIT;
-    struct tutti_shard_group *groups = allocate(parameters->group_count, sizeof *groups);
-    size_t most = 0;
-    for (size_t g = 0; g < parameters->group_count; g++) {
-        const struct group *group = &parameters->groups[g];
-        groups[g].count = group->elements;
-        groups[g].weight_decay = group->decays ? adamw->weight_decay : 0;
-        if (group->elements > most) most = group->elements;
-    }
     options.stage = (enum tutti_shards_stage)p->parallel.zero;
-    options.dtype = REAL_DTYPE;
     options.micro_batches = (int)p->micro_batches;
     options.ahead = p->parallel.ahead;
     options.first_decay = adamw->first_decay;
     options.second_decay = adamw->second_decay;
     options.epsilon = adamw->epsilon;
-    expect(tutti_shards_create(groups, parameters->group_count, &options, p->mesh.replica.comm,
-                               &p->shards),
-           "making shards");
-    real *values = allocate(most, sizeof *values);
-    for (size_t g = 0; g < parameters->group_count; g++) {
-        parameters_randomise(parameters, &parameters->groups[g], &p->options.model.shape,
-                             p->options.model.seed, values);
-        expect(tutti_shards_set(p->shards, g, values), "setting first parameters");
+    options.first_step = p->parallel.first_step;
+    options.wide_gradients = p->parallel.wide_gradients;
+    options.loss_scale = p->parallel.loss_scale;
+    if (options.loss_scale > 0) {
+        options.growth_steps = GOOD_STEPS;
+        options.first_good_steps = p->parallel.good_steps;
     }
-    free(values);
-    free(groups);
+    if (p->parallel.is_unconnected) {
+        options.dtype = REAL_DTYPE;
+        struct tutti_shard_group *groups =
+            shards_holder_groups(&p->holder, p->models, adamw->weight_decay);
+        unconnected_init(&p->unconnected, &p->mesh, p->models[0], groups, p->holder.group_count,
+                         &options);
+        p->holder.shards = p->unconnected.shards;
+        free(groups);
+        return;
+    }
+    shards_holder_open(&p->holder, p->models, &options, p->parallel.weights, adamw->weight_decay,
+                       p->mesh.replica.comm);
 }
 
 /* ---------------------------------------------------------------------------------------------- micro-batches */
@@ -113,14 +94,35 @@ static double tokens_of_step(const struct parallel *p)
     return (double)(p->options.batch * p->data->context);
 }
 
+/* A chunk's micro-batches come back in their order, so those on their way have numbers in a row. */
+static struct saved *saved_of(const struct parallel *p, int chunk, int micro)
+{
+    const struct chunk *here = &p->chunks[chunk];
+    return here->saved[(size_t)micro % here->saved_count];
+}
+
+/* In a pipeline whatever is between passes is waiting. */
+static void begin_pass(struct parallel *p, enum doing pass, int micro)
+{
+    if (p->pipeline != NULL) timeline_end(&p->timeline);
+    timeline_begin(&p->timeline, pass, (size_t)micro);
+}
+
+static void end_pass(struct parallel *p)
+{
+    timeline_end(&p->timeline);
+    profile_read(&p->profile);
+    if (p->pipeline != NULL) timeline_begin(&p->timeline, WAITING_STAGES, 0);
+}
+
 static enum tutti_status forward(void *context, int chunk, int micro, const void *input,
                                  void *output)
 {
     struct parallel *p = context;
+    begin_pass(p, DOING_FORWARD, micro);
     const struct batch batch = read_batch(p, (size_t)micro);
-    struct saved *saved = p->saved[(size_t)micro % p->saved_count];
-    (void)chunk;
-    p->loss += model_forward(p->model, &batch, saved, input, output);
+    p->loss += model_forward(p->models[chunk], &batch, saved_of(p, chunk, micro), input, output);
+    end_pass(p);
     return TUTTI_OK;
 }
 
@@ -128,40 +130,68 @@ static enum tutti_status backward(void *context, int chunk, int micro, const voi
                                   void *input_gradient)
 {
     struct parallel *p = context;
+    begin_pass(p, DOING_BACKWARD, micro);
     const struct batch batch = read_batch(p, (size_t)micro);
-    struct saved *saved = p->saved[(size_t)micro % p->saved_count];
-    (void)chunk;
-    model_backward(p->model, &batch, saved, (real)(1 / tokens_of_step(p)), output_gradient,
-                   input_gradient);
+    const double scale = tutti_shards_loss_scale(p->holder.shards) / tokens_of_step(p);
+    model_backward(p->models[chunk], &batch, saved_of(p, chunk, micro), (real)scale,
+                   output_gradient, input_gradient);
+    shards_holder_reduce_late(&p->holder);
+    end_pass(p);
     return TUTTI_OK;
+}
+
+/* The most micro-batches that are on their way through a chunk of the stage at any one time. */
+static size_t on_their_way(const struct tutti_schedule *schedule, int stage, int chunk)
+{
+    size_t count, now = 0, most = 0;
+    const struct tutti_schedule_action *actions = tutti_schedule_actions(schedule, stage, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (actions[i].chunk != chunk) continue;
+        now += actions[i].pass == TUTTI_PASS_FORWARD ? 1 : (size_t)-1;
+        if (now > most) most = now;
+    }
+    return most;
 }
 
 static void make_pipeline(struct parallel *p)
 {
     const struct mesh *mesh = &p->mesh;
-    const struct tutti_schedule_shape shape = {(int)mesh->stage.size, (int)p->micro_batches, 1};
+    const struct tutti_schedule_shape shape = {(int)mesh->stage.size, (int)p->micro_batches,
+                                               (int)p->parallel.chunks};
     struct tutti_pipeline_options options = TUTTI_PIPELINE_OPTIONS_INIT;
     struct tutti_schedule *schedule;
-    p->saved_count = 1;
+    for (size_t c = 0; c < p->parallel.chunks; c++) p->chunks[c].saved_count = 1;
     if (mesh->stage.size == 1) return;
     options.count =
-        model_rows(p->model, p->options.model.samples_max).count * p->options.model.shape.width;
+        model_rows(p->models[0], p->options.model.samples_max).count * p->options.model.shape.width;
     options.dtype = REAL_DTYPE;
     options.forward = forward;
     options.backward = backward;
     options.context = p;
     expect(tutti_schedule_create(p->parallel.schedule, &shape, &schedule), "making a schedule");
+    for (size_t c = 0; c < p->parallel.chunks; c++)
+        p->chunks[c].saved_count = on_their_way(schedule, (int)mesh->stage.index, (int)c);
+    if (p->parallel.is_unconnected) {
+        p->unconnected.schedule = schedule;
+        return;
+    }
     expect(tutti_pipeline_create(schedule, &options, mesh->stage.comm, &p->pipeline),
            "making a pipeline");
-    p->saved_count = (size_t)tutti_schedule_in_flight(schedule, (int)mesh->stage.index);
     tutti_schedule_free(schedule);
 }
 
 static void run_passes(struct parallel *p)
 {
     p->loss = 0;
+    if (p->parallel.is_unconnected) {
+        unconnected_run(&p->unconnected, p->micro_batches, forward, backward, p);
+        return;
+    }
     if (p->pipeline != NULL) {
+        timeline_begin(&p->timeline, WAITING_STAGES, 0);
         expect(tutti_pipeline_run(p->pipeline), "running the pipeline");
+        timeline_end(&p->timeline);
+        volumes_note(&p->volumes, VOLUME_PIPELINE);
         return;
     }
     for (int micro = 0; micro < (int)p->micro_batches; micro++) {
@@ -173,57 +203,129 @@ static void run_passes(struct parallel *p)
 /* -------------------------------------------------------------------------------------------------- gradients */
 
 /* This rank's shard of a group gets the sum of what the ranks have there. */
-static void sum_shard(const struct parallel *p, int group, struct tutti_comm *comm)
+static void sum_shard(struct parallel *p, size_t chunk, int group, struct tutti_comm *comm,
+                      enum doing waits)
 {
+    const size_t index = p->holder.chunks[chunk].first_group + (size_t)group;
     struct tutti_shard own;
-    expect(tutti_shards_own(p->shards, (size_t)group, &own), "finding gradients");
+    expect(tutti_shards_own(p->holder.shards, index, &own), "finding gradients");
     if (own.count == 0) return;
-    expect(tutti_allreduce(own.gradients, own.gradients, own.count, REAL_DTYPE, TUTTI_SUM, comm),
+    timeline_begin(&p->timeline, waits, 0);
+    expect(tutti_allreduce(own.gradients, own.gradients, own.count, p->holder.gradient_dtype,
+                           TUTTI_SUM, comm),
            "adding up gradients");
+    timeline_end(&p->timeline);
 }
 
 /* What other ranks than replicas have summands of: each end of the pipeline has some of a tied embedding's gradient, and
  * each slice has some of the gains' where it has its own rows. */
-static void sum_summands(const struct parallel *p)
+static void sum_summands(struct parallel *p)
 {
+    const size_t chunks = p->parallel.chunks, end = p->mesh.stage.index == 0 ? 0 : chunks - 1;
     if (p->options.model.shape.tied && p->mesh.ends != NULL)
-        sum_shard(p, p->model->parameters.embedding_group, p->mesh.ends);
+        sum_shard(p, end, p->models[end]->parameters.embedding_group, p->mesh.ends, WAITING_STAGES);
+    volumes_note(&p->volumes, VOLUME_TIED);
     if (p->parallel.rows_split && p->mesh.slice.size > 1)
-        sum_shard(p, GROUP_GAINS, p->mesh.slice.comm);
+        for (size_t c = 0; c < chunks; c++)
+            sum_shard(p, c, GROUP_GAINS, p->mesh.slice.comm, WAITING_SLICES);
+    volumes_note(&p->volumes, VOLUME_GAINS);
 }
 
 /* Whether another rank, of another slice or stage, has the same gradients and counts them. */
-static bool is_counted_elsewhere(const struct parallel *p, int group)
+static bool is_counted_elsewhere(const struct parallel *p, size_t chunk, int group)
 {
     if (group == GROUP_GAINS) return p->mesh.slice.index > 0;
-    return p->options.model.shape.tied && group == p->model->parameters.embedding_group &&
-           p->mesh.stage.index > 0;
+    return p->options.model.shape.tied && p->mesh.stage.index > 0 &&
+           group == p->models[chunk]->parameters.embedding_group;
 }
 
 /* The sum of squares of all gradients of the whole model. */
-static double square_gradients(const struct parallel *p)
+static double square_gradients(struct parallel *p)
 {
+    const double scale = tutti_shards_loss_scale(p->holder.shards);
+    const double *square = p->squares;
     double sum = 0;
-    expect(tutti_shards_squares(p->shards, p->squares), "finding the gradients' length");
-    for (size_t g = 0; g < p->model->parameters.group_count; g++)
-        if (!is_counted_elsewhere(p, (int)g)) sum += p->squares[g];
-    return axis_sum(&p->mesh.stage, axis_sum(&p->mesh.slice, sum));
+    volumes_note(&p->volumes, VOLUME_PARAMETERS);
+    expect(tutti_shards_squares(p->holder.shards, p->squares), "finding the gradients' length");
+    volumes_note(&p->volumes, VOLUME_SQUARES);
+    for (size_t c = 0; c < p->parallel.chunks; c++)
+        for (size_t g = 0; g < p->models[c]->parameters.group_count; g++, square++)
+            if (!is_counted_elsewhere(p, c, (int)g)) sum += *square;
+    sum /= scale * scale;
+    if (p->parallel.is_unconnected) return sum;
+    timeline_begin(&p->timeline, WAITING_SLICES, 0);
+    sum = axis_sum(&p->mesh.slice, sum);
+    timeline_end(&p->timeline);
+    volumes_note(&p->volumes, VOLUME_SLICE_LENGTH);
+    timeline_begin(&p->timeline, WAITING_STAGES, 0);
+    sum = axis_sum(&p->mesh.stage, sum);
+    timeline_end(&p->timeline);
+    volumes_note(&p->volumes, VOLUME_STAGE_LENGTH);
+    return sum;
+}
+
+/* The sums of all ranks, unless nothing is known of others. */
+static void report_all(struct parallel *p, const struct timeline *before, struct step_report *report)
+{
+    static const enum doing waits[WAITS] = {WAITING_STAGES, WAITING_REPLICAS, WAITING_SLICES};
+    double sums[REPORTED];
+    double ranks = (double)tutti_comm_size(p->mesh.world);
+    for (size_t i = 0; i < WAITS; i++)
+        sums[i] = 1e-9 * (double)(p->timeline.waited_ns[waits[i]] - before->waited_ns[waits[i]]);
+    sums[WAITS] = p->mesh.slice.index == 0 ? p->loss : 0;
+    sums[WAITS + 1] = 1e-9 * (double)(timeline_now_ns() - p->timeline.open[0].begin_ns);
+    if (p->parallel.is_unconnected) {
+        ranks = 1;
+    } else {
+        timeline_begin(&p->timeline, WAITING_ALL, 0);
+        mesh_sum_all(&p->mesh, sums, REPORTED);
+        timeline_end(&p->timeline);
+        volumes_note(&p->volumes, VOLUME_REPORT);
+    }
+    for (size_t i = 0; i < WAITS; i++) report->waited_s[i] = sums[i] / ranks;
+    report->loss = sums[WAITS] / tokens_of_step(p);
+    report->step_s = sums[WAITS + 1] / ranks;
+}
+
+static void begin_step(struct parallel *p, uint64_t step)
+{
+    const size_t steps = p->options.schedule.steps, kept = p->parallel.profile_steps;
+    p->step = step;
+    if (step + kept >= steps && !p->profile.keeps) profile_begin(&p->profile);
+    volumes_begin_step(&p->volumes);
+    timeline_begin(&p->timeline, DOING_STEP, (size_t)step);
+}
+
+static void update_parameters(struct parallel *p, const struct tutti_shards_step_options *options)
+{
+    timeline_begin(&p->timeline, DOING_OPTIMIZER, 0);
+    expect(tutti_shards_step(p->holder.shards, options, NULL), "updating parameters");
+    timeline_end(&p->timeline);
 }
 
 struct step_report parallel_step(struct parallel *p, uint64_t step)
 {
     struct tutti_shards_step_options options = TUTTI_SHARDS_STEP_INIT;
+    const struct timeline before = p->timeline;
     struct step_report report;
-    p->step = step;
+    begin_step(p, step);
     run_passes(p);
-    expect(tutti_shards_finish(p->shards), "reducing gradients");
-    sum_summands(p);
+    timeline_begin(&p->timeline, WAITING_REPLICAS, 0);
+    expect(tutti_shards_finish(p->holder.shards), "reducing gradients");
+    timeline_end(&p->timeline);
+    if (!p->parallel.is_unconnected) sum_summands(p);
     const double squares = square_gradients(p);
     report.gradient_length = sqrt(squares);
     report.rate = options.rate = schedule_rate(&p->options.schedule, step);
-    options.factor = (double)clip_factor(squares, p->options.clip);
-    expect(tutti_shards_step(p->shards, &options, NULL), "updating parameters");
-    report.loss = mesh_sum(&p->mesh, p->mesh.slice.index == 0 ? p->loss : 0) / tokens_of_step(p);
+    if (p->parallel.loss_scale > 0) /* all ranks know the sum of all squares */
+        options.overflow =
+            isfinite(squares) ? TUTTI_SHARDS_OVERFLOW_NONE : TUTTI_SHARDS_OVERFLOW_FOUND;
+    if (options.overflow != TUTTI_SHARDS_OVERFLOW_FOUND)
+        options.factor = (double)clip_factor(squares, p->options.clip);
+    update_parameters(p, &options);
+    report_all(p, &before, &report);
+    timeline_end(&p->timeline);
+    profile_read(&p->profile);
     return report;
 }
 
@@ -236,12 +338,90 @@ const char *parallel_mistake(const struct trainer_options *options,
     const struct shape *shape = &options->model.shape;
     if (mesh->stages * mesh->replicas * mesh->slices != ranks)
         return "the mesh has to have as many ranks as there are";
-    if (mesh->stages > shape->layers) return "every stage has to have a layer";
+    const size_t chunks = parallel->chunks > 0 ? parallel->chunks : 1;
+    if (mesh->stages * chunks > shape->layers) return "every stage has to have a layer";
+    if (chunks > 1 && mesh->stages == 1) return "chunks are for a pipeline: pp=2 or more";
+    if (parallel->is_unconnected && (chunks > 1 || parallel->weights == WEIGHTS_BFLOAT16))
+        return "communication can be left out with one chunk and float alone";
+    if (parallel->weights == WEIGHTS_BFLOAT16 && sizeof(real) > sizeof(float))
+        return "bf16 is for gpt, which computes in float";
     if (mesh->slices > shape->heads) return "every slice has to have a head";
     if (mesh->slices > shape->hidden) return "every slice has to have a column of the MLP";
+    if (parallel->gathers_again && (!parallel->rows_split || options->model.recompute))
+        return "rows are gathered again with --split-rows, and without --recompute, which does so "
+               "anyway";
     if (options->batch % (mesh->replicas * options->model.samples_max) != 0)
         return "the batch has to be a multiple of the replicas' micro-batches together";
+    if (strcmp(parallel->schedule, "interleaved") == 0 &&
+        options->batch / (mesh->replicas * options->model.samples_max) % mesh->stages != 0)
+        return "interleaved passes need a multiple of the stages as micro-batches";
     return NULL;
+}
+
+static void make_model(struct parallel *p, size_t chunk)
+{
+    struct model_options model = p->options.model;
+    model.part = mesh_part(&p->mesh, &model.shape, chunk, p->parallel.chunks);
+    model.part.rows_split = p->parallel.rows_split;
+    model.gather_again = p->parallel.gathers_again;
+    model.exchange = p->parallel.is_unconnected ? &exchange_alone : &p->exchange.exchange;
+    model.holder = p->parallel.is_unconnected ? NULL : &p->holder.chunks[chunk].holder;
+    model.timeline = &p->timeline;
+    p->models[chunk] = model_create(&model);
+}
+
+/* How many elements of a group this rank adds up with others; 0: there is no such group. */
+static size_t own_count(const struct parallel *p, size_t chunk, int group)
+{
+    struct tutti_shard own;
+    if (group == GROUP_NONE) return 0;
+    expect(tutti_shards_own(p->holder.shards, p->holder.chunks[chunk].first_group + (size_t)group,
+                            &own),
+           "finding gradients");
+    return own.count;
+}
+
+/* What one of the models adds. */
+static void count_chunk(const struct parallel *p, size_t chunk, struct volumes_setting *setting)
+{
+    const struct parameters *parameters = &p->models[chunk]->parameters;
+    const struct model_options *model = &p->models[chunk]->options;
+    setting->layers += model->part.layers.count;
+    setting->has_embedding = setting->has_embedding || part_has_embedding(&model->part);
+    setting->has_head = setting->has_head || part_has_head(&model->shape, &model->part);
+    setting->own_gains += own_count(p, chunk, GROUP_GAINS);
+    for (size_t t = 0; t < parameters->tensor_count; t++)
+        setting->parameters += tensor_elements(&parameters->tensors[t]);
+    for (size_t g = 0; g < parameters->group_count; g++)
+        setting->blocks +=
+            (parameters->groups[g].elements + TUTTI_SHARDS_BLOCK - 1) / TUTTI_SHARDS_BLOCK;
+    if (model->shape.tied && p->mesh.ends != NULL)
+        setting->own_tied += own_count(p, chunk, parameters->embedding_group);
+}
+
+static void count_volumes(struct parallel *p)
+{
+    const struct model_options *model = &p->models[0]->options;
+    struct volumes_setting setting = {.zero = p->parallel.zero,
+                                      .micro_batches = p->micro_batches,
+                                      .rows_split = p->parallel.rows_split,
+                                      .gathers_again = p->parallel.gathers_again,
+                                      .recomputes = model->recompute,
+                                      .part = model->part,
+                                      .shape = model->shape,
+                                      .rows = model->samples_max * model->shape.context,
+                                      .chunks = p->parallel.chunks,
+                                      .parameter_bytes = tutti_dtype_size(p->holder.dtype),
+                                      .gradient_bytes = tutti_dtype_size(p->holder.gradient_dtype),
+                                      .report_count = REPORTED};
+    for (size_t c = 0; c < p->parallel.chunks; c++) count_chunk(p, c, &setting);
+    volumes_init(&p->volumes, &p->mesh, &setting);
+}
+
+static void make_saved(struct chunk *chunk, const struct model *model)
+{
+    chunk->saved = allocate(chunk->saved_count, sizeof(struct saved *));
+    for (size_t i = 0; i < chunk->saved_count; i++) chunk->saved[i] = saved_create(model);
 }
 
 struct parallel *parallel_create(const struct trainer_options *options,
@@ -253,35 +433,50 @@ struct parallel *parallel_create(const struct trainer_options *options,
     struct parallel *p = allocate(1, sizeof *p);
     p->options = *options;
     p->parallel = *parallel;
+    if (p->parallel.chunks == 0) p->parallel.chunks = 1;
     p->data = data;
     p->micro_batches = options->batch / (parallel->mesh.replicas * samples);
     mesh_open(&p->mesh, &parallel->mesh, world);
     exchange_ranks_init(&p->exchange, &p->mesh.slice, parallel->rows_split);
-    p->holder = (struct holder){acquire, release, gradient, ready, p};
-
-    struct model_options model = options->model;
-    model.part = mesh_part(&p->mesh, &model.shape, parallel->rows_split);
-    model.exchange = &p->exchange.exchange;
-    model.holder = &p->holder;
-    p->model = model_create(&model);
+    p->exchange.timeline = &p->timeline;
+    p->exchange.volumes = &p->volumes;
+    const size_t chunks = p->parallel.chunks;
+    shards_holder_init(&p->holder, chunks);
+    p->holder.timeline = &p->timeline;
+    p->holder.profile = &p->profile;
+    p->holder.reduces_late = parallel->reduces_late;
+    p->models = allocate(chunks, sizeof(struct model *));
+    p->chunks = allocate(chunks, sizeof *p->chunks);
+    for (size_t c = 0; c < chunks; c++) make_model(p, c);
     make_shards(p);
     make_pipeline(p);
-    p->saved = allocate(p->saved_count, sizeof(struct saved *));
-    for (size_t i = 0; i < p->saved_count; i++) p->saved[i] = saved_create(p->model);
+    for (size_t c = 0; c < chunks; c++) make_saved(&p->chunks[c], p->models[c]);
     p->inputs = allocate(rows, sizeof *p->inputs);
     p->targets = allocate(rows, sizeof *p->targets);
     p->numbers = allocate(samples, sizeof *p->numbers);
-    p->squares = allocate(p->model->parameters.group_count, sizeof *p->squares);
+    p->squares = allocate(p->holder.group_count, sizeof *p->squares);
+    profile_init(&p->profile, &p->mesh, &p->timeline, parallel->profile);
+    count_volumes(p);
     return p;
 }
 
 void parallel_free(struct parallel *p)
 {
     tutti_pipeline_free(p->pipeline);
-    tutti_shards_free(p->shards);
-    for (size_t i = 0; i < p->saved_count; i++) saved_free(p->saved[i]);
-    free(p->saved);
-    model_free(p->model);
+    if (p->parallel.is_unconnected) {
+        unconnected_release(&p->unconnected);
+        p->holder.shards = NULL;
+    }
+    shards_holder_close(&p->holder);
+    profile_release(&p->profile);
+    timeline_release(&p->timeline);
+    for (size_t c = 0; c < p->parallel.chunks; c++) {
+        for (size_t i = 0; i < p->chunks[c].saved_count; i++) saved_free(p->chunks[c].saved[i]);
+        free(p->chunks[c].saved);
+        model_free(p->models[c]);
+    }
+    free(p->chunks);
+    free(p->models);
     exchange_ranks_release(&p->exchange);
     mesh_close(&p->mesh);
     free(p->inputs);
@@ -289,6 +484,41 @@ void parallel_free(struct parallel *p)
     free(p->numbers);
     free(p->squares);
     free(p);
+}
+
+const struct trainer_options *parallel_options(const struct parallel *p)
+{
+    return &p->options;
+}
+
+const struct data *parallel_data(const struct parallel *p)
+{
+    return p->data;
+}
+
+size_t parallel_chunk_count(const struct parallel *p)
+{
+    return p->holder.chunk_count;
+}
+
+const struct parameters *parallel_parameters(const struct parallel *p, size_t chunk)
+{
+    return &p->models[chunk]->parameters;
+}
+
+size_t parallel_first_group(const struct parallel *p, size_t chunk)
+{
+    return p->holder.chunks[chunk].first_group;
+}
+
+struct tutti_shards *parallel_shards(const struct parallel *p)
+{
+    return p->holder.shards;
+}
+
+bool parallel_has_loss_scale(const struct parallel *p)
+{
+    return p->parallel.loss_scale > 0;
 }
 
 /* ------------------------------------------------------------------------------------------- what comes of it */
@@ -315,22 +545,24 @@ static size_t group_of(const struct parameters *parameters, const struct tensor 
 }
 
 /* This rank's slice of a tensor, into its place in the whole one, unless another rank gives that. */
-static void place_slice(const struct parallel *p, const struct tensor *tensor, real *whole)
+static void place_slice(const struct parallel *p, size_t chunk, const struct tensor *tensor,
+                        real *whole)
 {
-    const struct parameters *parameters = &p->model->parameters;
+    const struct parameters *parameters = &p->models[chunk]->parameters;
+    const struct holder *holder = &p->holder.chunks[chunk].holder;
     const size_t g = group_of(parameters, tensor);
-    const real *value = acquire(HOLDER_FORWARD, g, (void *)p);
+    const real *value = holder->acquire(HOLDER_FORWARD, g, holder->context);
     value += tensor->offset - parameters->groups[g].offset;
     expect_copies(p->mesh.replica.comm, value, tensor_elements(tensor));
     if (tensor->split == SPLIT_NOT)
         expect_copies(p->mesh.slice.comm, value, tensor_elements(tensor));
     if (tensor->kind == TENSOR_EMBEDDING && p->options.model.shape.tied && p->mesh.ends != NULL)
         expect_copies(p->mesh.ends, value, tensor_elements(tensor));
-    const bool is_given = p->mesh.replica.index == 0 && !is_counted_elsewhere(p, (int)g);
+    const bool is_given = p->mesh.replica.index == 0 && !is_counted_elsewhere(p, chunk, (int)g);
     for (size_t r = 0; is_given && r < tensor->rows.count; r++)
         memcpy(whole + (tensor->rows.first + r) * tensor->whole_columns + tensor->columns.first,
                value + r * tensor->columns.count, tensor->columns.count * sizeof *value);
-    release(g, (void *)p);
+    holder->release(g, holder->context);
 }
 
 void parallel_collect(struct parallel *p, struct model *whole)
@@ -341,11 +573,13 @@ void parallel_collect(struct parallel *p, struct model *whole)
     parameters_init(&all, shape, &part);
     for (size_t t = 0; t < all.tensor_count; t++) {
         const struct tensor *tensor = &all.tensors[t];
-        const struct tensor *own =
-            parameters_find(&p->model->parameters, tensor->kind, tensor->layer);
         const size_t count = tensor_elements(tensor);
         real *values = allocate(count, sizeof *values);
-        if (own != NULL) place_slice(p, own, values);
+        for (size_t c = 0; c < p->parallel.chunks; c++) {
+            const struct tensor *own =
+                parameters_find(&p->models[c]->parameters, tensor->kind, tensor->layer);
+            if (own != NULL) place_slice(p, c, own, values);
+        }
         expect(tutti_reduce(values, values, count, REAL_DTYPE, TUTTI_SUM, 0, p->mesh.world),
                "collecting weights");
         if (whole != NULL) memcpy(whole->weights + tensor->offset, values, count * sizeof *values);
@@ -354,21 +588,39 @@ void parallel_collect(struct parallel *p, struct model *whole)
     parameters_release(&all);
 }
 
-void parallel_describe(const struct parallel *p, size_t steps, FILE *file)
+/* Operations that have not begun are not counted yet. After this, those of steps so far all are. */
+static void settle(struct parallel *p)
+{
+    if (p->parallel.zero == 0 || p->parallel.zero == 3) return;
+    for (size_t c = 0; c < p->parallel.chunks; c++) {
+        const struct holder *holder = &p->holder.chunks[c].holder;
+        for (size_t g = 0; g < p->models[c]->parameters.group_count; g++) {
+            (void)holder->acquire(HOLDER_FORWARD, g, holder->context);
+            holder->release(g, holder->context);
+        }
+    }
+    volumes_note(&p->volumes, VOLUME_PARAMETERS);
+}
+
+void parallel_describe(struct parallel *p, FILE *file)
 {
     struct tutti_shards_counters counters = {.size_bytes = sizeof counters};
     const double mib = 1 << 20;
-    expect(tutti_shards_count(p->shards, &counters), "asking the shards");
-    fprintf(file,
-            "shards         %.1f MiB of parameters, %.1f of gradients, %.1f of moments; up to %.1f "
-            "for groups in use\n",
-            (double)counters.parameter_bytes / mib, (double)counters.gradient_bytes / mib,
-            (double)counters.state_bytes / mib, (double)counters.buffer_bytes / mib);
-    if (steps == 0) return;
-    const double n = (double)p->mesh.replica.size;
-    const double elements =
-        (2 * (double)counters.elements_allreduced + (double)counters.elements_reduce_scattered +
-         (double)counters.elements_gathered);
-    fprintf(file, "sent           %.2f MiB a step for them\n",
-            elements * (n - 1) / n * sizeof(real) / (double)steps / mib);
+    expect(tutti_shards_count(p->holder.shards, &counters), "asking the shards");
+    if (file != NULL)
+        fprintf(file,
+                "shards         %.1f MiB of parameters, %.1f of gradients, %.1f of %s; up to %.1f "
+                "for groups in use\n",
+                (double)counters.parameter_bytes / mib, (double)counters.gradient_bytes / mib,
+                (double)counters.state_bytes / mib,
+                counters.master_bytes > 0 ? "moments and masters" : "moments",
+                (double)counters.buffer_bytes / mib);
+    if (p->parallel.is_unconnected) return;
+    settle(p);
+    (void)volumes_print(&p->volumes, file);
+}
+
+void parallel_write_profile(struct parallel *p)
+{
+    profile_write(&p->profile);
 }

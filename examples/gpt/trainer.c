@@ -78,7 +78,7 @@ struct step_report trainer_step(struct trainer *trainer, uint64_t step)
     const struct parameters *parameters = &trainer->model->parameters;
     const struct range blocks = {0, parameters->elements / PARAMETERS_BLOCK};
     const struct range elements = {0, parameters->elements};
-    struct step_report report;
+    struct step_report report = {.step_s = 0};
 
     report.loss = trainer_gradients(trainer, step);
     squares_of_blocks(trainer->model->gradients, blocks, trainer->squares);

@@ -398,6 +398,43 @@ TUTTI_API enum tutti_status tutti_comm_failure(const struct tutti_comm *comm,
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_dump(struct tutti_comm *comm,
                                                             const char *folder);
 
+/* Operations of one kind that this rank began on a communicator, its own ones alone. Both only
+ * grow. */
+struct tutti_comm_counters {
+    size_t size_bytes; /* set by the caller to sizeof(struct tutti_comm_counters) */
+    uint64_t calls;
+    /* Count times element size, as called. Of the v forms all blocks of this rank's input, or else
+     * of its output: what an allgatherv gathers, and what a reduce_scatterv reduces. */
+    uint64_t bytes;
+};
+/* Fills *counters. operation: "allreduce" and so on, whatever its form, or "send" or "recv". An
+ * operation that waits for another one to end, because many were started, is counted once it has
+ * begun. Any thread; does not block. INVALID_OPTIONS: there is no operation of that name. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_count(const struct tutti_comm *comm,
+                                                            const char *operation,
+                                                            struct tutti_comm_counters *counters);
+
+enum tutti_trace_of { TUTTI_TRACE_COLLECTIVES, TUTTI_TRACE_MESSAGES };
+/* One operation, as the flight recorder has it. */
+struct tutti_trace_entry {
+    size_t size_bytes;     /* set by the caller to sizeof(struct tutti_trace_entry) */
+    uint64_t number;       /* on this communicator, from 1; messages have numbers of their own */
+    const char *operation; /* "allreduce", "send" and so on; NULL: there is no such entry */
+    const char *algorithm; /* of a collective; NULL if it is not known */
+    uint64_t bytes;        /* as struct tutti_comm_counters counts them */
+    /* Of CLOCK_MONOTONIC. end_ns is 0 until it is over. Both are the same of a call that took 2 us
+     * or less. */
+    uint64_t begin_ns, end_ns;
+    int peer; /* of a message; TUTTI_ANY_RANK until it is known. Of a collective the root, or 0 */
+    int tag;  /* of a message; else 0 */
+};
+/* Fills *entry with the oldest entry that is there whose number is `number` or more. The recorder
+ * has the last 512 collectives, and as many messages. Any thread, also while a call is blocked; does
+ * not block. INVALID_OPTIONS: entry->size_bytes is not set. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_read(const struct tutti_comm *comm,
+                                                            enum tutti_trace_of of, uint64_t number,
+                                                            struct tutti_trace_entry *entry);
+
 /* After failures, with ULFM's meaning (Bland, Bouteiller, Herault, Bosilca, Dongarra: Post-failure
  * recovery of MPI communication capability, IJHPCA 27(3), 2013). A communicator in which a rank
  * failed stays failed: all its operations return why. The calls below work on it all the same, and

@@ -28,15 +28,19 @@
     X(tutti_comm_options, 72, encryption)        \
     X(tutti_footprint, 48, descriptor_count)     \
     X(tutti_failure, 288, message)               \
+    X(tutti_comm_counters, 24, bytes)            \
+    X(tutti_trace_entry, 64, tag)                \
     X(tutti_call_options, 32, reserved)          \
     X(tutti_message, 24, count)                  \
     X(tutti_buckets_options, 48, reserved)       \
     X(tutti_schedule_times, 32, weights)         \
     X(tutti_pipeline_options, 48, context)       \
     X(tutti_pipeline_counters, 80, buffer_bytes) \
-    X(tutti_shards_options, 64, first_step)      \
-    X(tutti_shards_step_options, 32, norm_max)   \
-    X(tutti_shards_counters, 72, buffer_bytes)
+    X(tutti_shards_options, 64, loss_scale)      \
+    X(tutti_shards_step_options, 32, reserved)   \
+    X(tutti_shards_counters, 72, good_steps)     \
+    X(tutti_checkpoints_options, 24, timeout_ns) \
+    X(tutti_checkpoints_counters, 56, copy_bytes)
 
 #define SIZED_ONE(type, bytes, last) type##_bytes_first = (bytes),
 enum { SIZED_LIST(SIZED_ONE) };

@@ -25,7 +25,8 @@ bur(y|ies|ied)                  : declare dead
 wakefulness                     : backoff
 '
 # The texts whose sentences may begin with "Who" or "What" only if they are questions.
-plain='README.md include/tutti/tutti.h include/tutti/plan.h include/tutti/train.h include/tutti/train/pipeline.h include/tutti/train/shards.h
+plain='README.md include/tutti/tutti.h include/tutti/plan.h include/tutti/train.h include/tutti/train/checkpoint.h include/tutti/train/pipeline.h
+       include/tutti/train/shards.h
        docs/glossary.md docs/options.md docs/failures.md docs/start-up.md docs/hosts.md docs/running.md docs/point-to-point.md'
 
 # These are bytes that other builds expect.

@@ -24,6 +24,8 @@ STRUCTS = {
     "tutti_axis": _header.Axis,
     "tutti_footprint": _header.Footprint,
     "tutti_failure": _header.Failure,
+    "tutti_comm_counters": _header.CommCounters,
+    "tutti_trace_entry": _header.TraceEntry,
     "tutti_call_options": _header.CallOptions,
     "tutti_op_options": _header.OpOptions,
     "tutti_tensor": _header.Tensor,

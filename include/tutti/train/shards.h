@@ -37,6 +37,17 @@
  * `deterministic` set, all stages compute the same bits, as long as they reduce equally often (enum
  * tutti_shards_reduction).
  *
+ * Mixed precision.  With a dtype of 16 bits the program computes with parameters of 16 bits, and
+ * gives gradients of 16 bits, or float32. The optimizer has *masters*, the parameters in float32, as
+ * part of its state: so they are sharded with that. A step changes masters, and parameters become
+ * their nearest values. A *loss scale* keeps small gradients from becoming 0 in 16 bits:
+ *
+ *     options.dtype = TUTTI_BFLOAT16;
+ *     options.loss_scale = 65536, options.growth_steps = 2000;   // dynamic
+ *     scale = tutti_shards_loss_scale(shards);
+ *     compute gradients of scale * loss;
+ *     tutti_shards_step(shards, &step, &result);                 // divides by it, or skips
+ *
  * Shards are for one thread at a time. Their calls are calls on the communicator: other ones there
  * must come in the same order on all ranks, as ever. docs/shards.md has costs and the paper.
  */
@@ -89,8 +100,10 @@ struct tutti_shard_group {
 struct tutti_shards_options {
     size_t size_bytes; /* sizeof(struct tutti_shards_options); TUTTI_SHARDS_OPTIONS_INIT sets it */
     enum tutti_shards_stage stage;
-    enum tutti_dtype dtype; /* of parameters, gradients and state: FLOAT32 or FLOAT64 */
-    int micro_batches;      /* of a step; 1 or more */
+    /* Of parameters and gradients. FLOAT32 or FLOAT64: of the state, too. BFLOAT16 or FLOAT16: the
+     * state is float32, and has masters. */
+    enum tutti_dtype dtype;
+    int micro_batches; /* of a step; 1 or more */
     enum tutti_shards_reduction reduction;
     enum tutti_shards_optimizer optimizer;
     /* With PARAMETERS: as many groups behind the one that is acquired are gathered ahead. Where
@@ -101,11 +114,24 @@ struct tutti_shards_options {
     double second_decay; /* AdamW: of the second moment. From 0 to below 1 */
     double epsilon;      /* AdamW: added to the root of the second moment; above 0 */
     uint64_t first_step; /* steps that were taken before; a checkpoint has their number and state */
+    /* Nonzero: with a dtype of 16 bits, gradients are float32: what the program adds to, what is
+     * reduced, and their sums. They then take twice the memory and twice the bytes on the way. */
+    int wide_gradients;
+    /* Above 0: after so many good steps in a row the loss scale doubles, and with each skipped step
+     * it halves. It stays within 2^-64 and 2^64. 0: it stays what it is. */
+    int growth_steps;
+    uint64_t first_good_steps; /* since the scale grew: of a checkpoint, as first_step */
+    /* Above 0: the program multiplies its loss by tutti_shards_loss_scale, which begins with this; a
+     * power of 2, so that no rounding changes. Each step looks for gradients that are not finite,
+     * and is skipped on all ranks if any rank has any. 1, with growth_steps 0: it does only that. 0:
+     * nobody looks, and such gradients spoil parameters. */
+    double loss_scale;
 };
-#define TUTTI_SHARDS_OPTIONS_INIT                                                            \
-    {                                                                                        \
-        sizeof(struct tutti_shards_options), TUTTI_SHARDS_NONE, TUTTI_FLOAT32, 1,            \
-            TUTTI_SHARDS_REDUCE_CHOSEN, TUTTI_SHARDS_ADAMW, 2, 0.9, 0.999, 1e-8, (uint64_t)0 \
+#define TUTTI_SHARDS_OPTIONS_INIT                                                                \
+    {                                                                                            \
+        sizeof(struct tutti_shards_options), TUTTI_SHARDS_NONE, TUTTI_FLOAT32, 1,                \
+            TUTTI_SHARDS_REDUCE_CHOSEN, TUTTI_SHARDS_ADAMW, 2, 0.9, 0.999, 1e-8, (uint64_t)0, 0, \
+            0, (uint64_t)0, 0.0                                                                  \
     }
 
 /* Makes shards of `count` groups. All ranks give the same groups and options. Both are copied; the
@@ -122,9 +148,10 @@ tutti_shards_create(const struct tutti_shard_group *groups, size_t count,
 TUTTI_API enum tutti_status tutti_shards_free(struct tutti_shards *shards);
 
 /* Sets all parameters of a group of the shards to these values, which stay the caller's and are
- * the same on all ranks. Only while the group is not acquired, and no gradients of a step are
- * there. Local; blocks until an allgather of the step before is done. INVALID_OPTIONS: there is no
- * such group, or it is not the time; INVALID_BUFFER: values is NULL. */
+ * the same on all ranks. With a dtype of 16 bits they are float32: masters become the values, and
+ * parameters the nearest ones of the dtype. Only while the group is not acquired, and no gradients
+ * of a step are there. Local; blocks until an allgather of the step before is done.
+ * INVALID_OPTIONS: there is no such group, or it is not the time; INVALID_BUFFER: values is NULL. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_set(struct tutti_shards *shards,
                                                             size_t group, const void *values);
 
@@ -161,8 +188,14 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_ready(struct tutti_shard
  * the communicator's deadline. INVALID_OPTIONS: a group is not ready for all micro-batches; the
  * step can go on. Else the status of a reduction. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_finish(struct tutti_shards *shards);
+/* The loss scale of the shards: the number by which the program multiplies the loss of the step that
+ * goes on, or comes next. The same on all ranks. 1 without options.loss_scale. Local; does not
+ * block. */
+TUTTI_API double tutti_shards_loss_scale(const struct tutti_shards *shards);
+
 /* After tutti_shards_finish: squares[g] becomes the sum of squares of the gradients of group g of
- * the shards, as they are then. Blocks of TUTTI_SHARDS_BLOCK elements are added up in float64, and
+ * the shards, as they are then: with a loss scale, of scaled ones, and not finite if a gradient
+ * is not. Blocks of TUTTI_SHARDS_BLOCK elements are added up in float64, and
  * then blocks in their order. So the result is the same on all ranks, and has the same bits
  * whatever the stage and the number of ranks, if the gradients have. Collective; costs an
  * allgather of a number for each block, unless the stage is NONE. Blocks until the communicator's
@@ -172,30 +205,43 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_squares(struct tutti_sha
                                                                 double *squares);
 #define TUTTI_SHARDS_BLOCK 1024
 
+/* Whether a gradient is not finite, for shards with a loss scale. */
+enum tutti_shards_overflow {
+    TUTTI_SHARDS_OVERFLOW_ASK,  /* the step finds out, for the ranks of its communicator */
+    TUTTI_SHARDS_OVERFLOW_NONE, /* the program found out, for more ranks than these, say: none is */
+    TUTTI_SHARDS_OVERFLOW_FOUND /* one is: the step is skipped */
+};
+
 struct tutti_shards_step_options {
     size_t size_bytes; /* sizeof(struct tutti_shards_step_options); TUTTI_SHARDS_STEP_INIT sets it */
     double rate;       /* learning rate; 0 or more */
     /* Gradients are multiplied by this, after they were summed over ranks and micro-batches. 0: by
-     * 1 / (ranks * micro_batches), so that they are averages. */
+     * 1 / (ranks * micro_batches), so that they are averages. They are divided by the loss scale,
+     * too, which is not in here. */
     double factor;
     /* Above 0: gradients are then scaled down so that the Euclidean norm of all of them together is
      * at most norm_max. */
     double norm_max;
+    enum tutti_shards_overflow overflow; /* the same on all ranks */
+    int reserved;                        /* 0 */
 };
-#define TUTTI_SHARDS_STEP_INIT                                   \
-    {                                                            \
-        sizeof(struct tutti_shards_step_options), 1e-3, 0.0, 0.0 \
+#define TUTTI_SHARDS_STEP_INIT                                                                 \
+    {                                                                                          \
+        sizeof(struct tutti_shards_step_options), 1e-3, 0.0, 0.0, TUTTI_SHARDS_OVERFLOW_ASK, 0 \
     }
 
 /* The result of a step. The same on all ranks. */
 struct tutti_shards_result {
-    double norm;  /* of all gradients times factor, before scaling down; 0 without norm_max */
-    int scaled;   /* nonzero: scaled down to norm_max. A norm that is not finite scales nothing */
-    int reserved; /* is 0 */
+    double norm; /* of all gradients times factor, without the loss scale, before scaling down; 0
+                    without norm_max */
+    int scaled;  /* nonzero: scaled down to norm_max. A norm that is not finite scales nothing */
+    int skipped; /* nonzero: a gradient was not finite. Parameters and state stayed as they were */
 };
 
 /* Does tutti_shards_finish if that was not called, and then one step of the optimizer: each owner
- * computes the new parameters of its shards, which with OPTIMIZER and GRADIENTS are gathered.
+ * computes the new parameters of its shards, which with OPTIMIZER and GRADIENTS are gathered. With a
+ * loss scale the step may be skipped, and then a new one begins: gradients are given up, and only
+ * the loss scale changes.
  * Returns before these allgathers are done; tutti_shards_acquire waits for them. options and
  * result may be NULL. Collective; blocks until the communicator's deadline. INVALID_OPTIONS: as
  * tutti_shards_finish, or a group is acquired; nothing has changed. Another failure leaves shards
@@ -207,30 +253,62 @@ tutti_shards_step(struct tutti_shards *shards, const struct tutti_shards_step_op
 /* The shard of a group that this rank owns: `count` elements from element `first` of the group on.
  * Pointers are NULL where there is nothing, or nothing yet. A caller may change what they point
  * to, for a checkpoint to be read back, say; parameters so only with PARAMETERS, because otherwise
- * every rank has a copy of them, which tutti_shards_set sets. */
+ * every rank has a copy of them, which tutti_shards_set sets. Parameters do not follow masters that
+ * the caller changes before the next step: tutti_shards_set sets both. */
 struct tutti_shard {
     size_t first, count;
     void *parameters;
     void *gradients;      /* from tutti_shards_finish to tutti_shards_step, else NULL */
     void *first_moments;  /* SGD: v */
     void *second_moments; /* SGD: NULL */
+    float *masters;       /* with a dtype of 16 bits, else NULL */
 };
 /* Fills *shard, whose pointers belong to the shards. Local; does not block. INVALID_OPTIONS: there
  * is no such group. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_own(struct tutti_shards *shards,
                                                             size_t group, struct tutti_shard *shard);
 
-/* Work of this rank in all steps so far, and its memory. In an operation every rank gives, or
+/* An array of a group's state that this rank has: elements `first` to `first + count` of the group. */
+struct tutti_shard_view {
+    const char *name; /* "parameters", "masters", "first moments", "second moments"; static */
+    enum tutti_dtype dtype;
+    size_t first, count;
+    void *data;
+};
+#define TUTTI_SHARDS_VIEWS 8
+
+/* Writes all that goes on from step to step of a group into views[0 .. *count - 1], which have room
+ * for TUTTI_SHARDS_VIEWS; what they point to belongs to the shards. Between steps alone: no group is
+ * acquired, and there are no gradients. Until the next call on the shards the caller may read it,
+ * for a checkpoint, and change it, where one is read back: all ranks that have an element change it
+ * alike. The number of steps is not among it (first_step), nor is the loss scale (loss_scale,
+ * first_good_steps). Local; blocks until an allgather of the
+ * step before is done. INVALID_OPTIONS: there is no such group, or it is not the time; else the
+ * status of an allgather. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_views(struct tutti_shards *shards,
+                                                              size_t group,
+                                                              struct tutti_shard_view *views,
+                                                              size_t *count);
+
+/* Work of this rank in all steps so far, and its memory: parameter_bytes, gradient_bytes,
+ * state_bytes, buffer_bytes and table_bytes together are all that the shards have from the system,
+ * which itself rounds up to pages. In an operation every rank gives, or
  * gets, as many elements as are counted here. So its logical volume for each rank is (n - 1) / n
  * of that for a reduce_scatter and an allgather, and twice that for an allreduce. */
 struct tutti_shards_counters {
     size_t size_bytes; /* set by the caller to sizeof(struct tutti_shards_counters) */
-    uint64_t steps;    /* first_step included */
+    uint64_t steps;    /* that were taken, not skipped; first_step included */
     uint64_t elements_allreduced, elements_reduce_scattered, elements_gathered;
     size_t parameter_bytes; /* that are always here */
     size_t gradient_bytes;  /* the same for reduced gradients, and those that are always whole */
     size_t state_bytes;     /* of the optimizer */
     size_t buffer_bytes; /* of groups that were gathered or are being reduced: the most at once */
+    size_t master_bytes; /* in state_bytes: of masters */
+    size_t gather_bytes; /* in buffer_bytes: parameters of whole groups, with PARAMETERS */
+    size_t bucket_bytes; /* in buffer_bytes: gradients of whole groups, where they are not kept */
+    size_t table_bytes;  /* where groups, blocks and operations are noted */
+    uint64_t skipped_steps;
+    uint64_t good_steps; /* since the loss scale grew, or a step was skipped */
 };
 /* Fills *counters with those of the shards. Local; does not block. INVALID_OPTIONS:
  * counters->size_bytes is not set. */

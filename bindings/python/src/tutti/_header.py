@@ -178,6 +178,24 @@ class Failure(ctypes.Structure):
     ]
 
 
+class CommCounters(ctypes.Structure):
+    _fields_ = [("size_bytes", Size), ("calls", ctypes.c_uint64), ("bytes", ctypes.c_uint64)]
+
+
+class TraceEntry(ctypes.Structure):
+    _fields_ = [
+        ("size_bytes", Size),
+        ("number", ctypes.c_uint64),
+        ("operation", ctypes.c_char_p),
+        ("algorithm", ctypes.c_char_p),
+        ("bytes", ctypes.c_uint64),
+        ("begin_ns", ctypes.c_uint64),
+        ("end_ns", ctypes.c_uint64),
+        ("peer", Int),
+        ("tag", Int),
+    ]
+
+
 class CallOptions(ctypes.Structure):
     _fields_ = [
         ("size_bytes", Size),
@@ -270,7 +288,9 @@ FUNCTIONS = {
     "comm_footprint": (Int, (Pointer, Pointer)),
     "comm_explain": (Int, (Pointer, ctypes.c_char_p, Size, Int, Pointer, Size)),
     "comm_failure": (Int, (Pointer, Pointer)),
+    "comm_count": (Int, (Pointer, ctypes.c_char_p, Pointer)),
     "trace_dump": (Int, (Pointer, ctypes.c_char_p)),
+    "trace_read": (Int, (Pointer, Int, ctypes.c_uint64, Pointer)),
     "wait": (Int, (Pointer,)),
     "cancel": (Int, (Pointer,)),
     "test": (Int, (Pointer,)),

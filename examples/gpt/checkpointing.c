@@ -1,0 +1,237 @@
+#include "checkpointing.h"
+
+#include "give_up.h"
+#include "tutti/train/checkpoint.h"
+#include "tutti/train/shards.h"
+
+enum { NAME_BYTES = 64, FACTS = 3 };
+
+/* What makes samples the same ones: numbers that a checkpoint has, and that the run has to have at that step. */
+static const char *const fact_names[FACTS] = {"samples seen", "seed", "text"};
+
+/* The loss scale, and good steps since it grew. A run without one has 1 and 0. */
+enum { SCALE_TENSORS = 2 };
+struct scale {
+    double loss_scale;
+    uint64_t good_steps;
+};
+
+struct checkpointing {
+    struct checkpointing_options options;
+    struct tutti_comm *world; /* borrowed */
+    struct tutti_checkpoints *checkpoints;
+    uint64_t step; /* from which the run goes on */
+    uint64_t facts[FACTS];
+    struct scale scale;
+    struct tutti_checkpoint_tensor *tensors;
+    char (*names)[NAME_BYTES];
+    size_t count;
+    bool has_failed; /* the last one */
+};
+
+/* All ranks have the same status, so one tells. */
+static void expect_together(const struct checkpointing *c, enum tutti_status status,
+                            const char *what)
+{
+    if (status == TUTTI_OK) return;
+    if (tutti_comm_rank(c->world) == 0) give_up(what, tutti_error_message());
+    exit(1);
+}
+
+/* ------------------------------------------------------------------------------------------- what there is */
+
+/* This rank's elements of a view that belong to a tensor of its group, as a part of the whole tensor. */
+static void add_tensor(struct checkpointing *c, const struct tutti_shard_view *view,
+                       const struct group *group, const struct tensor *own,
+                       const struct tensor *whole)
+{
+    const size_t first = own->offset - group->offset, end = first + tensor_elements(own);
+    const size_t view_end = view->first + view->count;
+    const size_t from = view->first > first ? view->first : first;
+    const size_t to = view_end < end ? view_end : end;
+    if (from >= to) return;
+    snprintf(c->names[c->count], NAME_BYTES, "%s, %s", own->name, view->name);
+    c->tensors[c->count] = (struct tutti_checkpoint_tensor){
+        .name = c->names[c->count],
+        .dtype = view->dtype,
+        .dims = 2,
+        .shape = {whole->rows.count, whole->columns.count},
+        .first = {own->rows.first, own->columns.first},
+        .extent = {own->rows.count, own->columns.count},
+        .begin = from - first,
+        .count = to - from,
+        .data = (char *)view->data + (from - view->first) * tutti_dtype_size(view->dtype)};
+    c->count++;
+}
+
+static void add_group(struct checkpointing *c, struct parallel *parallel, size_t chunk,
+                      const struct parameters *whole, size_t index)
+{
+    const struct parameters *parameters = parallel_parameters(parallel, chunk);
+    const struct group *group = &parameters->groups[index];
+    struct tutti_shard_view views[TUTTI_SHARDS_VIEWS];
+    size_t count;
+    expect(tutti_shards_views(parallel_shards(parallel),
+                              parallel_first_group(parallel, chunk) + index, views, &count),
+           "looking at the shards");
+    for (size_t v = 0; v < count; v++)
+        for (size_t i = 0; i < group->tensor_count; i++) {
+            const struct tensor *own = &parameters->tensors[group->first_tensor + i];
+            add_tensor(c, &views[v], group, own, parameters_find(whole, own->kind, own->layer));
+        }
+}
+
+static void describe_scale(struct scale *scale, struct tutti_checkpoint_tensor *tensors)
+{
+    tensors[0] = (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW("loss scale", TUTTI_FLOAT64,
+                                                                      1, &scale->loss_scale);
+    tensors[1] = (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW("good steps", TUTTI_UINT64, 1,
+                                                                      &scale->good_steps);
+}
+
+/* All that this rank has, and what all ranks know. */
+static void describe(struct checkpointing *c, struct parallel *parallel)
+{
+    const size_t chunks = parallel_chunk_count(parallel);
+    const struct shape *shape = &parallel_options(parallel)->model.shape;
+    const struct part all = part_whole(shape);
+    struct parameters whole;
+    size_t room = FACTS + SCALE_TENSORS;
+    for (size_t i = 0; i < chunks; i++)
+        room += parallel_parameters(parallel, i)->tensor_count * TUTTI_SHARDS_VIEWS;
+    parameters_init(&whole, shape, &all);
+    if (c->tensors == NULL) c->tensors = allocate(room, sizeof *c->tensors);
+    if (c->names == NULL) c->names = allocate(room, sizeof *c->names);
+    c->count = 0;
+    for (size_t i = 0; i < chunks; i++)
+        for (size_t g = 0; g < parallel_parameters(parallel, i)->group_count; g++)
+            add_group(c, parallel, i, &whole, g);
+    for (size_t i = 0; i < FACTS; i++)
+        c->tensors[c->count++] = (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW(
+            fact_names[i], TUTTI_UINT64, 1, &c->facts[i]);
+    describe_scale(&c->scale, &c->tensors[c->count]);
+    c->count += SCALE_TENSORS;
+    parameters_release(&whole);
+}
+
+static void find_scale(const struct parallel *parallel, struct scale *scale)
+{
+    struct tutti_shards_counters counters = {.size_bytes = sizeof counters};
+    *scale = (struct scale){1, 0};
+    if (!parallel_has_loss_scale(parallel)) return;
+    expect(tutti_shards_count(parallel_shards(parallel), &counters), "counting steps");
+    scale->loss_scale = tutti_shards_loss_scale(parallel_shards(parallel));
+    scale->good_steps = counters.good_steps;
+}
+
+static uint64_t hash_text(const struct data *data)
+{
+    uint64_t hash = data->token_count;
+    for (size_t i = 0; i < data->token_count; i++)
+        hash = (hash ^ data->tokens[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static void find_facts(const struct parallel *parallel, uint64_t steps, uint64_t facts[FACTS])
+{
+    const struct trainer_options *options = parallel_options(parallel);
+    facts[0] = steps * options->batch;
+    facts[1] = options->model.seed;
+    facts[2] = hash_text(parallel_data(parallel));
+}
+
+/* --------------------------------------------------------------------------------------------------- life */
+
+struct checkpointing *checkpointing_open(const struct checkpointing_options *options,
+                                         struct tutti_comm *world)
+{
+    struct tutti_checkpoints_options wanted = TUTTI_CHECKPOINTS_OPTIONS_INIT;
+    size_t count;
+    if (options->folder == NULL) return NULL;
+    struct checkpointing *c = allocate(1, sizeof *c);
+    c->options = *options;
+    c->world = world;
+    wanted.keep = (int)options->keep;
+    expect_together(c, tutti_checkpoints_open(options->folder, &wanted, world, &c->checkpoints),
+                    "opening checkpoints");
+    expect_together(c, tutti_checkpoints_list(c->checkpoints, &c->step, 1, &count),
+                    "looking for checkpoints");
+    if (count > 0 && !options->resume) {
+        (void)!tutti_checkpoints_close(c->checkpoints);
+        if (tutti_comm_rank(world) == 0)
+            give_up(options->folder, "there are checkpoints: add --resume, or take another folder");
+        exit(1);
+    }
+    return c;
+}
+
+bool checkpointing_close(struct checkpointing *c)
+{
+    if (c == NULL) return true;
+    if (tutti_checkpoints_close(c->checkpoints) != TUTTI_OK) {
+        c->has_failed = true;
+        if (tutti_comm_rank(c->world) == 0)
+            fprintf(stderr, "gpt: the last checkpoint: %s\n", tutti_error_message());
+    }
+    const bool is_good = !c->has_failed;
+    free(c->tensors);
+    free(c->names);
+    free(c);
+    return is_good;
+}
+
+uint64_t checkpointing_step(const struct checkpointing *c)
+{
+    return c != NULL ? c->step : 0;
+}
+
+void checkpointing_scale(struct checkpointing *c, double *loss_scale, uint64_t *good_steps)
+{
+    struct tutti_checkpoint_tensor tensors[SCALE_TENSORS];
+    struct scale saved;
+    if (c == NULL || c->step == 0 || *loss_scale == 0) return;
+    describe_scale(&saved, tensors);
+    expect_together(c, tutti_checkpoints_load(c->checkpoints, c->step, tensors, SCALE_TENSORS),
+                    "going on with a loss scale");
+    if (saved.loss_scale == 1 && saved.good_steps == 0) return;
+    *loss_scale = saved.loss_scale;
+    *good_steps = saved.good_steps;
+}
+
+void checkpointing_load(struct checkpointing *c, struct parallel *parallel)
+{
+    uint64_t expected[FACTS];
+    if (c == NULL || c->step == 0) return;
+    find_facts(parallel, c->step, expected);
+    describe(c, parallel);
+    expect_together(c, tutti_checkpoints_load(c->checkpoints, c->step, c->tensors, c->count),
+                    "going on from a checkpoint");
+    for (size_t i = 0; i < FACTS; i++) {
+        if (c->facts[i] == expected[i]) continue;
+        if (tutti_comm_rank(c->world) == 0)
+            fprintf(stderr, "gpt: %s: the checkpoint of step %llu is of another run: %s differ\n",
+                    c->options.folder, (unsigned long long)c->step, fact_names[i]);
+        exit(1);
+    }
+}
+
+/* Tells, once. */
+static bool is_well(struct checkpointing *c, enum tutti_status status)
+{
+    c->has_failed = status != TUTTI_OK;
+    if (c->has_failed && tutti_comm_rank(c->world) == 0)
+        fprintf(stderr, "gpt: there is no new checkpoint: %s\n", tutti_error_message());
+    return !c->has_failed;
+}
+
+void checkpointing_after(struct checkpointing *c, struct parallel *parallel, uint64_t steps)
+{
+    if (c == NULL) return;
+    const bool is_last = steps == parallel_options(parallel)->schedule.steps;
+    if (!is_last && (c->options.every_steps == 0 || steps % c->options.every_steps != 0)) return;
+    (void)is_well(c, tutti_checkpoints_wait(c->checkpoints));
+    find_facts(parallel, steps, c->facts);
+    find_scale(parallel, &c->scale);
+    describe(c, parallel);
+    (void)is_well(c, tutti_checkpoints_save(c->checkpoints, steps, c->tensors, c->count));
+}

@@ -1,0 +1,169 @@
+/* checkpoint.h - the state of a training run in files: all ranks write it together, while training
+ * goes on, and any number of ranks reads it.
+ *
+ *     folder/
+ *       step-000000000100/    manifest   shard-00000  shard-00001  shard-00002  shard-00003
+ *       step-000000000200/    manifest   shard-00000  shard-00001  shard-00002  shard-00003
+ *       step-000000000300/               shard-00000  shard-00001        is being written
+ *
+ * A checkpoint is what all ranks' *tensors* hold at one step: parameters, moments, counters. Each
+ * rank describes what it has: a part of a named tensor, and where that lies in the whole one. Files
+ * keep parts with their places, so ranks that share the tensors in another way find theirs: another
+ * number of replicas, slices or pipeline stages, another stage of ZeRO.
+ *
+ *     struct tutti_checkpoint_tensor mine[] = {
+ *         {"weights", TUTTI_FLOAT32, 2, {1024, 512}, {256 * rank, 0}, {256, 512}, 0, 256 * 512, w},
+ *         TUTTI_CHECKPOINT_ROW("samples seen", TUTTI_UINT64, 1, &samples)};
+ *     tutti_checkpoints_open("run-7", NULL, comm, &checkpoints);
+ *     tutti_checkpoints_list(checkpoints, &step, 1, &count);
+ *     if (count > 0) tutti_checkpoints_load(checkpoints, step, mine, 2);
+ *     for (; step < steps; step++) {
+ *         train;
+ *         if ((step + 1) % 100 == 0) tutti_checkpoints_save(checkpoints, step + 1, mine, 2);
+ *     }
+ *     tutti_checkpoints_close(checkpoints);
+ *
+ * A checkpoint counts from the moment at which its manifest is there, complete. Before that, all
+ * files are on the disk, and all ranks have said so. If a rank, all ranks or the machine end before
+ * that moment, the checkpoints that were there stay as they were.
+ *
+ * Checkpoints are for one thread at a time. All ranks make the same calls in the same order, and
+ * get the same status: if one rank cannot write, all of them learn which one, and why. Calls are
+ * on a communicator of the checkpoints' own, so they need no order with other calls. All ranks see
+ * one folder: of one host, or of a file system that the hosts share.
+ * docs/checkpoints.md has costs, and what is in the files.
+ */
+#ifndef TUTTI_TRAIN_CHECKPOINT_H
+#define TUTTI_TRAIN_CHECKPOINT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------------------------- checkpoints */
+
+struct tutti_checkpoints; /* opaque */
+
+struct tutti_checkpoints_options {
+    size_t size_bytes; /* sizeof(struct tutti_checkpoints_options); _INIT sets it */
+    /* Newest checkpoints that stay, 1 or more. Older ones are removed once a new one is complete.
+     * Those of later steps than the new one stay, too, and are not counted. */
+    int keep;
+    int reserved;        /* leave it 0 */
+    uint64_t timeout_ns; /* for ranks to wait for each other's disks; 0: the communicator's */
+};
+#define TUTTI_CHECKPOINTS_OPTIONS_INIT                              \
+    {                                                               \
+        sizeof(struct tutti_checkpoints_options), 2, 0, (uint64_t)0 \
+    }
+
+/* Opens a folder for all ranks of the communicator, which must outlive the result. Makes the folder
+ * if it is not there; the one above it has to be. Both strings and options are copied; options may
+ * be NULL, and are the same on all ranks. Collective; blocks until the communicator's deadline. On
+ * failure *opened is NULL: INVALID_OPTIONS, INVALID_COMM, NO_MEMORY, MISMATCH (ranks gave different
+ * options), SYSTEM or NO_SPACE (there can be no such folder), or a status of tutti_comm_dup. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_checkpoints_open(const char *folder, const struct tutti_checkpoints_options *options,
+                       struct tutti_comm *comm, struct tutti_checkpoints **opened);
+/* Does what tutti_checkpoints_wait does, then frees the checkpoints, whatever comes of that, and
+ * returns its status. Collective; blocks as it does. NULL is allowed. */
+TUTTI_API enum tutti_status tutti_checkpoints_close(struct tutti_checkpoints *checkpoints);
+
+/* -------------------------------------------------------------------------- a rank's own tensors */
+
+/* A part of a tensor: elements that this rank has. It is described in two steps: a box of the
+ * tensor, then a range of the box's elements in row-major order. So a slice of a matrix is a box,
+ * and what a rank owns of that slice, when ZeRO divides it, is a range of the box.
+ *
+ *     shape {4, 6}             first {0, 2}, extent {4, 3}      begin 2, count 5
+ *
+ *     . . . . . .              . . # # # .                      . . . . # .
+ *     . . . . . .              . . # # # .                      . . # # # .
+ *     . . . . . .              . . # # # .                      . . # . . .
+ *     . . . . . .              . . # # # .                      . . . . . .  */
+struct tutti_checkpoint_tensor {
+    const char *name; /* the tensor's: 1 to 200 bytes, without control characters */
+    enum tutti_dtype dtype;
+    int dims;            /* 1 to TUTTI_CHECKPOINT_DIMS; so many numbers of these three count: */
+    size_t shape[8];     /* of the whole tensor; 1 or more each */
+    size_t first[8];     /* of the box, in the tensor */
+    size_t extent[8];    /* of the box; 1 or more each */
+    size_t begin, count; /* the range: its first element in the box, and how many; may be none */
+    void *data;          /* `count` elements, without gaps; stays the caller's */
+};
+#define TUTTI_CHECKPOINT_DIMS 8
+
+/* A whole tensor of one dimension: a counter, with count 1, that is the same on all ranks, say. */
+#define TUTTI_CHECKPOINT_ROW(name, dtype, count, data)                    \
+    {                                                                     \
+        (name), (dtype), 1, {(count)}, {0}, {(count)}, 0, (count), (data) \
+    }
+
+/* --------------------------------------------------------------------------- saving and loading */
+
+/* Starts to write a checkpoint of the tensors into the folder of the checkpoints. All ranks together
+ * have every element of each tensor. Elements that several ranks have are the same there; those
+ * ranks share them in writing. Copies what this rank will write, so the tensors may change at once,
+ * and a thread writes the copy. If the checkpoint before is still being written, waits for that:
+ * there is at most one on its way. If that one failed, returns its status, and starts nothing.
+ * Collective; blocks for that, and to copy. Names and descriptions are compared among ranks only
+ * when they are not those of the last save. INVALID_OPTIONS (a description makes no sense, no rank
+ * has some elements, or there is a checkpoint of that step), INVALID_BUFFER (data is NULL),
+ * INVALID_DTYPE, MISMATCH (ranks give different steps, shapes or dtypes), NO_MEMORY, or the status
+ * of a collective. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_checkpoints_save(struct tutti_checkpoints *checkpoints, uint64_t step,
+                       const struct tutti_checkpoint_tensor *tensors, size_t count);
+/* Waits until no checkpoint is on its way. Returns the status of the last one of the checkpoints,
+ * unless a call did so before: OK if it is complete. SYSTEM or NO_SPACE: a rank cannot write, or
+ * another run writes checkpoints into this folder, or an old one cannot be removed; the message has
+ * the rank and the file. Collective; blocks until all ranks have written. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_checkpoints_wait(struct tutti_checkpoints *checkpoints);
+
+/* Gives the steps of the folder's complete checkpoints, newest first: up to `room` of them in
+ * *steps, and in *count how many there are. Those are all that have a manifest; nothing is read.
+ * Waits as tutti_checkpoints_wait does, and returns its status if that is none of success.
+ * Collective; blocks for that. The same on all ranks. INVALID_BUFFER: steps is NULL, with room; SYSTEM or NO_MEMORY:
+ * the folder cannot be read. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_checkpoints_list(struct tutti_checkpoints *checkpoints, uint64_t *steps, size_t room,
+                       size_t *count);
+/* Reads one of the checkpoints, of that step: the tensors' data becomes what it was when it was
+ * saved. Each rank describes what it wants. Ranks may be other ones than those that saved, and more
+ * or fewer; tensors in the files that nobody wants are left out.
+ * Waits as tutti_checkpoints_wait does, and returns its status if that is none of success.
+ * Collective; blocks until all ranks have read. All that is read is compared with checksums
+ * before it is used. A failure leaves data of which a part may be read. INVALID_* as
+ * tutti_checkpoints_save; CORRUPT (a file is damaged, cut off, or not of this checkpoint), MISMATCH
+ * (a tensor is not in the file, or has another shape or dtype there), UNSUPPORTED (a later version
+ * of Tutti wrote it), SYSTEM (a file is missing or cannot be read), NO_MEMORY. */
+TUTTI_API TUTTI_MUST_USE enum tutti_status
+tutti_checkpoints_load(struct tutti_checkpoints *checkpoints, uint64_t step,
+                       const struct tutti_checkpoint_tensor *tensors, size_t count);
+
+/* This rank's share of the work so far. */
+struct tutti_checkpoints_counters {
+    size_t size_bytes;   /* set by the caller to sizeof(struct tutti_checkpoints_counters) */
+    uint64_t saved;      /* checkpoints that were begun */
+    uint64_t bytes;      /* that this rank wrote, heads of files included */
+    uint64_t blocked_ns; /* in tutti_checkpoints_save, for a checkpoint before that was on its way */
+    uint64_t copied_ns;  /* for the rest of tutti_checkpoints_save: comparing and copying */
+    uint64_t written_ns; /* from there until the checkpoint was complete, or had failed */
+    size_t copy_bytes;   /* memory of the copy */
+};
+/* Fills *counters with those of the checkpoints; what is on its way is not in them. Local; does not
+ * block. INVALID_OPTIONS: counters->size_bytes is not set. */
+TUTTI_API enum tutti_status tutti_checkpoints_count(const struct tutti_checkpoints *checkpoints,
+                                                    struct tutti_checkpoints_counters *counters);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

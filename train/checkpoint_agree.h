@@ -1,0 +1,26 @@
+/* checkpoint_agree.h - what ranks tell each other about checkpoints: whether all is well, and their tables. */
+#ifndef TUTTI_TRAIN_CHECKPOINT_AGREE_H
+#define TUTTI_TRAIN_CHECKPOINT_AGREE_H
+
+#include "checkpoint_table.h"
+
+/* `status` is this rank's, with its message. All ranks return the status of the lowest rank that failed, with that message. Collective. */
+enum tutti_status checkpoint_agree(struct tutti_comm *comm, enum tutti_status status);
+
+enum { AGREE_NUMBERS_MAX = 4 };
+/* The same, and MISMATCH with the message `mismatch` unless all ranks have the same numbers. Collective. */
+enum tutti_status checkpoint_agree_on(struct tutti_comm *comm, enum tutti_status status,
+                                      const uint64_t *numbers, size_t count, const char *mismatch);
+/* Whether the answer is yes on all ranks that succeeded until now; as checkpoint_agree. Collective. */
+enum tutti_status checkpoint_agree_whether(struct tutti_comm *comm, enum tutti_status status,
+                                           bool answer, bool *is_yes);
+
+/* Gives all ranks `table_count` tables, of which rank r has the bytes of r, r + ranks, ... : their sizes in sizes[r] and so on, where others
+ * have 0; they lie behind each other. The caller releases the tables, and frees *tables. CORRUPT (one is damaged), NO_MEMORY; as checkpoint_agree.
+ * Collective. */
+enum tutti_status checkpoint_agree_on_tables(struct tutti_comm *comm, enum tutti_status status,
+                                             const unsigned char *bytes, const int64_t *sizes,
+                                             size_t table_count, struct table **tables);
+void checkpoint_agree_release_tables(struct table *tables, size_t count);
+
+#endif

@@ -1,0 +1,139 @@
+#include "checkpoint_find.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "checkpoint_rest.h"
+
+struct stored {
+    const struct piece *piece;
+    size_t shard;
+};
+
+struct finds {
+    struct found *found;
+    size_t count, room;
+};
+
+static enum tutti_status no_memory(void)
+{
+    return error_set(TUTTI_NO_MEMORY, "out of memory");
+}
+
+static int compare_stored(const void *a, const void *b)
+{
+    const struct stored *const left = a, *const right = b;
+    const int pieces = piece_compare(left->piece, right->piece);
+    if (pieces != 0) return pieces;
+    return left->shard < right->shard ? -1 : left->shard > right->shard;
+}
+
+static int compare_found(const void *a, const void *b)
+{
+    const struct found *const left = a, *const right = b;
+    if (left->shard != right->shard) return left->shard < right->shard ? -1 : 1;
+    if (left->from->offset != right->from->offset)
+        return left->from->offset < right->from->offset ? -1 : 1;
+    return box_compare(&left->box, &right->box);
+}
+
+static struct stored *sort(const struct table *tables, size_t shard_count, size_t *count)
+{
+    size_t all = 0, at = 0;
+    for (size_t s = 0; s < shard_count; s++) all += tables[s].count;
+    struct stored *const stored = calloc(all + 1, sizeof *stored);
+    if (stored == NULL) return NULL;
+    for (size_t s = 0; s < shard_count; s++)
+        for (size_t i = 0; i < tables[s].count; i++)
+            stored[at++] = (struct stored){&tables[s].pieces[i], s};
+    qsort(stored, all, sizeof *stored, compare_stored);
+    *count = all;
+    return stored;
+}
+
+/* The first one of the same name, or the place where it would be. */
+static size_t first_namesake(const struct stored *stored, size_t count, const struct piece *wanted)
+{
+    struct piece before = {.name = wanted->name}; /* with no dimensions: in front of all */
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (piece_compare(stored[middle].piece, &before) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static enum tutti_status add(struct finds *finds, const struct found *found)
+{
+    if (finds->count == finds->room) {
+        const size_t room = 2 * finds->room + 64;
+        struct found *const grown = realloc(finds->found, room * sizeof *grown);
+        if (grown == NULL) return no_memory();
+        finds->found = grown;
+        finds->room = room;
+    }
+    finds->found[finds->count++] = *found;
+    return TUTTI_OK;
+}
+
+static enum tutti_status check_alike(const struct piece *there, const struct piece *wanted)
+{
+    char one[160], two[160];
+    if (piece_is_alike(there, wanted)) return TUTTI_OK;
+    piece_describe(there, one, sizeof one);
+    piece_describe(wanted, two, sizeof two);
+    return error_set(TUTTI_MISMATCH, "tensor '%s' is %s there, and %s here", wanted->name, one, two);
+}
+
+/* As much as there is of it from `at` on. */
+static enum tutti_status take(const struct stored *stored, size_t count, size_t at,
+                              const struct piece *wanted, char *data, struct rest *rest,
+                              struct finds *finds)
+{
+    for (; at < count && rest->count > 0 && piece_is_namesake(stored[at].piece, wanted); at++) {
+        struct found found = {stored[at].piece, stored[at].shard, wanted, data, {0}};
+        bool taken;
+        TRY(check_alike(stored[at].piece, wanted));
+        do {
+            TRY(rest_take(rest, &stored[at].piece->box, &found.box, &taken));
+            if (taken) TRY(add(finds, &found));
+        } while (taken);
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status find(const struct stored *stored, size_t count, const struct piece *wanted,
+                              char *data, struct finds *finds)
+{
+    const size_t first = first_namesake(stored, count, wanted);
+    struct rest rest;
+    if (first == count || !piece_is_namesake(stored[first].piece, wanted))
+        return error_set(TUTTI_MISMATCH, "there is no tensor '%s'", wanted->name);
+    enum tutti_status status = rest_init(&rest, &wanted->box);
+    if (status == TUTTI_OK) status = take(stored, count, first, wanted, data, &rest, finds);
+    if (status == TUTTI_OK && rest.count > 0)
+        status = error_set(TUTTI_MISMATCH, "some elements of tensor '%s' are missing", wanted->name);
+    rest_release(&rest);
+    return status;
+}
+
+enum tutti_status find_parts(const struct table *tables, size_t shard_count,
+                             const struct parts *parts, struct found **found, size_t *count)
+{
+    struct finds finds = {NULL, 0, 0};
+    size_t stored_count = 0;
+    struct stored *const stored = sort(tables, shard_count, &stored_count);
+    enum tutti_status status = stored != NULL ? TUTTI_OK : no_memory();
+    for (size_t i = 0; i < parts->count && status == TUTTI_OK; i++)
+        status = find(stored, stored_count, &parts->pieces[i], parts->data[i], &finds);
+    free(stored);
+    if (status == TUTTI_OK && finds.count > 0)
+        qsort(finds.found, finds.count, sizeof *finds.found, compare_found);
+    if (status != TUTTI_OK) free(finds.found);
+    *found = status == TUTTI_OK ? finds.found : NULL;
+    *count = status == TUTTI_OK ? finds.count : 0;
+    return status;
+}

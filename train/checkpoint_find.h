@@ -1,0 +1,24 @@
+/* checkpoint_find.h - where in the files of a checkpoint the elements are that a rank wants.
+ *
+ * Pure. Each wanted element is found once, although files may have it several times.
+ */
+#ifndef TUTTI_TRAIN_CHECKPOINT_FIND_H
+#define TUTTI_TRAIN_CHECKPOINT_FIND_H
+
+#include "checkpoint_part.h"
+
+/* Elements of a piece in a file that go to a piece in memory. */
+struct found {
+    const struct piece *from; /* in the table of that shard */
+    size_t shard;
+    const struct piece *to; /* its elements lie in `data` without gaps */
+    char *data;
+    struct box box; /* of the elements; lies in both */
+};
+
+/* Finds what all parts want in the shards' tables, in the order of shards and of places in them; the caller frees *found. MISMATCH (a tensor is
+ * not there, or another one, or not all of it); the message says which, for "FOLDER: "; NO_MEMORY. */
+enum tutti_status find_parts(const struct table *tables, size_t shard_count,
+                             const struct parts *parts, struct found **found, size_t *count);
+
+#endif

@@ -1,0 +1,55 @@
+/* checkpoint_state.h - what the files of the checkpoints share: the plan of saving, and the checkpoint that is on its way.
+ *
+ *     caller's thread    save: ── wait for the one before ── compare descriptions, plan ── copy ──┐           ── save: ...
+ *     writing thread                                                            shard ── all agree ── manifest ── all agree
+ *
+ * 1. The communicator is the writing thread's while there is one, and otherwise the caller's.
+ * 2. So is everything in `writing`. The thread is joined before anybody else looks.
+ * 3. The plan holds as long as no rank describes its tensors in another way.
+ */
+#ifndef TUTTI_TRAIN_CHECKPOINT_STATE_H
+#define TUTTI_TRAIN_CHECKPOINT_STATE_H
+
+#include <pthread.h>
+
+#include "base/status.h"
+#include "checkpoint_agree.h"
+#include "checkpoint_folder.h"
+#include "checkpoint_part.h"
+#include "checkpoint_share.h"
+#include "tutti/train/checkpoint.h"
+
+/* What this rank writes, as long as its tensors are described by these bytes. */
+struct save_plan {
+    struct table_bytes described;
+    struct share *shares; /* of the parts */
+    size_t share_count;
+    struct table_bytes table; /* of what is written */
+    uint64_t data_bytes;
+    char *copy; /* [data_bytes] */
+    bool is_made;
+};
+
+struct writing {
+    bool is_on, has_thread;
+    pthread_t thread;
+    uint64_t step;
+    uint64_t began_ns, ended_ns, bytes;
+    enum tutti_status status;
+    char message[ERROR_TEXT_MAX];
+};
+
+struct tutti_checkpoints {
+    struct tutti_checkpoints_options options;
+    struct tutti_comm *comm;
+    int rank, size;
+    struct folder folder;
+    struct save_plan plan;
+    struct writing writing;
+    struct tutti_checkpoints_counters counters;
+};
+
+/* Writes what the plan has, as the checkpoint writing.step; sets the rest of `writing`. Collective. */
+void checkpoint_write(struct tutti_checkpoints *checkpoints);
+
+#endif
