@@ -62,19 +62,20 @@ static void run(enum ranks_kind kind, int size, int devices, enum device_calls c
 
 /* --------------------------------------------------------------------------------------- processes */
 
-/* Each process has hidden queues of its own, and one is enough: nothing waits there for what is behind it. All processes come before
- * threads: a child of who has used a driver cannot use it. */
-static void have_one_queue(void)
+/* Each process has hidden queues of its own. One is enough for calls, but not where a rank with a buffer in the host's memory copies what
+ * another process has on its GPU: that copy may wait behind work of the application (docs/devices.md). All processes come before threads: a
+ * child of who has used a driver cannot use it. */
+static void have_few_queues(void)
 {
     if (IS_THREAD_SANITIZED) skip(); /* a child of fork() can start no threads there */
-    setenv("TUTTI_STANDIN_QUEUES", "1", 1);
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+    setenv("TUTTI_STANDIN_QUEUES", "8", 1);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
 }
 
 static void one_rank_has_device_memory(void **state)
 {
     (void)state;
-    have_one_queue();
+    have_few_queues();
     run(RANKS_PROCESSES, 1, 1, DEVICE_COLLECTIVES, 0);
     run(RANKS_PROCESSES, 1, 1, DEVICE_PAIRS, 0);
 }
@@ -82,7 +83,7 @@ static void one_rank_has_device_memory(void **state)
 static void processes_have_device_memory(void **state)
 {
     (void)state;
-    have_one_queue();
+    have_few_queues();
     run(RANKS_PROCESSES, 2, 1, DEVICE_COLLECTIVES, 0);
     run(RANKS_PROCESSES, 4, 2, DEVICE_ALGORITHMS, 0);
     run(RANKS_PROCESSES, 8, 4, DEVICE_COLLECTIVES, 0);
@@ -91,7 +92,7 @@ static void processes_have_device_memory(void **state)
 static void processes_have_two_calls_in_two_streams(void **state)
 {
     (void)state;
-    have_one_queue();
+    have_few_queues();
     run(RANKS_PROCESSES, 2, 1, DEVICE_PAIRS, 0);
     run(RANKS_PROCESSES, 3, 2, DEVICE_PAIRS, 0);
     run_crowded(2, 1);
@@ -100,7 +101,7 @@ static void processes_have_two_calls_in_two_streams(void **state)
 static void processes_of_two_hosts_have_device_memory(void **state)
 {
     (void)state;
-    have_one_queue();
+    have_few_queues();
     run(RANKS_PROCESSES, 2, 1, DEVICE_COLLECTIVES, 2);
     run(RANKS_PROCESSES, 4, 2, DEVICE_COLLECTIVES, 2);
     run_checked(RANKS_PROCESSES, 2, 2);
@@ -139,7 +140,7 @@ static void a_result_lies_elsewhere_than_the_input(void **state)
     const struct tutti_comm_options patient = {
         .size_bytes = sizeof patient, .rank = -1, .size = -1, .timeout_ns = 20000000000u};
     const struct ranks_options options = {.kind = RANKS_PROCESSES, .comm_options = &patient};
-    have_one_queue();
+    have_few_queues();
     setenv("TUTTI_TEST_HOSTS", "2", 1);
     const int failed = ranks_run(2, &options, gather_across, NULL);
     unsetenv("TUTTI_TEST_HOSTS");

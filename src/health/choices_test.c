@@ -35,7 +35,7 @@ static struct record call_of(uint64_t count)
 static void what_was_chosen_is_read(void **state)
 {
     (void)state;
-    struct choices choices = {0};
+    struct choices choices = {.latest = 0};
     struct choice_note note = note_of(5), read;
     assert_false(choices_read(&choices, 1, &read));
     assert_int_equal(choices_latest(&choices), 0);
@@ -57,7 +57,7 @@ static void what_was_chosen_is_read(void **state)
 static void what_is_there_is_not_kept_twice(void **state)
 {
     (void)state;
-    struct choices choices = {0};
+    struct choices choices = {.latest = 0};
     struct choice_note note = note_of(5);
     choices_note(&choices, &note);
     note.signature = 99; /* another root, say */
@@ -78,7 +78,7 @@ static void the_last_ones_are_kept(void **state)
 {
     (void)state;
     enum { ALL = 3 * CHOICES_KEPT + 5 };
-    struct choices choices = {0};
+    struct choices choices = {.latest = 0};
     struct choice_note read;
     for (uint64_t count = 1; count <= ALL; count++) {
         const struct choice_note note = note_of(count);
@@ -106,7 +106,7 @@ static void the_last_ones_are_kept(void **state)
 static void plans_that_cannot_be_chosen_are_kept(void **state)
 {
     (void)state;
-    struct choices choices = {0};
+    struct choices choices = {.latest = 0};
     assert_null(choices_unused(&choices, 0));
     for (int i = 0; i < UNUSED_PLANS_MAX + 3; i++)
         choices_note_unused(&choices, COLLECTIVE_REDUCE, ring, i == 1 ? "it is for others" : "-");
@@ -121,7 +121,7 @@ static void plans_that_cannot_be_chosen_are_kept(void **state)
 static void a_call_finds_its_choice(void **state)
 {
     (void)state;
-    struct choices choices = {0};
+    struct choices choices = {.latest = 0};
     struct choice_note note = note_of(5), found;
     struct record call = call_of(5);
     assert_int_equal(choices_find(&choices, &call, &found), 0);
