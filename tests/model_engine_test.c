@@ -1,6 +1,6 @@
 /* The engine beside its model, without noise: every algorithm runs over links in virtual time that have a latency and a rate (transport/sim),
  * and takes as long as its simulation (src/model) with the same numbers says.
- * ctest: timeout=300 label=once label=notsan
+ * ctest: timeout=300 label=once label=nosan
  */
 #include <setjmp.h>
 #include <stdarg.h>

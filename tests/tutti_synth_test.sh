@@ -4,7 +4,7 @@
 #     TUTTI_ROOT=. TUTTI_BIN=build/bin tests/tutti_synth_test.sh
 #
 # Exit code 77 means skipped. The thread sanitizer takes the locks of libz3, which was built without it, for wrong ones.
-# ctest: label=notsan
+# ctest: label=nosan
 set -u
 bin=${TUTTI_BIN:-}
 if [ ! -x "$bin/tutti-synth" ]; then

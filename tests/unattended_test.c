@@ -4,7 +4,7 @@
  *
  * Every rank that has done its part computes, without calling the library, until all others have done theirs.
  *
- * ctest: label=notsan label=once timeout=300 waits
+ * ctest: label=nosan label=once timeout=300 waits
  */
 #include <poll.h>
 #include <setjmp.h>

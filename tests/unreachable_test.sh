@@ -3,7 +3,7 @@
 # test runs in a network namespace of its own, in which loopback is down.
 #
 # Needs root; exit code 77 means skipped. The namespace is gone when the processes in it have ended.
-# ctest: label=once waits
+# ctest: label=nosan label=once waits
 set -uo pipefail
 TUTTI_BIN=$(realpath "${TUTTI_BIN:?}")
 export TUTTI_BIN

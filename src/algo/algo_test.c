@@ -1,6 +1,6 @@
 /* One thread, so the thread sanitizer has nothing to see.
  *
- * ctest: label=notsan */
+ * ctest: label=nosan */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
