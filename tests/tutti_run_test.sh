@@ -4,7 +4,7 @@
 #     TUTTI_BIN=build/bin tests/tutti_run_test.sh [test...]
 #
 # TUTTI_BIN is the program or the folder it lies in. Exit code 77 means skipped.
-# ctest: label=notsan label=once waits
+# ctest: label=nosan label=once waits
 set -u
 
 # shellcheck source=tests/tutti_run.sh

@@ -4,7 +4,7 @@
 #     TUTTI_BUILD=build TUTTI_BIN=build/bin tests/tutti_trace_test.sh
 #
 # Exit code 77 means skipped.
-# ctest: label=notsan label=once timeout=120
+# ctest: label=nosan label=once timeout=120
 set -u
 shared=$(realpath "${BASH_SOURCE[0]%/*}/tool.sh")
 
