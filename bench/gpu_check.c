@@ -28,6 +28,7 @@
 #include "gpu/reduce.h"
 #include "gpu/worker_protocol.h"
 #include "kernel/kernel.h"
+#include "kernel/trial.h"
 
 enum {
     THREADS = 512,
@@ -253,70 +254,6 @@ static const char *const dtype_names[DTYPE_COUNT] = {
 #undef X
 };
 
-static uint64_t random_state = 0x7455747469ull;
-
-static uint64_t random_next(void)
-{
-    uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-}
-
-static unsigned random_below(unsigned bound)
-{
-    return (unsigned)(random_next() % bound);
-}
-
-static unsigned exponent_bits(enum tutti_dtype dtype)
-{
-    switch (dtype) {
-    case TUTTI_FLOAT64: return 11;
-    case TUTTI_FLOAT32:
-    case TUTTI_BFLOAT16: return 8;
-    case TUTTI_FLOAT16:
-    case TUTTI_FLOAT8_E5M2: return 5;
-    case TUTTI_FLOAT8_E4M3: return 4;
-    default: return 0;
-    }
-}
-
-/* Values that round, cancel, overflow and are special. */
-static uint64_t random_element(enum tutti_dtype dtype)
-{
-    const unsigned bits = 8 * (unsigned)dtype_size(dtype), e = exponent_bits(dtype);
-    const uint64_t all = ~(uint64_t)0 >> (64 - bits), any = random_next() & all;
-    if (e == 0) {
-        switch (random_below(5)) {
-        case 0: return 0;
-        case 1: return (uint64_t)1 << (bits - 1);
-        case 2: return ((uint64_t)random_below(9) - 4) & all;
-        default: return any;
-        }
-    }
-    const unsigned m = bits - 1 - e;
-    const uint64_t sign = any & (uint64_t)1 << (bits - 1), mantissa = any & (((uint64_t)1 << m) - 1);
-    const uint64_t largest = ((uint64_t)1 << e) - 1, bias = largest / 2;
-    switch (random_below(10)) {
-    case 0: return sign;
-    case 1: return sign | largest << m;                  /* infinity */
-    case 2: return sign | mantissa;                      /* denormals */
-    case 3: return sign | (largest - 1) << m | mantissa; /* huge */
-    case 4: return sign | largest << m | mantissa;       /* NaN, mostly */
-    case 5: return any;
-    default: return sign | (bias - 2 + random_below(5)) << m | mantissa;
-    }
-}
-
-static bool is_nan(enum tutti_dtype dtype, uint64_t bits)
-{
-    const unsigned width = 8 * (unsigned)dtype_size(dtype), e = exponent_bits(dtype);
-    if (e == 0) return false;
-    const uint64_t magnitude = bits & (((uint64_t)1 << (width - 1)) - 1);
-    if (dtype == TUTTI_FLOAT8_E4M3) return magnitude == 0x7f;
-    return magnitude > (((uint64_t)1 << e) - 1) << (width - 1 - e);
-}
-
 struct experiment {
     enum tutti_dtype dtype;
     enum op op;
@@ -420,7 +357,7 @@ static void experiment_run(const struct experiment *x)
             uint64_t mine = 0, right = 0;
             memcpy(&mine, got + i * size, size);
             memcpy(&right, expected + i * size, size);
-            if (mine != right && !(is_nan(x->dtype, mine) && is_nan(x->dtype, right)))
+            if (mine != right && !(trial_is_nan(x->dtype, mine) && trial_is_nan(x->dtype, right)))
                 complain(x, "element", i, mine, right);
         }
     }
@@ -469,7 +406,7 @@ static size_t sources_fill(enum tutti_dtype dtype, bool is_exhaustive, unsigned 
     }
     if (size == 2 && is_exhaustive) {
         uint64_t partners[256];
-        for (unsigned i = 0; i < 256; i++) partners[i] = random_element(dtype);
+        for (unsigned i = 0; i < 256; i++) partners[i] = trial_element(dtype);
         for (size_t i = 0; i < 1 << 24; i++) {
             element_set(0, i, dtype, i & 0xffff);
             element_set(1, i, dtype, partners[i >> 16]);
@@ -479,7 +416,7 @@ static size_t sources_fill(enum tutti_dtype dtype, bool is_exhaustive, unsigned 
     }
     const size_t count = 1 << 20;
     for (unsigned s = 0; s < sources; s++)
-        for (size_t i = 0; i < count; i++) element_set(s, i, dtype, random_element(dtype));
+        for (size_t i = 0; i < count; i++) element_set(s, i, dtype, trial_element(dtype));
     return count;
 }
 
@@ -546,7 +483,7 @@ static void bits_of_shapes(unsigned rounds)
         }
         for (unsigned s = 0; s < n; s++)
             for (size_t i = 0; i < x.count; i++) {
-                const uint64_t bits = random_element(dtype);
+                const uint64_t bits = trial_element(dtype);
                 memcpy(host_rooms[s] + GUARD + x.offsets[s] + i * size, &bits, size);
             }
         experiment_run(&x);

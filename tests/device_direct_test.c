@@ -277,10 +277,7 @@ static void who_dies_is_missed_as_ever(void **state)
 
 int main(void)
 {
-    char standin[4096];
-    const char *const build = getenv("TUTTI_BUILD");
-    snprintf(standin, sizeof standin, "%s/lib/libcuda_standin.so", build != NULL ? build : "build");
-    setenv("TUTTI_CUDA_DRIVER", standin, 0);
+    setenv("TUTTI_CUDA_DRIVER", cuda_standin_file(), 0);
     setenv("TUTTI_STANDIN_WAIT", "1", 0);
     is_standin = strstr(getenv("TUTTI_CUDA_DRIVER"), "standin") != NULL;
     setenv("TUTTI_STANDIN_QUEUES", "1", 1);

@@ -454,10 +454,7 @@ static void a_stream_without_a_driver_is_refused(void **state)
 
 int main(void)
 {
-    char standin[4096];
-    const char *const build = getenv("TUTTI_BUILD");
-    snprintf(standin, sizeof standin, "%s/lib/libcuda_standin.so", build != NULL ? build : "build");
-    setenv("TUTTI_CUDA_DRIVER", standin, 0);
+    setenv("TUTTI_CUDA_DRIVER", cuda_standin_file(), 0);
     setenv("TUTTI_STANDIN_WAIT", "1", 0);
     setenv("TUTTI_STANDIN_QUEUES", "64", 1);
     /* Processes first: a child of who has used a driver cannot use it. */

@@ -780,11 +780,7 @@ static void in_threads(void **state)
 
 int main(void)
 {
-    char standin_file[4096];
-    const char *const build = getenv("TUTTI_BUILD");
-    snprintf(standin_file, sizeof standin_file, "%s/lib/libcuda_standin.so",
-             build != NULL ? build : "build");
-    setenv("TUTTI_CUDA_DRIVER", standin_file, 0);
+    setenv("TUTTI_CUDA_DRIVER", cuda_standin_file(), 0);
     setenv("TUTTI_STANDIN_WAIT", "1", 0);
     is_standin = strstr(getenv("TUTTI_CUDA_DRIVER"), "standin") != NULL;
     struct CMUnitTest tests[2 * CASES];

@@ -235,10 +235,7 @@ static void a_barrier_in_streams_holds_them_up(void **state)
 
 int main(int argument_count, char **arguments)
 {
-    char standin[4096];
-    const char *const build = getenv("TUTTI_BUILD");
-    snprintf(standin, sizeof standin, "%s/lib/libcuda_standin.so", build != NULL ? build : "build");
-    setenv("TUTTI_CUDA_DRIVER", standin, 0);
+    setenv("TUTTI_CUDA_DRIVER", cuda_standin_file(), 0);
     setenv("TUTTI_STANDIN_WAIT", "1", 0);
     setenv("TUTTI_STANDIN_DEVICES", "4", 1);
     unsigned seeds = 0, seconds = 0;

@@ -152,8 +152,8 @@ static bool is_left_out(const struct judgement *j, int rank)
            (!has_decided(epoch) || (epoch->shrunk && epoch->shrink_status != TUTTI_OK));
 }
 
-/* Whose connections were cut fails to reach others, and they fail to reach it: one of such a pair names the other. Who is left out finds later
- * that the others have ended. */
+/* A rank whose connections were cut fails to reach others, and they fail to reach it: one of such a pair names the other. A rank that is left out finds
+ * later that the others have ended. */
 static bool explains_as_reset(const struct judgement *j, int fault, int rank,
                               const struct tutti_failure *failure)
 {

@@ -20,7 +20,7 @@
  * Where connections of network cards were reset, somebody who is alive counts as dead, and nobody can tell at one end of a way whose card it
  * is. So there rule 3 asks of PROC_FAILED that the culprit, or the one who names it, is the rank whose connections were reset. Ranks may
  * have different failures, and may be left out: rules 4 and 7 hold for those that go on, who are one communicator and not two. But a rank that
- * was left out goes on alone when those others have ended: what it does then is not judged, but for its results. Nor does
+ * was left out goes on alone when those others have ended: that is not judged, but for its results. Nor does
  * rule 8 hold for descriptors, which the provider may keep.
  *
  * Pure: any thread, no clock, no I/O.

@@ -180,7 +180,7 @@ static int end_orphans(void)
     return count;
 }
 
-/* Provider shm names its files after processes. Those of a killed rank are removed by ranks that outlived it. What is left is counted, and
+/* Provider shm names its files after processes. Those of a killed rank are removed by ranks that outlived it. Files that are left are counted, and
  * removed here. */
 static void count_names(struct fault_record *record)
 {

@@ -5,21 +5,14 @@
 # ctest: label=nosan label=once timeout=300
 set -uo pipefail
 
-if [[ ! -x ${TUTTI_BIN:?}/gpt_double ]]; then
-    echo "there is no gpt here: it needs OpenBLAS"
-    exit 77
-fi
+gpt=${TUTTI_BIN:?}/gpt_double
 tool=$TUTTI_BIN/tutti-run
-# shellcheck source=tests/tool.sh
-source "${TUTTI_ROOT:?}/tests/tool.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-gpt=$TUTTI_BIN/gpt_double
+# shellcheck source=tests/gpt.sh
+source "${TUTTI_ROOT:?}/tests/gpt.sh"
 RANDOM=${TUTTI_TEST_SEED:-$$}
 echo "seed ${TUTTI_TEST_SEED:-$$}"
 
-for i in {1..400}; do echo "line $i: the quick brown fox number $((i * i % 97)) jumps"; done >text
+write_text 400
 small=(--text text --tokenizer words --vocabulary 270 --context 12 --width 16 --layers 2 --heads 4 --hidden 22 --batch 8 --warm-up 3 --write 0)
 
 step_folder() { # FOLDER STEP

@@ -4,19 +4,13 @@
 # ctest: label=nosan label=once
 set -uo pipefail
 
-if [[ ! -x ${TUTTI_BIN:?}/gpt ]]; then
-    echo "there is no gpt here: it needs OpenBLAS"
-    exit 77
-fi
+gpt=${TUTTI_BIN:?}/gpt
 tool=$TUTTI_BIN/tutti-run
-# shellcheck source=tests/tool.sh
-source "${TUTTI_ROOT:?}/tests/tool.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+# shellcheck source=tests/gpt.sh
+source "${TUTTI_ROOT:?}/tests/gpt.sh"
 
-for i in {1..300}; do echo "line $i: the quick brown fox number $((i * i % 97)) jumps"; done >text
-small=("$TUTTI_BIN/gpt" --text text --tokenizer words --vocabulary 264 --context 12 --width 16 --layers 4 --heads 4 --hidden 22 --batch 8
+write_text 300
+small=("$gpt" --text text --tokenizer words --vocabulary 264 --context 12 --width 16 --layers 4 --heads 4 --hidden 22 --batch 8
     --steps 4 --write 0)
 rows=12 width=16 layers=4 float=4
 

@@ -3,18 +3,11 @@
 # ctest: label=notsan timeout=300
 set -uo pipefail
 
-tool=${TUTTI_BIN:?}/gpt
-if [[ ! -x $tool ]]; then
-    echo "there is no gpt here: it needs OpenBLAS"
-    exit 77
-fi
-# shellcheck source=tests/tool.sh
-source "${TUTTI_ROOT:?}/tests/tool.sh"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+gpt=${TUTTI_BIN:?}/gpt
+# shellcheck source=tests/gpt.sh
+source "${TUTTI_ROOT:?}/tests/gpt.sh"
 
-for i in {1..3000}; do echo "line $i: the quick brown fox number $((i * i % 97)) jumps"; done >text
+write_text 3000
 small=(--text text --vocabulary 300 --context 32 --width 32 --layers 2 --heads 2 --write 30)
 
 # A file of its own says how it goes: lines now and then, and what was learnt is better than counting.

@@ -14,7 +14,7 @@
  *         60      4   checksum of all of this
  *         64          table (checkpoint_table.h); a checksum of 4 bytes for each block of the data; zeros up to a multiple of 64; data
  *
- * Pure. What is parsed is hostile.
+ * Pure. Bytes to be parsed are hostile.
  */
 #ifndef TUTTI_TRAIN_CHECKPOINT_HEAD_H
 #define TUTTI_TRAIN_CHECKPOINT_HEAD_H

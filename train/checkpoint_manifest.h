@@ -8,7 +8,7 @@
  *     524992 4d5e6f70                of shard-00001
  *     end 12345678                   checksum of all lines before
  *
- * Pure. What is parsed is hostile; one manifest has one text, so what was parsed prints as the same.
+ * Pure. Texts are hostile; one manifest has one text, so a manifest that was parsed prints as the same.
  */
 #ifndef TUTTI_TRAIN_CHECKPOINT_MANIFEST_H
 #define TUTTI_TRAIN_CHECKPOINT_MANIFEST_H

@@ -16,7 +16,7 @@ struct rest {
 
 /* NO_MEMORY. */
 enum tutti_status rest_init(struct rest *rest, const struct box *wanted);
-/* Takes the last box that has something of `box` away, and gives what they have in common; what is left of it goes back. *taken: whether
+/* Takes the last box that has something of `box` away, and gives their common part; the rest of it goes back. *taken: whether
  * there was one. To be called until there is none. NO_MEMORY. */
 enum tutti_status rest_take(struct rest *rest, const struct box *box, struct box *common,
                             bool *taken);

@@ -38,8 +38,8 @@ void checkpointing_scale(struct checkpointing *checkpointing, double *loss_scale
 /* Reads it. Gives up if it cannot be read, or is of another run. */
 void checkpointing_load(struct checkpointing *checkpointing, struct parallel *parallel);
 
-/* After so many steps: starts to write a checkpoint if it is time for one, and returns. What cannot be written is told once, and
- * training goes on. */
+/* After so many steps: starts to write a checkpoint if it is time for one, and returns. A checkpoint that cannot be written is told
+ * once, and training goes on. */
 void checkpointing_after(struct checkpointing *checkpointing, struct parallel *parallel,
                          uint64_t steps);
 

@@ -1,7 +1,7 @@
 /* unconnected.h - a rank's step with communication left out, to tell what communication costs.
  *
  * The rank computes what it computes otherwise: its layers, its slices, its samples, in the order of its pipeline's schedule,
- * and the optimizer's work on its own shards. What others would have sent is whatever lies there, so losses mean nothing.
+ * and the optimizer's work on its own shards. In place of messages of others it takes whatever lies there, so losses mean nothing.
  * Left out, besides messages, are the copies that they make necessary, and waiting for each other: so of a pipeline the
  * idle time, too.
  */

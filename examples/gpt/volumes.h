@@ -75,7 +75,7 @@ struct volumes {
 void volumes_init(struct volumes *volumes, const struct mesh *mesh,
                   const struct volumes_setting *setting);
 
-/* A step begins. What was done between steps belongs to none, but for replicas, whose operations may go on from one step to
+/* A step begins. Operations between steps belong to none, but for those of replicas, which may go on from one step to
  * the next. */
 void volumes_begin_step(struct volumes *volumes);
 

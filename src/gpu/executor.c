@@ -263,7 +263,8 @@ static void put_back(struct gpu_run *run)
  * this process has a worker there, or when a communicator is made, and rarely later. */
 static enum tutti_status make_runs(struct pool *pool, struct gpu_run **wanted)
 {
-    struct gpu_run *kept = NULL; /* until all are made: who finds one may use it at once */
+    struct gpu_run *kept =
+        NULL; /* until all are made: another thread may use one as soon as it finds it */
     enum tutti_status status = TUTTI_OK;
     for (;;) {
         char before[ERROR_TEXT_MAX];

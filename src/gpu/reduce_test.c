@@ -15,6 +15,7 @@
 #include "gpu/reduce.h"
 #include "gpu/twins.h"
 #include "kernel/kernel.h"
+#include "kernel/trial.h"
 
 enum {
     SOURCES_MAX = 9,
@@ -31,21 +32,6 @@ static const char *const dtype_names[DTYPE_COUNT] = {
     DTYPE_LIST(X)
 #undef X
 };
-
-static uint64_t random_state = 0x7455747469ull;
-
-static uint64_t random_next(void)
-{
-    uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-}
-
-static unsigned random_below(unsigned bound)
-{
-    return (unsigned)(random_next() % bound);
-}
 
 /* ----------------------------------------------------------------------------------------- the device
  *
@@ -102,19 +88,6 @@ static unsigned char *destination_of(const struct experiment *x, unsigned d)
     return rooms[SOURCES_MAX + d] + GUARD + x->offsets[SOURCES_MAX + d];
 }
 
-static bool is_nan(enum tutti_dtype dtype, uint64_t bits)
-{
-    switch (dtype) {
-    case TUTTI_FLOAT32: return (bits & 0x7fffffff) > 0x7f800000;
-    case TUTTI_FLOAT64: return (bits & 0x7fffffffffffffff) > 0x7ff0000000000000;
-    case TUTTI_BFLOAT16: return (bits & 0x7fff) > 0x7f80;
-    case TUTTI_FLOAT16: return (bits & 0x7fff) > 0x7c00;
-    case TUTTI_FLOAT8_E4M3: return (bits & 0x7f) == 0x7f;
-    case TUTTI_FLOAT8_E5M2: return (bits & 0x7f) > 0x7c;
-    default: return false;
-    }
-}
-
 static void compare(const struct experiment *x, unsigned d)
 {
     const size_t size = dtype_size(x->dtype), bytes = x->count * size;
@@ -128,7 +101,8 @@ static void compare(const struct experiment *x, unsigned d)
         uint64_t mine = 0, right = 0;
         memcpy(&mine, got + i * size, size);
         memcpy(&right, expected + i * size, size);
-        if (mine == right || (is_nan(x->dtype, mine) && is_nan(x->dtype, right))) continue;
+        if (mine == right || (trial_is_nan(x->dtype, mine) && trial_is_nan(x->dtype, right)))
+            continue;
         fail_msg("%s %s of %u to %u, divisor %u, factor %a, %zu elements, %u threads: element %zu "
                  "of place %u is %#llx instead of %#llx",
                  dtype_names[x->dtype], op_kind_name(x->op), x->source_count, x->destination_count,
@@ -210,42 +184,12 @@ static void element_set(unsigned char *to, enum tutti_dtype dtype, uint64_t bits
     memcpy(to, &bits, dtype_size(dtype));
 }
 
-/* Values that round, cancel, overflow and are special, of any dtype. */
-static uint64_t random_element(enum tutti_dtype dtype)
-{
-    static const unsigned exponent_bits[DTYPE_COUNT] = {
-        [TUTTI_FLOAT32] = 8, [TUTTI_FLOAT64] = 11,    [TUTTI_BFLOAT16] = 8,
-        [TUTTI_FLOAT16] = 5, [TUTTI_FLOAT8_E4M3] = 4, [TUTTI_FLOAT8_E5M2] = 5};
-    const unsigned bits = 8 * (unsigned)dtype_size(dtype), e = exponent_bits[dtype];
-    const uint64_t all = ~(uint64_t)0 >> (64 - bits), any = random_next() & all;
-    if (e == 0) {
-        switch (random_below(5)) {
-        case 0: return 0;
-        case 1: return (uint64_t)1 << (bits - 1);
-        case 2: return ((uint64_t)random_below(9) - 4) & all;
-        default: return any;
-        }
-    }
-    const unsigned m = bits - 1 - e;
-    const uint64_t sign = any & (uint64_t)1 << (bits - 1), mantissa = any & (((uint64_t)1 << m) - 1);
-    const uint64_t largest = ((uint64_t)1 << e) - 1, bias = largest / 2;
-    switch (random_below(10)) {
-    case 0: return sign;
-    case 1: return sign | largest << m;                  /* infinity */
-    case 2: return sign | mantissa;                      /* denormals */
-    case 3: return sign | (largest - 1) << m | mantissa; /* huge */
-    case 4: return sign | largest << m | mantissa;       /* NaN, mostly */
-    case 5: return any;
-    default: return sign | (bias - 2 + random_below(5)) << m | mantissa;
-    }
-}
-
 static void sources_fill(const struct experiment *x)
 {
     const size_t size = dtype_size(x->dtype);
     for (unsigned s = 0; s < x->source_count; s++)
         for (size_t i = 0; i < x->count; i++)
-            element_set(source_of(x, s) + i * size, x->dtype, random_element(x->dtype));
+            element_set(source_of(x, s) + i * size, x->dtype, trial_element(x->dtype));
 }
 
 /* --------------------------------------------------------------------------------------------- tests */
@@ -285,7 +229,7 @@ static void every_value_of_16_bits_is_right(void **state)
                 experiment_finish(&x, variant);
                 for (unsigned i = 0; i < 65536; i++) {
                     element_set(source_of(&x, 0) + 2 * i, x.dtype, i);
-                    element_set(source_of(&x, 1) + 2 * i, x.dtype, random_element(x.dtype));
+                    element_set(source_of(&x, 1) + 2 * i, x.dtype, trial_element(x.dtype));
                 }
                 experiment_run(&x);
             }

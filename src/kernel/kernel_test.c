@@ -3,6 +3,7 @@
  * ctest: label=notsan */
 #include "kernel/kernel.h"
 #include "kernel/kernel_pages.h"
+#include "kernel/trial.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -90,21 +91,6 @@ static void values_fill(void)
 }
 
 /* ------------------------------------------------------------------------------------------- chance */
-
-static uint64_t random_state = 0x7455747469ull;
-
-static uint64_t random_next(void)
-{
-    uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-}
-
-static unsigned random_below(unsigned bound)
-{
-    return (unsigned)(random_next() % bound);
-}
 
 static uint64_t random_float_bits(const struct format *format)
 {

@@ -951,9 +951,7 @@ static void note_loads(const struct run *run)
     }
 }
 
-/* Where calls follow each other, none takes less than what is busiest has to do in each of them: a port that has no time to rest has less of its
- * burst left from call to call, until it does. */
-static void wait_for_busiest(struct model_result *result)
+void model_wait_for_busiest(struct model_result *result)
 {
     for (int r = 0; r < MODEL_RESOURCES; r++)
         if (result->time_ps < result->loads[r].busy_ps) result->time_ps = result->loads[r].busy_ps;
@@ -1007,7 +1005,7 @@ enum tutti_status model_simulate_part(const struct plan *plan, const struct wiri
     if (!run.has_failed) run_all(&run);
     if (!run.has_failed) {
         note_loads(&run);
-        wait_for_busiest(result);
+        model_wait_for_busiest(result);
     }
     const bool is_stuck = run.ranks_left > 0;
     tear_down(&run);

@@ -38,6 +38,10 @@ struct model_result {
     uint64_t events, steps;
 };
 
+/* Makes the time at least that for which the busiest resource is busy. A port that has no time to rest between calls has less of its burst
+ * left from call to call, until it does. */
+void model_wait_for_busiest(struct model_result *result);
+
 /* Into pieces of which size steps are cut if the largest one has so many bytes. */
 uint64_t model_piece_bytes(const struct model_machine *machine, uint64_t largest_bytes);
 

@@ -257,7 +257,7 @@ static bool may_be_taken(const struct ranked *ranked, void *context)
     return call == NULL || choose_may_take(call, ranked->algorithm);
 }
 
-/* What a choice looks at is counted, and not its time: each number is what was counted, and a tenth more. Whoever needs more makes all ranks wait
+/* Steps and events that a choice looks at are counted, and not its time: each number is that count and a tenth more. With a larger one all ranks wait
  * longer for the first call of a size. */
 static void a_choice_among_thousands_looks_at_little(void **state)
 {

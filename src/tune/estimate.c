@@ -52,14 +52,6 @@ static uint64_t beyond(uint64_t one, uint64_t two, size_t part, size_t twice, si
     return more < TIME_MAX - two ? two + (uint64_t)more : TIME_MAX;
 }
 
-/* Nothing is over before the busiest resource is. Its work grows evenly with bytes and ranks, and is known better than the time: a part of a
- * message may be too short to fill a long chain of ranks, which then seems to take in the next part at once. */
-static void wait_for_busiest(struct model_result *result)
-{
-    for (int r = 0; r < MODEL_RESOURCES; r++)
-        if (result->time_ps < result->loads[r].busy_ps) result->time_ps = result->loads[r].busy_ps;
-}
-
 static enum tutti_status simulate(const struct predict_job *job, const struct plan *plan,
                                   const struct wiring *wiring, struct model_result *result)
 {
@@ -78,7 +70,8 @@ static enum tutti_status simulate(const struct predict_job *job, const struct pl
     for (int r = 0; r < MODEL_RESOURCES; r++)
         result->loads[r].busy_ps =
             beyond(one.loads[r].busy_ps, result->loads[r].busy_ps, part, 2 * part, job->count);
-    wait_for_busiest(result);
+    model_wait_for_busiest(
+        result); /* a part may be too short to fill a long chain of ranks, which then seems to take in the next part at once */
     return TUTTI_OK;
 }
 
@@ -374,7 +367,7 @@ static void combine(struct estimate *estimate)
     for (int r = 0; r < MODEL_RESOURCES; r++)
         result->loads[r] = (struct model_load){.number = -1, /* that of fewer hosts */
                                                .busy_ps = grown(estimate, load_of, r)};
-    wait_for_busiest(result);
+    model_wait_for_busiest(result);
 }
 
 static void made_release(struct made *made)

@@ -1,4 +1,4 @@
-/* estimate.h - what an algorithm would cost, near enough to choose by, in about a millisecond however many ranks and bytes there are.
+/* estimate.h - what an algorithm would cost, near enough to choose by, in some milliseconds however many ranks and bytes there are.
  *
  *     few ranks, few pieces     the simulation itself (predict.h)
  *     many pieces               a part of each message is simulated, and twice that part: the rest goes on at that rate. But nothing is over
@@ -37,7 +37,7 @@ struct estimate_shape {
 /* Looks at each rank. */
 void estimate_shape_of(const struct predict_job *job, struct estimate_shape *shape);
 
-/* Nothing is simulated yet. What the job points to must outlive the estimate. Free it after any outcome. NO_MEMORY. */
+/* Nothing is simulated yet. The estimate keeps pointers into the job, which must outlive it. Free it after any outcome. NO_MEMORY. */
 enum tutti_status estimate_create(const struct predict_job *job, const struct estimate_shape *shape,
                                   const struct algorithm *algorithm, bool only_hosts,
                                   struct estimate **estimate);

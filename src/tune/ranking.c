@@ -137,8 +137,8 @@ void tune_room_release(struct tune_room *room)
 
 /* -------------------------------------------------------------------------------------------- estimates */
 
-/* Places in memory are the same on all ranks in the list alone, where there is no fingerprint (0). What may turn out to be dearer than it is
- * known to be comes before what is as dear, so that it is looked at first. */
+/* Places in memory are the same on all ranks in the list alone, where there is no fingerprint (0). Of two that are equally dear, one
+ * that may turn out to be dearer comes first, so that it is looked at first. */
 static int by_time(const void *a, const void *b)
 {
     const struct ranked *one = a, *other = b;

@@ -1,8 +1,8 @@
 /* abandoned.h - locks of provider shm that a killed process holds.
  *
  * The processes that use provider shm of libfabric map files of each other. In each file there is a spin lock, which its owner holds while it takes
- * what came, and a peer while it writes. If a process is killed while it holds one, whoever wants that lock next spins in a call of libfabric
- * that never returns: no deadline of ours ends it.
+ * messages, and a peer while it writes them. If a process is killed while it holds one, the next process that wants that lock spins in a call of
+ * libfabric that never returns: no deadline of ours ends it.
  *
  *     this process ── fi_cq_read ── spins at the lock of its own file ◄── held by rank 3, which was killed
  *          └── a thread of this module: rank 3 has ended, the lock was held at 20 looks in a row: it frees it

@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "transport/ofi/abandoned.h"
+#include "victim.h"
 
 enum { FILE_BYTES = 8192, NUMBER = 7135, VERSION = 4 };
 
@@ -38,22 +38,6 @@ static struct head *head;
 static pid_t peer; /* waits to be killed */
 static struct abandoned *abandoned;
 
-static pid_t start_process(void)
-{
-    const pid_t pid = fork();
-    if (pid != 0) return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (;;) pause();
-}
-
-/* Nobody has waited for it. */
-static void kill_process(pid_t pid)
-{
-    siginfo_t end;
-    kill(pid, SIGKILL);
-    assert_int_equal(waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT), 0);
-}
-
 static int make(void **state)
 {
     (void)state;
@@ -63,7 +47,7 @@ static int make(void **state)
     head = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     shm_unlink(name); /* as somebody may have removed it; it stays mapped */
-    peer = start_process();
+    peer = victim_start();
     if (head == MAP_FAILED || peer < 0) return -1;
     *head = (struct head){.version = VERSION, .owner = getpid(), .bytes = FILE_BYTES};
     pthread_spin_init(&head->lock, PTHREAD_PROCESS_SHARED);
@@ -96,7 +80,7 @@ static bool is_free(void)
 static void a_lock_of_the_dead_is_freed_at_the_last_look(void **state)
 {
     (void)state;
-    kill_process(peer);
+    victim_kill(peer);
     assert_int_equal(look(ABANDONED_LOOKS - 1), 0);
     assert_false(is_free());
     assert_int_equal(look(1), 1);
@@ -113,7 +97,7 @@ static void a_lock_stays_while_all_live(void **state)
 static void a_lock_that_was_free_in_between_stays(void **state)
 {
     (void)state;
-    kill_process(peer);
+    victim_kill(peer);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(look(ABANDONED_LOOKS - 1), 0);
         pthread_spin_unlock(&head->lock);
@@ -127,10 +111,10 @@ static void a_lock_stays_while_somebody_is_stopped(void **state)
 {
     (void)state;
     siginfo_t stop;
-    const pid_t stopped = start_process(), pids[] = {stopped, peer};
+    const pid_t stopped = victim_start(), pids[] = {stopped, peer};
     abandoned_free(abandoned);
     assert_int_equal(abandoned_init(pids, 2, &abandoned), TUTTI_OK);
-    kill_process(peer);
+    victim_kill(peer);
     kill(stopped, SIGSTOP);
     assert_int_equal(waitid(P_PID, (id_t)stopped, &stop, WSTOPPED), 0);
     const unsigned while_stopped = look(2 * ABANDONED_LOOKS);
@@ -143,7 +127,7 @@ static void what_looks_otherwise_is_not_touched(void **state)
 {
     (void)state;
     const struct head good = *head;
-    kill_process(peer);
+    victim_kill(peer);
     head->version = 9;
     assert_int_equal(look(2 * ABANDONED_LOOKS), 0);
     *head = good;
@@ -161,7 +145,7 @@ static void the_thread_looks_by_itself(void **state)
     const pid_t pids[] = {0, peer};
     abandoned_free(abandoned);
     assert_int_equal(abandoned_create(pids, 2, &abandoned), TUTTI_OK);
-    kill_process(peer);
+    victim_kill(peer);
     pthread_spin_lock(&head->lock); /* hangs without it */
 }
 

@@ -8,13 +8,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "transport/ofi/leftovers.h"
+#include "victim.h"
 
 enum { NUMBER = 7134 }; /* no endpoint has it */
 
@@ -39,37 +39,19 @@ static bool take_file(pid_t pid)
     return shm_unlink(name_of(pid, name)) == 0;
 }
 
-/* Waits to be killed. */
-static pid_t start_process(void)
-{
-    const pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid > 0) return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (;;) pause();
-}
-
-/* Nobody has waited for it. */
-static void kill_process(pid_t pid)
-{
-    siginfo_t end;
-    kill(pid, SIGKILL);
-    assert_int_equal(waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT), 0);
-}
-
 static void files_of_the_dead_are_removed_and_no_others(void **state)
 {
     (void)state;
-    const pid_t living = start_process(), dead = start_process(), stranger = start_process();
+    const pid_t living = victim_start(), dead = victim_start(), stranger = victim_start();
     const pid_t pids[] = {0, living, dead};
     make_file(living);
     make_file(dead);
     make_file(stranger);
-    kill_process(dead);
-    kill_process(stranger);
+    victim_kill(dead);
+    victim_kill(stranger);
     ofi_leftovers_remove(pids, 3);
     const bool is_left[] = {take_file(living), take_file(dead), take_file(stranger)};
-    kill_process(living);
+    victim_kill(living);
     while (wait(NULL) > 0) continue;
     assert_true(is_left[0]);
     assert_false(is_left[1]);

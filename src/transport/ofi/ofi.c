@@ -19,8 +19,8 @@
 
 /* A card that fails while its rank seems to be there counts for that long as a sign that the rank may have died, and a message that has not come
  * for that long, while the peer was heard, is lost. Whose card it is nobody can tell at one end alone. So a rank that cannot reach several others
- * gives them time to say that it is the one, and of two the higher one waits for the lower one: one of them goes, and not both. What was on
- * its way to or from a rank that was stopped has some time to arrive when it goes on. */
+ * gives them time to say that it is the one, and of two the higher one waits for the lower one: one of them goes, and not both. Messages to
+ * or from a rank that was stopped have some time to arrive when it goes on. */
 static const uint64_t DOUBT_NS = 3000000000u, OTHERS_FIRST_NS = 4000000000u,
                       LOWER_FIRST_NS = 1500000000u, STOPPED_NS = 1000000000u;
 
