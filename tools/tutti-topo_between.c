@@ -62,12 +62,14 @@ static void store_card_rate(const struct probe_result *result, struct costs *cos
     store(costs, MIDDLE, CALIBRATION_card_byte_fs, calibration);
 }
 
-/* Hosts 0 and 1 have measured it. Behind other racks it would be an uplink's. */
-static void store_burst(const struct probe_result *result, struct costs *costs,
-                        struct calibration *calibration)
+/* From one rack into another no more passes at once than the uplinks let through, and may be less than they do: a card's burst hides theirs. */
+static void store_bursts(const struct probe_result *result, struct costs *costs,
+                         struct calibration *calibration)
 {
-    if (result->rack_of[0] == result->rack_of[1]) add(costs, result->burst_bytes);
+    add(costs, result->rack_burst_bytes);
     store(costs, MIDDLE, CALIBRATION_card_burst_bytes, calibration);
+    if (result->rack_count > 1) add(costs, result->cluster_burst_bytes);
+    store(costs, MIDDLE, CALIBRATION_uplink_burst_bytes, calibration);
 }
 
 /* Of what joins switches. */
@@ -92,7 +94,7 @@ enum tutti_status measure_between(const struct probe_result *result, struct cali
     store_latencies(result, true, &costs, calibration);
     store_latencies(result, false, &costs, calibration);
     store_card_rate(result, &costs, calibration);
-    store_burst(result, &costs, calibration);
+    store_bursts(result, &costs, calibration);
     store_uplink_rate(&result->topo, &costs, calibration);
     calibration->key.host_count = result->host_count;
     calibration->key.rank_count = result->rank_count;

@@ -28,12 +28,13 @@ enum {
     BURST_LEAST = 16 << 10, /* less is noise */
     TAG = 0
 };
-static const uint64_t warm_ns = 30000000, round_ns = 120000000, exchange_ns_min = 4000000;
+static const uint64_t warm_ns = 30000000, round_ns = 120000000, exchange_ns_min = 8000000;
 
 /* Two exchanges are under way at any time, so that the wire is busy while one ends. */
 struct exchange {
     char *send, *recv;
     char size_log; /* 0: none is under way */
+    uint64_t begin_ns;
     struct tutti_request *sending, *receiving;
 };
 
@@ -75,6 +76,7 @@ static enum tutti_status begin_exchange(struct prober *prober, int other, struct
 {
     const size_t bytes = (size_t)1 << size_log;
     exchange->size_log = size_log;
+    exchange->begin_ns = clock_now_ns();
     exchange->send[0] = said;
     TRY(tutti_recv_start(exchange->recv, bytes, TUTTI_UINT8, other, TAG, NULL, NULL, prober->hosts,
                          &exchange->receiving));
@@ -100,11 +102,13 @@ static char next_size_log(char size_log, uint64_t last_ns, uint64_t passed_ns)
     return (char)(last_ns < exchange_ns_min && size_log < SIZE_LOG_MAX ? size_log + 1 : size_log);
 }
 
-/* Counts what ends after the first exchange that ended after the warm-up; when it is enough, two are still to end. */
+/* Counts what ends between two ends of the same one of the two exchanges, the first one after the warm-up: of the other exchange as much has passed at either
+ * time, whether the two share the wire or take turns. When it is enough, two are still to end. */
 static enum tutti_status measure_rate(struct prober *prober, int other, double *bytes_per_second)
 {
     const uint64_t begin = clock_now_ns();
-    uint64_t last = begin, counted_from = 0, counted_bytes = 0;
+    uint64_t from_ns = 0, bytes = 0;
+    int counted = -1;
     for (int i = 0; i < 2; i++)
         TRY(begin_exchange(prober, other, &prober->exchanges[i], SIZE_LOG_FIRST, SIZE_LOG_FIRST));
     for (int i = 0; prober->exchanges[i].size_log != 0; i = 1 - i) {
@@ -113,22 +117,25 @@ static enum tutti_status measure_rate(struct prober *prober, int other, double *
         char next;
         TRY(end_exchange(prober, other, exchange, &next));
         const uint64_t now = clock_now_ns();
-        if (counted_from != 0)
-            counted_bytes += (uint64_t)1 << size_log;
-        else if (now - begin >= warm_ns)
-            counted_from = now;
+        bytes += (uint64_t)1 << size_log;
+        if (counted < 0 && now - begin >= warm_ns) {
+            counted = i;
+            from_ns = now;
+            bytes = 0;
+        } else if (counted == i) {
+            *bytes_per_second = (double)bytes * 1e9 / (double)(now - from_ns);
+        }
         exchange->size_log = 0;
         if (next != 0)
             TRY(begin_exchange(prober, other, exchange, next,
-                               next_size_log(next, now - last, now - begin)));
-        last = now;
+                               next_size_log(next, now - exchange->begin_ns, now - begin)));
     }
-    *bytes_per_second = (double)counted_bytes * 1e9 / (double)(last - counted_from);
     return TUTTI_OK;
 }
 
-/* From rest: until the other has all of a message, and its answer is here. */
-static enum tutti_status time_after_rest(struct prober *prober, size_t bytes, double *least_ns)
+/* From rest: until the other has all of a message of the lower host, and its answer is here. */
+static enum tutti_status time_after_rest(struct prober *prober, int other, size_t bytes,
+                                         double *least_ns)
 {
     char *const buffer = prober->exchanges[0].send;
     char answer = 0;
@@ -136,12 +143,12 @@ static enum tutti_status time_after_rest(struct prober *prober, size_t bytes, do
     for (int i = 0; i < REST_REPEATS; i++) {
         nanosleep(&(struct timespec){0, REST_NS}, NULL);
         const uint64_t begin = clock_now_ns();
-        if (prober->host == 0) {
-            TRY(tutti_send(buffer, bytes, TUTTI_UINT8, 1, TAG, prober->hosts));
-            TRY(tutti_recv(&answer, 1, TUTTI_UINT8, 1, TAG, NULL, prober->hosts));
+        if (prober->host < other) {
+            TRY(tutti_send(buffer, bytes, TUTTI_UINT8, other, TAG, prober->hosts));
+            TRY(tutti_recv(&answer, 1, TUTTI_UINT8, other, TAG, NULL, prober->hosts));
         } else {
-            TRY(tutti_recv(buffer, bytes, TUTTI_UINT8, 0, TAG, NULL, prober->hosts));
-            TRY(tutti_send(&answer, 1, TUTTI_UINT8, 0, TAG, prober->hosts));
+            TRY(tutti_recv(buffer, bytes, TUTTI_UINT8, other, TAG, NULL, prober->hosts));
+            TRY(tutti_send(&answer, 1, TUTTI_UINT8, other, TAG, prober->hosts));
         }
         const double took_ns = (double)(clock_now_ns() - begin);
         if (i == 0 || took_ns < *least_ns) *least_ns = took_ns;
@@ -151,16 +158,30 @@ static enum tutti_status time_after_rest(struct prober *prober, size_t bytes, do
 
 /* A token bucket lets a burst pass at once, and from then on a byte in the time of its rate, which the step from one large message to a larger one
  * tells: by how much the first one came too early is the burst. */
-static enum tutti_status measure_burst(struct prober *prober)
+static enum tutti_status measure_burst(struct prober *prober, int other, double *burst_bytes)
 {
     double none_ns, large_ns, larger_ns;
-    TRY(time_after_rest(prober, 1, &none_ns));
-    TRY(time_after_rest(prober, BURST_LARGE, &large_ns));
-    TRY(time_after_rest(prober, BURST_LARGER, &larger_ns));
+    TRY(time_after_rest(prober, other, 1, &none_ns));
+    TRY(time_after_rest(prober, other, BURST_LARGE, &large_ns));
+    TRY(time_after_rest(prober, other, BURST_LARGER, &larger_ns));
     const double byte_ns = (larger_ns - large_ns) / (BURST_LARGER - BURST_LARGE);
-    if (prober->host != 0 || byte_ns <= 0) return TUTTI_OK;
+    if (prober->host > other || byte_ns <= 0) return TUTTI_OK;
     const double burst = BURST_LARGE - (large_ns - none_ns) / byte_ns;
-    prober->result->burst_bytes = burst > BURST_LEAST ? burst : 0;
+    *burst_bytes = burst > BURST_LEAST ? burst : 0;
+    return TUTTI_OK;
+}
+
+/* Between the first two hosts that share a rack, or that do not. */
+static enum tutti_status measure_burst_of(struct prober *prober, bool is_shared, double *burst_bytes)
+{
+    const int *const rack_of = prober->result->rack_of;
+    TRY(tutti_barrier(prober->hosts));
+    for (int a = 0; a < prober->host_count; a++)
+        for (int b = a + 1; b < prober->host_count; b++) {
+            if ((rack_of[a] == rack_of[b]) != is_shared) continue;
+            if (prober->host == a) return measure_burst(prober, b, burst_bytes);
+            return prober->host == b ? measure_burst(prober, a, burst_bytes) : TUTTI_OK;
+        }
     return TUTTI_OK;
 }
 
@@ -185,6 +206,12 @@ static enum tutti_status play_round(struct prober *prober, int tournament, int r
     return TUTTI_OK;
 }
 
+static struct probe probe_of(const struct probe_result *result)
+{
+    return (struct probe){result->host_count, result->tournament_count, result->latency_ns,
+                          result->bytes_per_second};
+}
+
 static enum tutti_status play(struct prober *prober)
 {
     const int rounds = probe_round_count(prober->host_count);
@@ -194,16 +221,21 @@ static enum tutti_status play(struct prober *prober)
         probe_order(prober->host_count, t, prober->order);
         for (int round = 0; round < rounds; round++) TRY(play_round(prober, t, round));
     }
-    TRY(tutti_barrier(prober->hosts));
-    if (prober->host < 2) TRY(measure_burst(prober));
     /* Each cell has one rank that knows it, and is 0 elsewhere. */
-    TRY(tutti_allreduce(&result->burst_bytes, &result->burst_bytes, 1, TUTTI_FLOAT64, TUTTI_SUM,
-                        prober->hosts));
     TRY(tutti_allreduce(result->latency_ns, result->latency_ns, cells, TUTTI_FLOAT64, TUTTI_SUM,
                         prober->hosts));
-    return tutti_allreduce(result->bytes_per_second, result->bytes_per_second,
-                           cells * (size_t)prober->tournament_count, TUTTI_FLOAT64, TUTTI_SUM,
-                           prober->hosts);
+    TRY(tutti_allreduce(result->bytes_per_second, result->bytes_per_second,
+                        cells * (size_t)prober->tournament_count, TUTTI_FLOAT64, TUTTI_SUM,
+                        prober->hosts));
+    const struct probe probe = probe_of(result);
+    result->rack_count = probe_racks(&probe, result->rack_of);
+    if (result->rack_count < 0) return no_memory();
+    double bursts[2] = {0};
+    for (int i = 0; i < 2; i++) TRY(measure_burst_of(prober, i == 0, &bursts[i]));
+    TRY(tutti_allreduce(bursts, bursts, 2, TUTTI_FLOAT64, TUTTI_SUM, prober->hosts));
+    result->rack_burst_bytes = bursts[0];
+    result->cluster_burst_bytes = bursts[1];
+    return TUTTI_OK;
 }
 
 static enum tutti_status allocate(struct prober *prober)
@@ -280,12 +312,9 @@ static int number_hosts(char (*names)[TOPO_NAME_SIZE], int size, int *host_of_ra
 
 static enum tutti_status conclude(struct probe_result *result, const int *host_of_rank, int size)
 {
-    const struct probe probe = {result->host_count, result->tournament_count, result->latency_ns,
-                                result->bytes_per_second};
+    const struct probe probe = probe_of(result);
     const char *names[PROBE_HOSTS_MAX];
     for (int i = 0; i < result->host_count; i++) names[i] = result->host_names[i];
-    result->rack_count = probe_racks(&probe, result->rack_of);
-    if (result->rack_count < 0) return no_memory();
     return probe_topo(&probe, result->rack_of, result->rack_count, names, host_of_rank, size,
                       &result->topo);
 }

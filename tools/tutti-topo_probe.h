@@ -15,7 +15,8 @@ struct probe_result {
     int *rack_of;             /* each host's */
     double *latency_ns;       /* between two hosts, one way */
     double *bytes_per_second; /* a matrix a tournament, see topo/probe.h */
-    double burst_bytes;       /* that pass at once from host 0 to host 1 after a rest */
+    /* That pass at once after a rest, between two hosts of a rack and of two racks; 0: none, or there are no such hosts. */
+    double rack_burst_bytes, cluster_burst_bytes;
     struct topo topo;
 };
 

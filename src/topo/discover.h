@@ -1,9 +1,10 @@
-/* discover.h - the topology of a host, as hwloc tells it: packages, numa nodes, caches, cores, and the network cards and
- * accelerators with what they are near. Nothing is in it that hwloc did not say; ranks are not.
+/* discover.h - the topology of a host, as hwloc tells it: packages, numa nodes, caches, cores, and
+ * the network cards and accelerators with what they are near. It has nothing that hwloc did not
+ * say, and no ranks.
  *
- * What is left out because it tells nothing apart: first level caches, groups and dies without a numa node of their own,
- * and PCI bridges over which no two devices meet. Of several numa nodes in one place (kinds of memory) the first one
- * contains the cores.
+ * Left out, because they tell nothing apart, are first level caches, groups and dies without a numa
+ * node of their own, and PCI bridges over which no two devices meet. Of several numa nodes in one
+ * place (kinds of memory) the first one contains the cores.
  *
  * hwloc's own environment is heeded: HWLOC_XMLFILE and HWLOC_SYNTHETIC replace the host (man 7 hwloc).
  * Each call loads the topology once, which may take a tenth of a second: callers keep what they get.

@@ -3,7 +3,8 @@
  *     8 ranks on 2 machines of 2 packages:     package   0 0 1 1 2 2 3 3
  *                                              machine   0 0 0 0 1 1 1 1
  *
- * 1. Levels go from the finest to the coarsest, and groups nest: who is together stays together.
+ * 1. Levels go from the finest to the coarsest, and groups nest: ranks that are together stay
+ *    together.
  * 2. A level that tells nothing apart is left out: all ranks alone, all ranks together, or the same groups as the next
  *    coarser level (which gives its name). So there may be none. All ranks together stand above the last level.
  * 3. Groups are numbered by their lowest ranks. A rank that stands in nothing of a level's kind is alone in it.

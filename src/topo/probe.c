@@ -189,23 +189,42 @@ static double best_rate(const struct probe *probe, int host)
     return best;
 }
 
-/* The most that crossed a rack's border in one round, in each direction. order has room for all hosts. */
+/* How many pairs crossed a rack's border in a round; adds what they got, in each direction, to *sum. */
+static int add_crossing(const struct probe *probe, const int *rack_of, int rack, int tournament,
+                        const int *order, int round, double *sum)
+{
+    int pairs = 0;
+    for (int host = 0; host < probe->host_count; host++) {
+        const int other = probe_partner(order, probe->host_count, round, host);
+        if (rack_of[host] != rack || other < 0 || rack_of[other] == rack) continue;
+        *sum += rate_of(probe, tournament, host, other);
+        pairs++;
+    }
+    return pairs;
+}
+
+/* The mean of the rounds in which the most pairs crossed: the best of all rounds would be luck. order has room for all hosts. */
 static double uplink_rate(const struct probe *probe, const int *rack_of, int rack, int *order)
 {
-    double best = 0;
+    const int rounds = probe_round_count(probe->host_count);
+    double sum = 0;
+    int most = 1, counted = 0;
     for (int t = 0; t < probe->tournament_count; t++) {
         probe_order(probe->host_count, t, order);
-        for (int round = 0; round < probe_round_count(probe->host_count); round++) {
-            double sum = 0;
-            for (int host = 0; host < probe->host_count; host++) {
-                if (rack_of[host] != rack) continue;
-                const int other = probe_partner(order, probe->host_count, round, host);
-                if (other >= 0 && rack_of[other] != rack) sum += rate_of(probe, t, host, other);
+        for (int round = 0; round < rounds; round++) {
+            double rate = 0;
+            const int pairs = add_crossing(probe, rack_of, rack, t, order, round, &rate);
+            if (pairs < most) continue;
+            if (pairs > most) {
+                sum = 0;
+                counted = 0;
             }
-            if (sum > best) best = sum;
+            most = pairs;
+            sum += rate;
+            counted++;
         }
     }
-    return best;
+    return counted > 0 ? sum / counted : 0;
 }
 
 /* Half of the least latency between hosts of one rack, or of different ones; 0: there are none. */

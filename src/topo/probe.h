@@ -6,8 +6,9 @@
  *     round 0:  0 1 2     round 1:  0 5 1     ...   above against below; 0 stays
  *               5 4 3               4 3 2
  *
- * Several tournaments with the hosts in other orders pair them differently. Pairs of one rack then get the same rate in
- * every round; pairs of different racks share the uplinks with whoever else crosses these at that time, and get less.
+ * Several tournaments with the hosts in other orders pair them differently. Pairs of one rack then
+ * get the same rate in every round; pairs of different racks share the uplinks with all others that
+ * cross these at that time, and get less.
  *
  * 1. All of this is pure: the same numbers give the same answer, on every rank.
  * 2. It sees an uplink only when what crosses it in a round is more than it carries. About half of a rack's hosts have a
@@ -19,16 +20,18 @@
 
 #include "topo/topo.h"
 
-/* How many rounds a tournament of that many hosts has. */
+/* The number of rounds of a tournament of that many hosts. */
 int probe_round_count(int host_count);
-/* How many tournaments fit into rounds_max rounds, at most tournaments_max and at least one. */
+/* The number of tournaments that fit into rounds_max rounds, at most tournaments_max and at least
+ * one. */
 int probe_tournament_count(int host_count, int tournaments_max, int rounds_max);
 /* Fills order[host_count] with the hosts in the order of that tournament: 0 is that of their numbers. */
 void probe_order(int host_count, int tournament, int *order);
 /* Whom a host meets in a round, with the hosts in that order; -1: it sits out. */
 int probe_partner(const int *order, int host_count, int round, int host);
 
-/* What was measured. Matrices are of host_count x host_count, symmetric; the diagonal means nothing. */
+/* The measurements. Matrices are of host_count x host_count, symmetric; the diagonal means
+ * nothing. */
 struct probe {
     int host_count, tournament_count;
     const double *latency_ns; /* one way; NULL, where only racks are asked for: not measured */
@@ -46,8 +49,8 @@ int probe_cluster(const double *likeness, int host_count, double part, int *grou
 int probe_racks(const struct probe *probe, int *rack_of);
 
 /* A topology of racks, each with a switch and its machines, whose links to it carry the best that the host got; and, with several
- * racks, a switch that joins these, with links that carry the most that crossed them in one round. Names are the
- * hosts'. host_of_rank: where ranks stand. On failure *topo is empty: NO_MEMORY, UNSUPPORTED. */
+ * racks, a switch that joins these, with links that carry what crossed them in the rounds in which
+ * the most pairs did. Names are the hosts'. host_of_rank: where ranks stand. On failure *topo is empty: NO_MEMORY, UNSUPPORTED. */
 enum tutti_status probe_topo(const struct probe *probe, const int *rack_of, int rack_count,
                              const char *const *host_names, const int *host_of_rank, int rank_count,
                              struct topo *topo);

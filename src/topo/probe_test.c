@@ -177,6 +177,28 @@ static void the_topology_has_racks_links_and_ranks(void **state)
     topo_release(&topo);
 }
 
+/* A host and its partner of the other rack got half as much again as the others, in a round in which no other pair crossed the uplinks or all did. */
+static void a_round_that_was_lucky_makes_no_uplink_faster(void **state)
+{
+    (void)state;
+    for (int other = 0; other < 8; other++) {
+        if (in_turn[other] == in_turn[0]) continue;
+        const struct probe probe = measured(&(struct network){8, in_turn, 1, 0, 30e3});
+        const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+        const int host_of_rank[] = {0, 1, 2, 3, 4, 5, 6, 7};
+        rates[other] *= 1.5;
+        rates[other * 8] *= 1.5;
+        struct topo topo;
+        assert_int_equal(probe_topo(&probe, in_turn, 2, names, host_of_rank, 8, &topo), TUTTI_OK);
+        for (int i = 0; i < topo.link_count; i++) {
+            if (topo.nodes[topo.links[i].ends[0]].kind == TOPO_NIC) continue;
+            assert_true(topo.links[i].bytes_per_second > 124e6);
+            assert_true(topo.links[i].bytes_per_second < 135e6);
+        }
+        topo_release(&topo);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +208,7 @@ int main(void)
         cmocka_unit_test(racks_are_found_by_latency_when_uplinks_are_wide),
         cmocka_unit_test(hosts_that_nothing_tells_apart_stand_in_one_rack),
         cmocka_unit_test(the_topology_has_racks_links_and_ranks),
+        cmocka_unit_test(a_round_that_was_lucky_makes_no_uplink_faster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,8 +24,9 @@ enum tutti_status topo_racks_load(const char *text, size_t text_bytes, struct to
 /* Writes the machines with what they stand in. UNSUPPORTED when one, or that, has a name that the form cannot have. */
 enum tutti_status topo_racks_dump(const struct topo *topo, FILE *file);
 
-/* What a machine stands in, of one kind: a rack, a switch, a cluster. A switch is the one that contains it, or else the
- * first one outside of machines that a link of the machine goes to. -1: there is none. */
+/* The node of one kind that a machine stands in: a rack, a switch, a cluster. A switch is the one
+ * that contains it, or else the first one outside of machines that a link of the machine goes to.
+ * -1: there is none. */
 int topo_place_of_machine(const struct topo *topo, int machine, enum topo_kind kind);
 
 #endif

@@ -9,8 +9,9 @@
  * 1. Nodes and links are two arrays; everything is named by its index in them, so that a topology can be copied,
  *    sent and written down as it is.
  * 2. Node 0 is the root. The parent of every other node has a smaller index than the node.
- * 3. What stands in a machine is connected by standing there (memory, buses); above machines only links connect.
- * 4. Zero bytes, bytes per second or nanoseconds mean that nobody said.
+ * 3. Parts that stand in a machine are connected by standing there (memory, buses); above machines
+ *    only links connect.
+ * 4. Zero bytes, bytes per second or nanoseconds mean that the value is not known.
  *
  * It does not find paths (path.h), tell groups (levels.h), look at the host (discover.h) or know of files (format/).
  */
@@ -137,7 +138,7 @@ void topo_children(const struct topo *topo, int *first, int *next);
 
 /* "L3 32 MiB", "core 3", "nic eth0". */
 void topo_label(const struct topo_node *node, char label[TOPO_LABEL_SIZE]);
-/* "12.5 GB/s, 1.5 us, nominal"; what nobody said is left out. */
+/* "12.5 GB/s, 1.5 us, nominal"; parts that are not known are left out. */
 void topo_link_label(const struct topo_link *link, char label[TOPO_LABEL_SIZE]);
 
 #endif
