@@ -205,6 +205,13 @@ static ssize_t write(struct fid_ep *endpoint, const struct fi_msg_rma *message, 
     if (state.shim->demands_address) to.addr = offset_of(to.addr, to.key, to.len);
     bare.desc = NULL;
     bare.rma_iov = &to;
+    static char nothing[1 << 20];
+    const struct iovec lost = {nothing, to.len};
+    if ((flags & FI_DELIVERY_COMPLETE) == 0 && to.len <= sizeof nothing &&
+        happens(state.shim->lost_permille)) {
+        bare.msg_iov = &lost;
+        state.counts.lost++;
+    }
     return state.real->write(endpoint, &bare, flags);
 }
 

@@ -19,7 +19,8 @@ struct fabric_shim {
     unsigned late_permille;           /* of completions: shown at a later look, and in any order */
     unsigned again_permille;          /* of calls: FI_EAGAIN */
     unsigned failed_permille;         /* of sends and writes: completed with an error */
-    unsigned done_max; /* sends and writes of which it says that they are done; 0: of all */
+    unsigned lost_permille; /* of writes that are done once they are on their way: other bytes come */
+    unsigned done_max;      /* sends and writes of which it says that they are done; 0: of all */
     int mask_from,
         mask_to; /* messages of rank mask_from say that they are of rank mask_to; the same: none */
     unsigned registered_max; /* regions at a time; 0: as the provider */
@@ -29,7 +30,7 @@ struct fabric_shim {
 void fabric_shim_use(const struct fabric_shim *shim, uint64_t seed);
 /* Its counts since then: how often it was late, and refused; regions that are registered now. */
 struct fabric_shim_counts {
-    unsigned late, again, failed, registered, refused;
+    unsigned late, again, failed, lost, registered, refused;
 };
 struct fabric_shim_counts fabric_shim_count(void);
 

@@ -975,8 +975,13 @@ static void find_limits(struct ofi_device *device)
     device->base.message_bytes = bytes / ALIGNMENT * ALIGNMENT;
     device->base.head_room = HEAD_ROOM;
     device->part_bytes = most < SIZE_MAX / 2 ? most : SIZE_MAX / 2;
+    /* When a connection ends and the provider makes another one, writes may be lost, and the message behind them comes nevertheless. */
+    const struct ofi_choice *const choice = device->options.choice;
+    const bool has_connections = strstr(choice->provider, "ofi_rxm") != NULL ||
+                                 (choice->is_software && !choice->is_of_one_host);
     device->base.keeps_order =
-        (info->tx_attr->msg_order & info->rx_attr->msg_order & FI_ORDER_SAW) != 0;
+        (info->tx_attr->msg_order & info->rx_attr->msg_order & FI_ORDER_SAW) != 0 &&
+        !has_connections;
     device->posted_max = ofi_provider_receives_max(&device->provider);
 }
 

@@ -18,7 +18,8 @@
  *   1. A message without the nonce that its sender was told is dropped: from a stranger, from a rank that has not been greeted, and from one
  *      that says that it is another one.
  *   2. After `stop` libfabric touches no memory: the endpoint is closed.
- *   3. That a write has landed is known from its completion alone (FI_DELIVERY_COMPLETE); no order of writes, no polling of last bytes, no
+ *   3. That a write has landed is known from its completion (FI_DELIVERY_COMPLETE), or, where a provider keeps messages behind writes
+ *      (FI_ORDER_SAW) and makes no connections of its own that can end in between, from the message behind it. No polling of last bytes, no
  *      immediate data.
  *   4. An operation that failed is not tried again: the peer is in trouble from then on.
  *

@@ -34,6 +34,7 @@ static const struct fabric_shim personalities[] = {
     {.name = "messages of 4 KiB", .message_bytes = 4096, .demands_local = true},
     {.name = "late and in any order", .late_permille = 300, .keeps_no_order = true},
     {.name = "late, and it keeps order", .late_permille = 300},
+    {.name = "connections end and are made again", .lost_permille = 200},
     {.name = "often not now", .again_permille = 300},
     {.name = "little can be registered", .demands_local = true, .registered_max = 60},
     {.name = "all of it",
