@@ -8,6 +8,8 @@
 #include "sim_seeds.h"
 
 #define HORIZON_NS (1500 * PERIOD_NS)
+/* Operations that have not moved for so long do not move any more. */
+#define QUIET_NS (1000 * PERIOD_NS)
 
 static void set_up(struct world *w)
 {
@@ -28,6 +30,15 @@ static void set_up(struct world *w)
     sim_at(w->sim, HORIZON_NS, HORIZON, SIM_NOBODY, 0, 0);
 }
 
+/* Much data in small pieces, in bad weather, takes longer than most schedules do. */
+static void look_at_horizon(struct world *w)
+{
+    if (sim_now_ns(w->sim) < w->moved_ns + QUIET_NS)
+        sim_at(w->sim, w->moved_ns + QUIET_NS, HORIZON, SIM_NOBODY, 0, 0);
+    else
+        judge_horizon(w);
+}
+
 static void happen(struct world *w, const struct sim_event *event)
 {
     const int node = event->node, number = event->number;
@@ -46,7 +57,7 @@ static void happen(struct world *w, const struct sim_event *event)
     case STALL: faults_stall(w, node, (uint64_t)number); break;
     case CUT: faults_change_cut(w, number, event->tag != 0); break;
     case RESET: faults_reset_some(w); break;
-    case HORIZON: judge_horizon(w); break;
+    case HORIZON: look_at_horizon(w); break;
     default:
         sim_links_happen(&w->comms[event->kind - NET].links, event);
         judge_links(w, &w->comms[event->kind - NET].links);

@@ -31,8 +31,6 @@ void faults_mourn(struct world *w, int node)
     w->last_change_ns = sim_now_ns(w->sim);
     story_tell(&w->story, "node %d is down", node);
     let_learn(w, node);
-    for (int other = 0; other < w->node_count; other++)
-        if (w->has_vanished[w->host_of[node]]) part(w, other, node);
 }
 
 void faults_vanish(struct world *w, int host)
@@ -43,8 +41,12 @@ void faults_vanish(struct world *w, int host)
     w->report->vanished++;
     for (int node = 0; node < w->node_count; node++)
         if (w->host_of[node] == host) sim_crash(w->sim, node);
-    for (int node = 0; node < w->node_count; node++)
-        if (w->host_of[node] == host) faults_mourn(w, node);
+    for (int node = 0; node < w->node_count; node++) {
+        if (w->host_of[node] != host) continue;
+        faults_mourn(w, node);
+        /* Nobody may have learned of one that was down before. */
+        for (int other = 0; other < w->node_count; other++) part(w, other, node);
+    }
 }
 
 static bool are_apart(const struct world *w, int one, int other)

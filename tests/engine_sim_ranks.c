@@ -71,6 +71,7 @@ static bool run_all(struct world *w, struct seat *seat, bool is_last_look)
         task->operation.must_not_spin = is_last_look;
         const enum run_result result = operation_run(&task->operation);
         has_moved |= result != RUN_BLOCKED;
+        if (result != RUN_BLOCKED) w->moved_ns = sim_now_ns(w->sim);
         if (result == RUN_FAULT) {
             story_fail(&w->story, "node %d: what came from rank %d makes no sense", seat->node,
                        task->operation.fault_peer);

@@ -98,6 +98,7 @@ struct world {
     struct sim_story story;
     struct engine_sim_report *report;
     uint64_t last_change_ns, next_look_ns;
+    uint64_t moved_ns; /* when an operation went on last */
     int node_count, host_count, comm_count, fault_count;
     bool has_healed, has_stalled, has_planned_cut;
     int sides[2]; /* of hosts, by bits: as a long and a short cut part them; 0: none does */

@@ -81,6 +81,17 @@ static const struct fault_epoch_history *epoch_of(const struct judgement *j, int
     return epoch < history->epoch_count ? &history->epochs[epoch] : NULL;
 }
 
+/* When a fault that ends the rank struck; 0: none did. */
+static uint64_t end_ns(const struct judgement *j, int rank)
+{
+    uint64_t end = 0;
+    for (int i = 0; i < j->schedule->fault_count; i++)
+        if (j->schedule->faults[i].rank == rank && fault_kind_ends(j->schedule->faults[i].kind) &&
+            struck_ns(j, i) > end)
+            end = struck_ns(j, i);
+    return end;
+}
+
 /* Where ways were lost: whether that rank had come to its end by then. For a rank that it had left out it is dead from then on. */
 static bool had_ended(const struct judgement *j, int rank, uint64_t by_ns)
 {
@@ -88,13 +99,24 @@ static bool had_ended(const struct judgement *j, int rank, uint64_t by_ns)
     return has_lost_ways(j) && frees_ns != 0 && frees_ns < by_ns;
 }
 
-/* Whether others that had that communicator had come to their end before this rank made one without them. */
+/* The same of an end by a fault. */
+static bool was_ended(const struct judgement *j, int rank, uint64_t by_ns)
+{
+    const uint64_t end = end_ns(j, rank);
+    return has_lost_ways(j) && end != 0 && end < by_ns;
+}
+
+/* Whether others that had that communicator had come to their end before this rank made one without
+ * them. A fault may end a rank while another one still makes the same communicator, but not before
+ * that one has agreed to. */
 static bool goes_on_later(const struct judgement *j, int rank, int epoch)
 {
-    for (int other = 0; epoch > 0 && other < j->schedule->rank_count; other++)
+    for (int other = 0; epoch > 0 && other < j->schedule->rank_count; other++) {
+        const struct fault_epoch_history *before = &j->record->ranks[rank].epochs[epoch - 1];
         if (epoch_of(j, other, epoch) != NULL &&
-            had_ended(j, other, j->record->ranks[rank].epochs[epoch - 1].recovered_ns))
+            (had_ended(j, other, before->recovered_ns) || was_ended(j, other, before->agreed_ns)))
             return true;
+    }
     return false;
 }
 
@@ -219,17 +241,6 @@ static bool another_comm_failed(const struct judgement *j)
 
 /* ---------------------------------------------------------------------------------------------- rules */
 
-/* When a fault that ends the rank struck; 0: none did. */
-static uint64_t end_ns(const struct judgement *j, int rank)
-{
-    uint64_t end = 0;
-    for (int i = 0; i < j->schedule->fault_count; i++)
-        if (j->schedule->faults[i].rank == rank && fault_kind_ends(j->schedule->faults[i].kind) &&
-            struck_ns(j, i) > end)
-            end = struck_ns(j, i);
-    return end;
-}
-
 /* Provider shm leaves files of a process that is killed. Other ranks remove them, unless they are on their way out by then. */
 static void judge_names(struct judgement *j, int rank)
 {
@@ -240,6 +251,17 @@ static void judge_names(struct judgement *j, int rank)
         some_stay |= !is_gone(j, other) && j->record->ranks[other].frees_ns > end + LEAVES_NS;
     if (names != 0 && some_stay)
         complain(j, rank, "%d names of its process are left in /dev/shm", names);
+}
+
+/* Provider tcp;ofi_rxm may keep the descriptor of a connection that was reset, or that a rank had
+ * begun which died. */
+static bool is_left_by_provider(const struct judgement *j, const struct fault_history *h)
+{
+    bool some_broke = has_lost_ways(j);
+    for (int rank = 0; rank < j->schedule->rank_count; rank++) some_broke |= is_gone(j, rank);
+    return some_broke && strcmp(j->schedule->fabric, "tcp;ofi_rxm") == 0 &&
+           h->before.mappings == h->after.mappings && h->before.threads == h->after.threads &&
+           h->before.descriptors < h->after.descriptors;
 }
 
 static void judge_ends(struct judgement *j)
@@ -256,12 +278,8 @@ static void judge_ends(struct judgement *j)
             complain(j, rank, "ended with %d, not at its end", h->value);
         judge_names(j, rank);
         if (h->child_status != 0) complain(j, rank, "a child ended with %#x", h->child_status);
-        /* Provider tcp;ofi_rxm may keep a connection that was reset. */
-        const bool is_left = memcmp(&h->before, &h->after, sizeof h->before) != 0 &&
-                             !(has_lost_ways(j) && h->before.mappings == h->after.mappings &&
-                               h->before.threads == h->after.threads &&
-                               h->before.descriptors < h->after.descriptors);
-        if (h->finished && is_left)
+        const bool is_left = memcmp(&h->before, &h->after, sizeof h->before) != 0;
+        if (h->finished && is_left && !is_left_by_provider(j, h))
             complain(j, rank, "%d descriptors, %d mappings, %d threads before and %d, %d, %d after",
                      h->before.descriptors, h->before.mappings, h->before.threads,
                      h->after.descriptors, h->after.mappings, h->after.threads);
@@ -456,6 +474,22 @@ static void judge_members(struct judgement *j)
             complain(j, rank, "is alive, and not in it");
 }
 
+/* Where ways were lost any rank may be left out, but not most of them, unless others died that
+ * went on. */
+static void judge_going_on(struct judgement *j)
+{
+    int failed = 0;
+    for (int rank = 0; rank < j->schedule->rank_count; rank++) {
+        const struct fault_epoch_history *epoch = epoch_of(j, rank, j->epoch);
+        if (epoch == NULL) continue;
+        if (is_gone(j, rank) || epoch_of(j, rank, j->epoch + 1) != NULL) return;
+        failed += epoch->shrunk && epoch->shrink_status == TUTTI_PROC_FAILED;
+    }
+    if (2 * failed > j->members.size)
+        complain(j, -1, "communicator %d: %d of %d ranks could not shrink it, and nobody goes on",
+                 j->epoch, failed, j->members.size);
+}
+
 void fault_judge(const struct fault_schedule *schedule, const struct fault_record *record,
                  struct fault_verdict *verdict)
 {
@@ -467,6 +501,7 @@ void fault_judge(const struct fault_schedule *schedule, const struct fault_recor
         if (j->members.size == 0) return;
         judge_members(j);
         judge_consistency(j);
+        judge_going_on(j);
         for (int rank = 0; rank < schedule->rank_count; rank++) {
             judge_calls(j, rank);
             judge_failure(j, rank);

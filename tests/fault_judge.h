@@ -15,13 +15,14 @@
  *                 promised, and the pauses that the schedule makes.
  *  7. shrunk      the next communicator has the survivors, in their order, and otherwise only ranks that died meanwhile.
  *  8. no rests    descriptors, mappings and threads are as before, and no process is left, nor a name in /dev/shm, but for one of a rank
- *                 that died when all others were about to end.
+ *                 that died when all others were about to end. Provider tcp;ofi_rxm may keep descriptors of connections that
+ *                 were reset, or led to a rank that is gone.
  *
  * Where connections of network cards were reset, somebody who is alive counts as dead, and nobody can tell at one end of a way whose card it
  * is. So there rule 3 asks of PROC_FAILED that the culprit, or the one who names it, is the rank whose connections were reset. Ranks may
- * have different failures, and may be left out: rules 4 and 7 hold for those that go on, who are one communicator and not two. But a rank that
- * was left out goes on alone when those others have ended: that is not judged, but for its results. Nor does
- * rule 8 hold for descriptors, which the provider may keep.
+ * have different failures, and may be left out, but not most of them if nobody died. Rules 4 and 7 hold for the ranks that go on, which are
+ * one communicator and not two. But a rank that was left out goes on alone when the others have ended, at their end or by a fault: that is
+ * not judged, but for its results.
  *
  * Pure: any thread, no clock, no I/O.
  */

@@ -195,6 +195,24 @@ static void what_may_happen_is_not_complained_of(void **state)
     assert_int_equal(verdict.detections[0].took_ns, 300);
 }
 
+/* The same over a network card, whose provider keeps what it has of a connection to the dead
+ * rank. */
+static void descriptors_of_a_provider_are_not_complained_of(void **state)
+{
+    (void)state;
+    struct fault_schedule schedule = killing;
+    struct fault_verdict verdict;
+    good->ranks[3].after.descriptors++;
+    strcpy(schedule.fabric, "tcp;ofi_rxm");
+    fault_judge(&schedule, good, &verdict);
+    const int over_tcp = verdict.complaint_count;
+    strcpy(schedule.fabric, "shm");
+    fault_judge(&schedule, good, &verdict);
+    good->ranks[3].after.descriptors--;
+    assert_int_equal(over_tcp, 0);
+    assert_int_equal(verdict.complaint_count, 1);
+}
+
 /* Each breaks one rule, mostly for rank 3: X(name, what it does to the record r). */
 #define BROKEN_RULES(X)                                                                         \
     X(wrong_result, r->ranks[3].calls[0].is_wrong = true)                                       \
@@ -264,6 +282,15 @@ static void write_reset(struct fault_schedule *schedule, struct fault_record *r)
     memset(&r->ranks[KILLED].calls[BEHIND_IT], 0, sizeof r->ranks[KILLED].calls[BEHIND_IT]);
 }
 
+static void fail_to_shrink(struct fault_record *r)
+{
+    for (int rank = 0; rank < 4; rank++) {
+        if (rank == KILLED) continue;
+        r->ranks[rank].epoch_count = 1;
+        r->ranks[rank].epochs[0].shrink_status = TUTTI_PROC_FAILED;
+    }
+}
+
 static void who_cannot_reach_the_others_may_be_left_out(void **state)
 {
     (void)state;
@@ -277,6 +304,46 @@ static void who_cannot_reach_the_others_may_be_left_out(void **state)
     free(r);
 }
 
+/* Rank 2, whose connections were reset, goes on alone, having agreed to at that time; rank 0 exits
+ * after its last operation. */
+static void write_two_sides(struct fault_schedule *schedule, struct fault_record *r,
+                            uint64_t agreed_ns)
+{
+    write_reset(schedule, r);
+    schedule->faults[schedule->fault_count++] =
+        (struct fault){.kind = FAULT_EXIT, .rank = 0, .operation = BEHIND_IT, .phase = FAULT_AFTER};
+    atomic_store(&r->struck_ns[1], 3000);
+    r->ranks[0].finished = false;
+    r->ranks[0].frees_ns = 0;
+    struct fault_epoch_history *const epochs = r->ranks[KILLED].epochs;
+    r->ranks[KILLED].epoch_count = 2;
+    epochs[0].shrinks = epochs[0].shrunk = true;
+    epochs[0].agree_status = TUTTI_PROC_FAILED;
+    epochs[0].shrink_status = TUTTI_OK;
+    epochs[0].agreed_ns = agreed_ns;
+    epochs[0].recovered_ns = agreed_ns + 100;
+    epochs[1] = good->ranks[1].epochs[1];
+    epochs[1].rank = 0;
+    epochs[1].size = 1;
+    r->ranks[KILLED].calls[BEHIND_IT] = good->ranks[1].calls[BEHIND_IT];
+}
+
+static void a_rank_that_was_left_out_may_go_on_when_the_others_have_ended(void **state)
+{
+    (void)state;
+    struct fault_schedule schedule;
+    struct fault_verdict verdict;
+    struct fault_record *const r = malloc(sizeof *r);
+    assert_non_null(r);
+    write_two_sides(&schedule, r, 4000);
+    fault_judge(&schedule, r, &verdict);
+    if (verdict.complaint_count != 0) fail_msg("%s", verdict.text);
+    write_two_sides(&schedule, r, 2000); /* before rank 0 has ended */
+    fault_judge(&schedule, r, &verdict);
+    assert_int_not_equal(verdict.complaint_count, 0);
+    free(r);
+}
+
 /* As above, of that record. */
 #define BROKEN_RULES_OF_RESETS(X)                                                       \
     X(two_sides, r->ranks[KILLED].epoch_count = 2, r->ranks[KILLED].epochs[1].size = 1) \
@@ -286,6 +353,7 @@ static void who_cannot_reach_the_others_may_be_left_out(void **state)
     X(another_word_after_a_reset, r->ranks[3].epochs[0].word ^= 64)                     \
     X(no_end_of_an_agreement, r->ranks[3].epochs[0].agree_status = TUTTI_TIMEOUT)       \
     X(no_end_of_a_shrink, r->ranks[3].epochs[0].shrink_status = TUTTI_INIT_TIMEOUT)     \
+    X(no_communicator_after_a_reset, fail_to_shrink(r))                                 \
     X(late_recovery_of_a_reset, r->ranks[3].epochs[0].recovered_ns = UINT64_C(30000000000))
 
 static void each_broken_rule_is_found(void **state)
@@ -395,7 +463,9 @@ static int test_all(void)
         cmocka_unit_test(schedules_are_valid_and_can_be_read_back),
         cmocka_unit_test(what_is_no_schedule_is_refused_with_its_line),
         cmocka_unit_test(what_may_happen_is_not_complained_of),
+        cmocka_unit_test(descriptors_of_a_provider_are_not_complained_of),
         cmocka_unit_test(who_cannot_reach_the_others_may_be_left_out),
+        cmocka_unit_test(a_rank_that_was_left_out_may_go_on_when_the_others_have_ended),
         cmocka_unit_test(each_broken_rule_is_found),
         cmocka_unit_test(what_fails_becomes_as_small_as_it_can),
         cmocka_unit_test(known_seeds_are_survived),

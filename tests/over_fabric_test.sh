@@ -32,6 +32,8 @@ if [[ ${TUTTI_LONG:-} == 1 ]]; then
     if has sockets; then TUTTI_FABRIC=sockets run_tests messages lists forms varying; fi
     if has 'udp;ofi_rxd'; then TUTTI_FABRIC='udp;ofi_rxd' run_tests messages lists forms varying recover; fi
     run "$tests/tests_fault_test" --fabric "$TUTTI_FABRIC" --faults 20
+    # One survivor takes another for dead that the others reach: they go on with both.
+    run "$tests/tests_fault_test" --fabric "$TUTTI_FABRIC" --seed 5001 --runs 1
 fi
 run_tests messages
 TUTTI_FABRIC=shm run_tests messages_failure

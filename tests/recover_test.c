@@ -1,6 +1,6 @@
 /* After failures the ranks that are left agree, shrink, and go on: in the old order, with right results, all of them or none.
  *
- * ctest: label=once timeout=180 waits first
+ * ctest: label=once timeout=300 waits first
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,9 +15,11 @@
 
 #include <cmocka.h>
 
+#include "connections.h"
 #include "elements.h"
 #include "fault_time.h"
 #include "os/clock.h"
+#include "os/process.h"
 #include "ranks.h"
 
 enum { RANKS_MAX = 8, COUNT = 100000 };
@@ -28,6 +30,7 @@ struct ending {
     _Atomic int size, rank;    /* of its last communicator */
     _Atomic uint64_t ended_ns; /* when it had it; of a second victim: when it died */
     _Atomic int deaths;        /* it is about to live through so many */
+    _Atomic pid_t pid;         /* of one that stops for good, when it is about to */
 };
 static struct ending *endings;
 
@@ -324,6 +327,69 @@ static void a_second_death_is_absorbed_where_every_rank_has_its_own_host(void **
     unsetenv("TUTTI_TEST_HOSTS");
 }
 
+/* A rank that was there when all agreed stops before they meet, and its connections are gone: for
+ * the others it vanishes, though its process has not ended. */
+enum { VANISHES = 2 };
+
+static void *cut_it_off(void *unused)
+{
+    (void)unused;
+    pid_t pid;
+    while ((pid = atomic_load(&endings[VANISHES].pid)) == 0 || !process_is_stopped(pid))
+        usleep(1000);
+    connections_cut();
+    return NULL;
+}
+
+static int meet_without_it(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed, (void)context;
+    pthread_t thread;
+    struct tutti_comm *smaller;
+    uint64_t word = 0;
+    ranks_nap_ms(900); /* until all have been heard */
+    if (rank == 0) RANKS_EXPECT(tutti_comm_revoke(comm) == TUTTI_OK);
+    RANKS_EXPECT(reduce_until_it_fails(comm) == TUTTI_REVOKED);
+    if (rank == VANISHES) {
+        RANKS_EXPECT(tutti_comm_agree(comm, &word) == TUTTI_OK);
+        atomic_store(&endings[rank].pid, getpid());
+        raise(SIGSTOP);
+        return 1;
+    }
+    RANKS_EXPECT(pthread_create(&thread, NULL, cut_it_off, NULL) == 0);
+    const uint64_t begin_ns = clock_now_ns();
+    RANKS_EXPECT(tutti_comm_shrink(comm, NULL, &smaller) == TUTTI_OK);
+    RANKS_EXPECT(clock_now_ns() - begin_ns < 90 * SECOND); /* not the start-up deadline */
+    RANKS_EXPECT(pthread_join(thread, NULL) == 0);
+    RANKS_EXPECT(tutti_comm_size(smaller) == size - 1);
+    const uint64_t all = (UINT64_C(1) << size) - 1;
+    if (expect_sum(smaller, rank, sum_of(all & ~(UINT64_C(1) << VANISHES))) != 0) return 1;
+    if (rank == 0) kill(atomic_load(&endings[VANISHES].pid), SIGKILL);
+    RANKS_EXPECT(tutti_comm_free(smaller) == TUTTI_OK);
+    return 0;
+}
+
+static void a_rank_that_vanishes_while_survivors_meet_is_left_out(void **state)
+{
+    (void)state;
+    if (ranks_are_threads() || ranks_are_on_hosts()) skip();
+    struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
+    struct ranks_outcome outcomes[RANKS_MAX];
+    comm_options.timeout_ns = comm_options.init_timeout_ns = 100 * SECOND;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES,
+                                          .deadline_ms = 150000,
+                                          .comm_options = &comm_options,
+                                          .outcomes = outcomes};
+    memset(endings, 0, RANKS_MAX * sizeof *endings);
+    setenv("TUTTI_TEST_HOSTS", "5", 1);
+    setenv("TUTTI_HEARTBEAT", "50", 1);
+    const int failed = ranks_run(5, &options, meet_without_it, NULL);
+    unsetenv("TUTTI_HEARTBEAT");
+    unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(failed, 1);
+    assert_int_equal(outcomes[VANISHES].fate, RANKS_SIGNALLED);
+}
+
 /* -------------------------------------------------------------------------------------- leaving meanwhile */
 
 enum { DIES = 1, LEAVES = 2 };
@@ -443,6 +509,7 @@ int main(void)
         cmocka_unit_test(a_second_death_while_shrinking_is_absorbed),
         cmocka_unit_test(ranks_of_a_host_whose_first_rank_died_stay),
         cmocka_unit_test(a_second_death_is_absorbed_where_every_rank_has_its_own_host),
+        cmocka_unit_test(a_rank_that_vanishes_while_survivors_meet_is_left_out),
         cmocka_unit_test(who_leaves_does_not_wait_for_the_dead_of_another_host),
         cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(who_does_not_come_is_named_at_the_deadline),

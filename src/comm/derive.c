@@ -26,7 +26,12 @@ struct roster {
     const int *ranks;
     int size, rank;     /* rank: the new number of this one */
     bool are_survivors; /* of a parent that may have failed */
+    uint64_t begin_ns;  /* of the meeting */
 };
+
+/* All survivors meet as soon as they have agreed: a member that this rank does not hear comes in a
+ * moment, or not at all. */
+static const uint64_t REACHED_NS = 10000000000u;
 
 /* ---------------------------------------------------------------------------------------- the meeting */
 
@@ -58,20 +63,33 @@ static enum tutti_status look_for_the_dead(const struct roster *roster)
     return TUTTI_OK;
 }
 
-/* The same of other hosts, of which the parent's connections tell: the new ones may never have been begun. Connections that
- * were cut are made again here: somebody may still wait for what this rank sent in the parent's last call, and not come before. */
+/* How this rank knows that a member on another host does not come; NULL: it may. A rank that
+ * survivors agreed on although this one takes it for dead has some time. */
+static const char *why_gone(const struct roster *roster, int rank, uint64_t now_ns)
+{
+    const struct tutti_comm *parent = roster->parent;
+    if (!remote_is_dead(&parent->health, rank)) return NULL;
+    if (remote_has_ended(&parent->health, rank)) return "died";
+    if (remote_is_missed(&parent->health, rank)) return "vanished";
+    return now_ns > roster->begin_ns + REACHED_NS ? "is out of reach, and has not come" : NULL;
+}
+
+/* Whether a member on another host does not come, of which the parent's connections tell: the new
+ * ones may never have been begun. Connections that were cut are made again here: another rank may
+ * still wait for what this one sent in the parent's last call, and not come before. */
 static enum tutti_status look_at_connections(const struct roster *roster)
 {
     struct tutti_comm *parent = roster->parent;
-    int dead = -1;
+    const uint64_t now_ns = clock_now_ns();
+    const char *why = NULL;
+    int i = 0;
     if (!health_has_network(&parent->health) || !domain_try_lock(&parent->team.domain))
         return TUTTI_OK;
     (void)network_progress(&parent->health);
-    remote_look_at_all(&parent->health, clock_now_ns());
-    for (int i = 0; i < roster->size && dead < 0; i++)
-        if (remote_is_dead(&parent->health, roster->ranks[i])) dead = roster->ranks[i];
+    remote_look_at_all(&parent->health, now_ns);
+    while (i < roster->size && (why = why_gone(roster, roster->ranks[i], now_ns)) == NULL) i++;
     health_unlock(&parent->health);
-    return dead < 0 ? TUTTI_OK : gone(roster, dead, "died");
+    return why == NULL ? TUTTI_OK : gone(roster, roster->ranks[i], why);
 }
 
 static enum tutti_status look_for_the_gone(const struct roster *roster)
@@ -161,6 +179,7 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
                                 .look_context = roster};
     if (team_spans_hosts(&parent->team)) TRY(find_hosts(roster, &creation));
     rendezvous_key_derive(&parent->team.identity, what, what_bytes, &creation.key);
+    roster->begin_ns = clock_now_ns();
     const enum tutti_status status = comm_create(&creation, created);
     return status == TUTTI_OK || board_has_failed(parent->health.board) ? status
                                                                         : explain(roster, status);

@@ -2,15 +2,16 @@
  *
  *     parent's ranks ── who goes where ──► members, in their new order ──► meeting under a key ──► communicator
  *
- * The key follows from the parent's identity, which nobody else has, from what is derived, and from how often that
- * was done before: so no two meetings have the same one, and all members find it without asking.
+ * The key follows from the parent's identity, which no other communicator has, from what is
+ * derived, and from how often that was done before. So no two meetings have the same one, and all
+ * members find it without asking.
  *
  * Invariants
  *   1. Split, dup and mesh first exchange what each rank wants, by a collective on the parent: their order among
  *      the parent's calls is checked like that of any other call, and all ranks judge the same words.
- *   2. A group's members ask nobody else. They count by themselves how often that list has succeeded; it succeeds
- *      for all or for none.
- *   3. What comes out refers to its parent in no way.
+ *   2. A group's members ask no other rank. They count by themselves how often that list has
+ *      succeeded; it succeeds for all or for none.
+ *   3. The new communicator refers to its parent in no way.
  */
 #ifndef TUTTI_COMM_DERIVE_H
 #define TUTTI_COMM_DERIVE_H
@@ -19,7 +20,7 @@
 
 #include "call/communicator.h"
 
-/* What a collective derivation is; ranks must agree on it. */
+/* The description of a collective derivation; ranks must agree on it. */
 enum derivation { DERIVE_SPLIT, DERIVE_DUP, DERIVE_MESH };
 
 struct derive_wish {

@@ -1,5 +1,6 @@
-/* derived_list.h - lists of ranks that communicators were made of, and how many of each: whoever makes one takes part in as many
- * as the other ranks of its list, so the count tells the next from all before. */
+/* derived_list.h - lists of ranks of which communicators were made, and how many of each. A rank
+ * that makes one takes part in as many as the other ranks of its list, so the count tells the next
+ * one from all before. */
 #ifndef TUTTI_COMM_DERIVED_LIST_H
 #define TUTTI_COMM_DERIVED_LIST_H
 

@@ -126,6 +126,8 @@ enum tutti_status agree(struct health *health, const char *function, uint64_t wo
     TRY(wait_for_decision(health, recovery));
     if (agreement_state(recovery->current) != AGREEMENT_DECIDED)
         status = fail(recovery, function, health->team->settings.timeout_ns);
+    else
+        remote_note_agreement(health, agreement_set(recovery->current));
     (void)network_progress(health); /* the word of it */
     health_unlock(health);
     *result = (struct agreed){.epoch = recovery->epoch};

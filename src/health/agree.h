@@ -8,7 +8,7 @@
 
 struct health;
 
-/* What was decided; until the next agreement on the communicator. */
+/* The decision, which stays until the next agreement on the communicator. */
 struct agreed {
     uint64_t epoch;      /* its number on the communicator */
     uint64_t word;       /* all words, and-ed */

@@ -15,7 +15,7 @@ enum rank_state known_state(const struct health *health, int rank);
 struct board_call *known_calls(const struct health *health, int rank, int slot);
 /* Whether it is known how far that rank is with the call of that number in a slot. */
 bool known_call(const struct health *health, int rank, int slot, uint64_t begun);
-/* How far it is with its calls; false: not known. */
+/* The numbers of calls that it has made; false: not known. */
 bool known_progress(const struct health *health, int rank, struct board_progress *progress);
 bool known_to_be_in_call(const struct health *health, int rank);
 /* That rank as a finding: its latest call, and whether it is stopped, as far as that shows without asking. */

@@ -1,15 +1,17 @@
 /* recover.h - what still works on a communicator when ranks of it have failed: agreeing, and going on without them.
  *
- * The protocol is control/agreement.h; here it gets its messages (messages on one host, control messages to others), its knowledge of who is
- * dead or out of reach, and its time. The calls are collective over the ranks that are left, in the same order on each; each
- * agreement has the next epoch, and the last two are kept to answer those who missed something, by the progress thread too.
+ * The protocol is control/agreement.h; here it gets its messages (messages on one host, control
+ * messages to others), its knowledge of who is dead or out of reach, and its time. The calls are
+ * collective over the ranks that are left, in the same order on each; each agreement has the next
+ * epoch, and the last two are kept to answer ranks that missed something, by the progress thread
+ * too.
  *
  *     shrink:   agree on who is left ──► these meet under a key of that agreement ──► agree that all could
  *                      ▲                                                                  │ no: somebody died meanwhile
  *                      └──────────────────────────────────────────────────────────────────┘
  *
- * Who left is treated as dead: it takes no part any more. What it had to say before is read first: it says what it knows to all
- * before it leaves.
+ * A rank that left is treated as dead: it takes no part any more. Its last messages are read first,
+ * because it tells all others what it knows before it leaves.
  */
 #ifndef TUTTI_HEALTH_RECOVER_H
 #define TUTTI_HEALTH_RECOVER_H
@@ -24,12 +26,13 @@ struct health;
 bool recover_has_begun(const struct health *health);
 /* Answers others on this host, if ever there was an agreement; domain held. */
 void recover_listen(struct health *health);
-/* What a rank of another host says of an agreement; domain held; may only tell. */
+/* Takes what a rank of another host says of an agreement; domain held; may only tell. */
 void recover_hear(struct health *health, int from, const void *bytes, size_t byte_count);
-/* Whether an agreement found somebody dead or gone, also where no call has failed of it; domain held. */
+/* Whether an agreement found a rank dead or gone, even if no call has failed because of that;
+ * domain held. */
 bool recover_has_lost(const struct health *health);
 void recover_free(struct health *health);
-/* What malloc holds for agreements. */
+/* The bytes that malloc holds for agreements. */
 size_t recover_bytes(const struct health *health);
 
 #endif

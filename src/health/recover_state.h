@@ -1,4 +1,5 @@
-/* recover_state.h - what recover.c (messages, who is lost) and agree.c (the agreements) have in common. */
+/* recover_state.h - what recover.c (messages, lost ranks) and agree.c (the agreements) have in
+ * common. */
 #ifndef TUTTI_HEALTH_RECOVER_STATE_H
 #define TUTTI_HEALTH_RECOVER_STATE_H
 
@@ -34,7 +35,7 @@ struct recovery {
     int awaited;       /* whom a given up one waited for, or -1 */
     uint64_t ahead_ns; /* since when somebody is at the agreement after the current one; 0: nobody is */
     int ahead;
-    struct other others[]; /* one a rank */
+    struct other others[]; /* one per rank */
 };
 
 /* The communicator's, made when it is first needed. */
@@ -43,7 +44,8 @@ enum tutti_status recover_get(struct health *health, struct recovery **recovery)
 void recover_send(void *context, int to, const void *bytes, size_t byte_count);
 /* Takes in what ranks of this host have written. */
 void recover_read_rings(struct recovery *recovery);
-/* Looks who is dead or has left; and, when their final messages have been heard, tells the current agreement of it. */
+/* Finds out which ranks are dead or have left; and, when their final messages have been heard,
+ * tells the current agreement of it. */
 void recover_look(struct recovery *recovery, uint64_t now_ns);
 void recover_tell_lost(struct recovery *recovery, uint64_t now_ns);
 

@@ -33,6 +33,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "control/rank_set.h"
 #include "health/control_message.h"
 #include "health/remote_rank.h"
 #include "os/clock.h"
@@ -391,6 +392,20 @@ bool remote_is_dead(const struct health *health, int rank)
 {
     const struct remote_flags *remote = remote_of(health, rank);
     return remote != NULL && remote->is_dead;
+}
+
+void remote_note_agreement(struct health *health, const uint64_t *set)
+{
+    for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0;) {
+        struct remote_flags *remote = remote_of(health, r);
+        if (remote != NULL) remote->was_found = remote->is_dead && rank_set_has(set, r);
+    }
+}
+
+bool remote_is_missed(const struct health *health, int rank)
+{
+    const struct remote_flags *remote = remote_of(health, rank);
+    return remote != NULL && remote->is_dead && !remote->was_found;
 }
 
 /* ---------------------------------------------------------------------------------------- what is known of connections */

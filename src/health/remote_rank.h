@@ -27,7 +27,8 @@ struct board_call *remote_calls(const struct health *health, int rank, int slot)
 /* The latest call of which it told, and whether it was in one; and (hearsay) which rank it took to delay that call. */
 struct board_finding remote_standing(const struct health *health, int rank);
 bool remote_is_in_call(const struct health *health, int rank);
-/* How far it was with its calls when it answered last, and when that was (0: never). False: not known. */
+/* The numbers of calls that it had made when it answered last, and when that was (0: never). False:
+ * not known. */
 bool remote_read_progress(const struct health *health, int rank, struct board_progress *progress);
 uint64_t remote_progress_heard_ns(const struct health *health, int rank);
 bool remote_hearsay(const struct health *health, int rank, struct board_finding *finding);
@@ -44,6 +45,11 @@ enum { COMM_TROUBLE_MAX = 164 };
  * -1: to any rank. */
 void remote_trouble(const struct health *health, int peer, char text[COMM_TROUBLE_MAX]);
 bool remote_is_dead(const struct health *health, int rank);
+/* An agreement has decided that these ranks are left (control/rank_set.h). A rank that this one
+ * takes for dead, because it hears nothing of it, may be among them: the others reach it. */
+void remote_note_agreement(struct health *health, const uint64_t *set);
+/* Whether this rank takes it for dead, and the last agreement did not find it alive after that. */
+bool remote_is_missed(const struct health *health, int rank);
 /* When anything came from it last; 0: never. */
 uint64_t remote_heard_ns(const struct health *health, int rank);
 /* Looks at all ranks of other hosts. Then: whether that one has ended for certain, and has not only vanished. */

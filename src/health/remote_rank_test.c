@@ -175,6 +175,23 @@ static void what_is_dropped_is_counted(void **state)
     close_world(&world);
 }
 
+static void a_rank_that_agreements_find_alive_is_not_missed(void **state)
+{
+    (void)state;
+    struct world world;
+    const uint64_t both[] = {3}, alone[] = {1};
+    open_world(&world);
+    remote_note_agreement(world.health, both);
+    assert_false(remote_is_missed(world.health, 1));
+    remote_declare_dead(&world.network, 1); /* after they agreed */
+    assert_true(remote_is_missed(world.health, 1));
+    remote_note_agreement(world.health, both);
+    assert_false(remote_is_missed(world.health, 1));
+    remote_note_agreement(world.health, alone);
+    assert_true(remote_is_missed(world.health, 1));
+    close_world(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +199,7 @@ int main(void)
         cmocka_unit_test(last_words_need_no_memory),
         cmocka_unit_test(an_invitation_is_told_when_there_is_a_place),
         cmocka_unit_test(what_is_dropped_is_counted),
+        cmocka_unit_test(a_rank_that_agreements_find_alive_is_not_missed),
     };
     setenv("TUTTI_LOG", "off", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);

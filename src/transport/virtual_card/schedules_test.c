@@ -33,6 +33,28 @@ static void what_must_hold_holds_in_every_schedule(void **state)
     assert_true(report.turned > 20 * count && report.refused > count / 400);
 }
 
+/* Much data, in bad weather: what takes long does not wait for ever. */
+static void slow_schedules_have_the_time_that_they_take(void **state)
+{
+    (void)state;
+    static const uint64_t seeds[] = {1135, 9030, 10010};
+    struct engine_sim_report report = {0};
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        engine_sim_run(seeds[i], ENGINE_SIM_CARDS, false, &report);
+        if (report.has_failed) fail_msg("%s", report.message);
+    }
+}
+
+/* A rank dies, and before anybody learns of it, so does its host. */
+static void a_death_that_a_host_takes_with_it_is_found(void **state)
+{
+    (void)state;
+    struct engine_sim_report report = {0};
+    engine_sim_run(10678, ENGINE_SIM_CARDS, false, &report);
+    if (report.has_failed) fail_msg("%s", report.message);
+    assert_true(report.crashed == 2 && report.vanished == 1);
+}
+
 static void a_seed_says_everything(void **state)
 {
     (void)state;
@@ -49,6 +71,8 @@ int main(int argument_count, char **arguments)
     if (argument_count > 1) return engine_sim_card_main(argument_count, arguments);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_must_hold_holds_in_every_schedule),
+        cmocka_unit_test(slow_schedules_have_the_time_that_they_take),
+        cmocka_unit_test(a_death_that_a_host_takes_with_it_is_found),
         cmocka_unit_test(a_seed_says_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
