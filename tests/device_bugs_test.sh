@@ -37,9 +37,8 @@ worker_bug() {
 
 # ------------------------------------------------------------------------------------------------- streams
 bug 'a gate is taken as open at once' "$executor" \
-    '    return gpu_orders_are_taken(&run_of(gate)->orders);' \
-    '    gpu_orders_are_taken(&run_of(gate)->orders);
-    return true;'
+    'return are_taken;' \
+    'return true;'
 bug 'a call is not in the order of its stream' "$executor" \
     'has_stream ? stream : run->stream' \
     'run->stream'
@@ -50,11 +49,13 @@ bug 'a stream goes on when the operation begins' "$executor" \
     bool goes_on;
 ' \
     'static bool is_open(struct operation_gate *gate)
-{' \
+{
+    struct gpu_run *const run = run_of(gate);
+' \
     'static struct gpu_worker *find_worker(struct gpu_run *run);
 static bool is_open(struct operation_gate *gate)
 {
-    struct gpu_run *run = run_of(gate);
+    struct gpu_run *const run = run_of(gate);
     if (gpu_orders_are_taken(&run->orders) && !run->goes_on) {
         gpu_worker_end(run->worker);
         gpu_orders_end(&run->orders);
@@ -63,12 +64,11 @@ static bool is_open(struct operation_gate *gate)
         run->device->driver->start_worker(run->device, run->stream, run->team_count * run->team_size, run->worker->home);
         run->worker->is_out = run->goes_on = true;
         gpu_orders_begin(&run->orders, run->worker);
-    }' \
+    }
+' \
+    '    worker->is_out = true;' \
     '    worker->is_out = true;
-    run->worker = worker;' \
-    '    worker->is_out = true;
-    run->goes_on = false;
-    run->worker = worker;'
+    run->goes_on = false;'
 
 # ------------------------------------------------------------------------------------------------- waiting
 bug 'an operation is done while kernels run' "$computing" \

@@ -194,13 +194,27 @@ static void set_number(const char *name, uint64_t number)
     setenv(name, text, 1);
 }
 
-/* In a child. A process has eight queues, as with a driver that nobody has told anything (device_test.c says why not one). */
+/* Of the stand-in: processes have one, or eight as with a driver that nobody has told anything; threads need many (device_test.c). */
+static unsigned queues_for(uint64_t seed, const struct device_sweep *sweep)
+{
+    if (sweep->kind == RANKS_THREADS) return 64;
+    return elements_mixed(seed, 4712) % 2 == 0 ? 1 : 8;
+}
+
+/* Of those for copies, one of each direction, or none. */
+static unsigned copy_queues_for(uint64_t seed, const struct device_sweep *sweep)
+{
+    return sweep->kind == RANKS_PROCESSES && elements_mixed(seed, 4713) % 4 == 0;
+}
+
+/* In a child. */
 static void run_drawn(uint64_t seed, const struct device_sweep *sweep, int output)
 {
     dup2(output, STDERR_FILENO);
     dup2(output, STDOUT_FILENO);
     set_number("TUTTI_STANDIN_SEED", seed);
-    set_number("TUTTI_STANDIN_QUEUES", sweep->kind == RANKS_THREADS ? 64 : 8);
+    set_number("TUTTI_STANDIN_QUEUES", queues_for(seed, sweep));
+    set_number("TUTTI_STANDIN_COPY_QUEUES", copy_queues_for(seed, sweep));
     _exit(device_sweep_run(sweep) != 0);
 }
 
@@ -210,11 +224,13 @@ static void tell(uint64_t seed, const struct device_sweep *sweep, int status, in
     const off_t end = lseek(output, 0, SEEK_END);
     const off_t begin = end > (off_t)sizeof text ? end - (off_t)sizeof text : 0;
     const ssize_t length = pread(output, text, sizeof text, begin);
-    printf("seed %llu: %d %s, %d devices, calls %d, hosts %d%s%s: status %#x\n%.*s\n",
+    printf("seed %llu: %d %s, %d devices, %u queues and %u of copies, calls %d, hosts %d%s%s: "
+           "status %#x\n%.*s\n",
            (unsigned long long)seed, sweep->size,
            sweep->kind == RANKS_THREADS ? "threads" : "processes", sweep->devices,
-           (int)sweep->calls, sweep->hosts, sweep->crowded ? ", crowded" : "",
-           sweep->checked ? ", checked" : "", (unsigned)status, length > 0 ? (int)length : 0, text);
+           queues_for(seed, sweep), copy_queues_for(seed, sweep), (int)sweep->calls, sweep->hosts,
+           sweep->crowded ? ", crowded" : "", sweep->checked ? ", checked" : "", (unsigned)status,
+           length > 0 ? (int)length : 0, text);
 }
 
 /* Whether it went well. */

@@ -62,14 +62,13 @@ static void run(enum ranks_kind kind, int size, int devices, enum device_calls c
 
 /* --------------------------------------------------------------------------------------- processes */
 
-/* Each process has hidden queues of its own. One is enough for calls, but not where a rank with a buffer in the host's memory copies what
- * another process has on its GPU: that copy may wait behind work of the application (docs/devices.md). All processes come before threads: a
- * child of who has used a driver cannot use it. */
+/* Each process has hidden queues of its own, of which one is enough. All processes come before threads: a child of who has used a driver cannot
+ * use it. */
 static void have_few_queues(void)
 {
     if (IS_THREAD_SANITIZED) skip(); /* a child of fork() can start no threads there */
-    setenv("TUTTI_STANDIN_QUEUES", "8", 1);
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
+    setenv("TUTTI_STANDIN_QUEUES", "1", 1);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
 }
 
 static void one_rank_has_device_memory(void **state)

@@ -3,8 +3,9 @@
  * Binding decides everything that does not depend on addresses, once per shape; running decides nothing that
  * binding could. Addresses come with each run as the bases of input, output and scratch.
  *
- * Each step that sends gets a list of ways, best first (path.h). Which of them is taken shows when it runs: whether receivers reach its memory,
- * have advertised theirs, and whether there is room. Running only steps down the list.
+ * Each step that sends gets a list of ways, best first (path.h). Which of them a message takes is
+ * known only when the step runs: that depends on whether receivers reach its memory, have
+ * advertised theirs, and whether there is room. Running only steps down the list.
  */
 #ifndef TUTTI_ENGINE_BIND_H
 #define TUTTI_ENGINE_BIND_H

@@ -1,7 +1,8 @@
 /* bind_ways.h - which ways the messages of a program's steps may take: a part of binding, private to bind.c.
  *
- * What a message is (struct path_case) follows from the plan alone: the traffic of its collective, who reads it, what its step does, and
- * how many ranks send to several. The table of the peer (struct path_map) makes a list of ways from it.
+ * The case of a message (struct path_case) follows from the plan alone: the traffic of its
+ * collective, who reads it, what its step does, and how many ranks send to several. The table of
+ * the peer (struct path_map) makes a list of ways from it.
  */
 #ifndef TUTTI_ENGINE_BIND_WAYS_H
 #define TUTTI_ENGINE_BIND_WAYS_H

@@ -4,8 +4,8 @@
  *     segments   [ weights      ]     [ more weights  ]        anywhere in memory each
  *                               [ bias]
  *
- * So blocks at displacements and lists of tensors are the same thing to everybody but this file, and nothing is
- * ever copied together.
+ * So blocks at displacements and lists of tensors are the same thing to all files but this one, and
+ * tensors are never copied into one buffer.
  */
 #ifndef TUTTI_ENGINE_BUFFER_H
 #define TUTTI_ENGINE_BUFFER_H

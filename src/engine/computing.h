@@ -20,7 +20,7 @@
 
 #include "engine/piece.h"
 
-/* What a lane has in flight. */
+/* The piece that a lane has in flight. */
 struct flight {
     struct piece piece;
     uint64_t group; /* of kernels; 0: it is not computing */

@@ -18,8 +18,9 @@ struct operation_gate {
 
 /* The thread that runs the operation calls both functions. Neither may wait. */
 struct operation_gate_ops {
-    /* Whether the operation may run. Once it was true, nobody asks again in that run of the operation. A gate that opens while everybody
-     * sleeps wakes the transport (`wake`) if it can; otherwise its rank finds it open at its next look. */
+    /* Whether the operation may run. Once it was true, it is not asked again in that run of the
+     * operation. A gate that opens while everybody sleeps wakes the transport (`wake`) if it can;
+     * otherwise its rank finds it open at its next look. */
     bool (*is_open)(struct operation_gate *gate);
     /* The operation is over, and its buffers belong to the caller. is_done: the result is there; otherwise the operation was given up,
      * perhaps before the gate opened. Called once for each operation; the operation does not touch the gate after that. */

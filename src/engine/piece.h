@@ -6,7 +6,8 @@
  *     deliver.h    sends it on, gives back what was read  ──┘
  *     send.h       messages that are posted and not handed over in full: they outlive their step
  *
- * What every piece passes through is inline, so that a small message costs no call more than its links and its kernel.
+ * The code that every piece passes through is inline, so that a small message costs no call more
+ * than its links and its kernel.
  */
 #ifndef TUTTI_ENGINE_PIECE_H
 #define TUTTI_ENGINE_PIECE_H

@@ -9,11 +9,12 @@
 #include "engine/piece.h"
 #include "kernel/kernel.h"
 
-/* Where the receivers expect the result in their memory, `done` bytes into the step, in operation->places. */
+/* Finds where the receivers expect the result in their memory, `done` bytes into the step: in
+ * operation->places. */
 void reduce_find_expected(const struct operation *operation, const struct program_step *step,
                           size_t done);
-/* Computes a run of the result, `done` bytes into the step, for this rank and all receivers, who expect it in their memory (lane.placing).
- * destination: NULL where this rank has none. */
+/* Computes a run of the result, `done` bytes into the step, for this rank and all receivers, which
+ * expect it in their memory (lane.placing). destination: NULL where this rank has none. */
 void reduce_for_all(const struct operation *operation, const struct program_step *step,
                     char *destination, size_t done, size_t bytes);
 
@@ -34,7 +35,8 @@ static inline kernel_reduce *reduce_fill_call(const struct operation *operation,
     return streams ? program->kernels.reduce_stream : program->kernels.reduce;
 }
 
-/* A run of the result. Past the caches only what nobody here or at the other end of a link reads soon. */
+/* A run of the result. Stores go past the caches only if neither this rank nor one at the other end
+ * of a link reads them soon. */
 static inline void reduce_run(const struct operation *operation, const struct run_lane *lane,
                               const struct program_step *step, char *destination, char *place,
                               size_t bytes)

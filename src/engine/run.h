@@ -12,11 +12,12 @@
  * A step takes pieces: views of its links and ranges of memory in, one kernel call, slots and memory out. A send
  * completes for its lane when it is posted; the rest of it is handed over here as the link has room.
  *
- * How a chunk comes cut (by the sender's segments, say) is not how it goes on: what is sent through slots goes in full
- * pieces but for the last. Binding counts on that where a chunk has to find room in a link as a whole.
+ * A chunk may come in other pieces (cut by the sender's segments, say) than those in which it goes
+ * on: what is sent through slots goes in full pieces but for the last. Binding counts on that if a
+ * chunk has to find room in a link as a whole.
  *
- * What is reduced for ranks that all expect it is stored in their memory with the own result ("placing"): they have
- * nothing left to copy.
+ * If all receivers expect a result, it is stored in their memory together with this rank's own
+ * ("placing"): they have nothing left to copy.
  *
  * Running locks nothing, allocates nothing and does not call the kernel; only a transport's take and fetch,
  * which copy what no mapping reaches, may.
@@ -137,22 +138,24 @@ void operation_open(struct operation *operation, uint64_t signature);
 
 /* The same as soon as the gate opens, which running looks for; it lives until it is told that the operation is over. */
 void operation_open_at(struct operation *operation, struct operation_gate *gate, uint64_t signature);
-/* Whether the operation waits for its gate, and for nobody else. */
+/* Whether the operation waits for its gate, and for no rank. */
 static inline bool operation_is_gated(const struct operation *operation)
 {
     return operation->is_gated;
 }
 
-/* Of an open operation, or a gated one: one piece a lane at most, and one a message under way: whoever runs several operations can take turns. */
+/* Of an open operation, or a gated one: at most one piece for each lane, and one for each message
+ * under way, so a caller that runs several operations can take turns. */
 enum run_result { RUN_BLOCKED, RUN_MOVED, RUN_DONE, RUN_FAULT };
 /* Goes as far as it can. DONE: the buffers belong to the caller again. FAULT: see fault_peer; stays so. */
 enum run_result operation_run(struct operation *operation);
-/* Whether kernels of an operation still run. Whoever gives one up before it is done leaves its buffers, and itself, alone until none
- * does; and then it cannot go on. */
+/* Whether kernels of an operation still run. A caller that gives one up before it is done leaves
+ * its buffers, and the operation itself, alone until none does; and then it cannot go on. */
 bool operation_is_computing(struct operation *operation);
 /* The caller gives the operation up, and has its buffers: tells its gate, unless that has been told. */
 void operation_give_up(struct operation *operation);
-/* Who is being waited for: a rank whose message (or room) is missing, the first that is found; -1 if none. */
+/* The rank that is being waited for: one whose message (or room) is missing, the first that is
+ * found; -1 if none. */
 int operation_waits_for(const struct operation *operation);
 
 #endif

@@ -24,8 +24,8 @@ void send_open(struct operation *operation, const struct program_step *step, uin
 /* The same for all links of the step at once, in shared slots; hands over the first piece if there is room. All share. */
 void send_open_shared(struct operation *operation, const struct program_step *step,
                       const struct send_from *from);
-/* Hands over one piece of what is ready, if there is room; true when something moved. One at a time, so that
- * lanes and sends take turns and nobody's reader starves. */
+/* Hands over one piece of what is ready, if there is room; true when something moved. One at a
+ * time, so that lanes and sends take turns, and no reader starves. */
 bool send_push(struct operation *operation, uint32_t t);
 
 /* Whether an earlier message still waits for room in one of the step's links. */

@@ -3,8 +3,9 @@
  *     sources ready ──► places in all links ──► computed ──► sent, given back ──► done
  *         └─ no: blocked      └─ no: the long way, by piece.h and its parts
  *
- * Small calls are made of such steps, and they take as long as their instructions. Where anything is out of the ordinary (a message in
- * parts or by reference, no room, a buffer in segments), nothing of the step has happened yet, and the long way has the same result.
+ * Small calls are made of such steps, and they take as long as their instructions. If anything is
+ * out of the ordinary (a message in parts or by reference, no room, a buffer in segments), nothing
+ * of the step has happened yet, and the long way has the same result.
  */
 #ifndef TUTTI_ENGINE_SMALL_H
 #define TUTTI_ENGINE_SMALL_H
@@ -17,7 +18,8 @@
 #include "engine/reduce.h"
 #include "engine/send.h"
 
-/* Where all sources of a step lie: MOVED; BLOCKED: a message is missing; FAULT: one is not in one piece, or makes no sense. */
+/* Finds where all sources of a step lie: MOVED; BLOCKED: a message is missing; FAULT: one is not in
+ * one piece, or makes no sense. */
 static inline enum run_result small_look(struct operation *operation,
                                          const struct program_step *step)
 {

@@ -10,7 +10,8 @@
 /* Of a step that expects its message, before its first piece: whether all of it lies where it was expected; then it is consumed, and
  * that was the step. */
 bool take_placed(struct operation *operation, const struct program_step *step);
-/* What has not come of the step's message may come where it belongs, if that is in one piece. Once a step. */
+/* The part of the step's message that has not come yet may come where it belongs, if that is in one
+ * piece. Once for each step. */
 void take_directly(struct operation *operation, struct run_lane *lane,
                    const struct program_step *step);
 /* Writes down how a piece came that lies where it belongs: by PATH_DIRECT if the step has told its link in take_directly, else by PATH_WRITE. */
@@ -21,7 +22,7 @@ void take_notice(struct operation *operation, const struct run_lane *lane,
 bool take_copy(struct operation *operation, const struct run_lane *lane,
                const struct program_step *step, size_t *bytes);
 
-/* What arrives is stored as it is and goes nowhere else. */
+/* The bytes that come are stored as they are and go nowhere else. */
 static inline bool take_is_plain(const struct program_step *step)
 {
     return step->source_count == 1 && step->tx_count == 0 && !step_scales(step);

@@ -16,6 +16,7 @@
 #include "base/option.h"
 #include "base/status.h"
 #include "gpu/cuda_library.h"
+#include "gpu/executor.h"
 #include "gpu/kernels.h"
 #include "gpu/shares.h"
 #include "os/clock.h"
@@ -42,9 +43,12 @@ struct cuda_device {
     pthread_mutex_t bounce_lock; /* of what follows */
     char *bounce[2];             /* pinned, for copies from and to memory of the host that is not */
     bool is_bounce_lost;         /* the device has not finished a copy there, and may do it yet */
-    atomic_bool has_told;        /* that a copy failed */
-    pthread_mutex_t lock;        /* of the spares */
-    struct spare *spares[64];    /* memory of 1 << i bytes that nobody uses now */
+    pthread_mutex_t read_lock;   /* of what follows */
+    struct cuda_stream *read_stream;
+    char *read_place;         /* pinned, BOUNCE_BYTES: of copies there only the last one counts */
+    atomic_bool has_told;     /* that a copy failed */
+    pthread_mutex_t lock;     /* of the spares */
+    struct spare *spares[64]; /* memory of 1 << i bytes that nobody uses now */
 };
 
 struct spare {
@@ -196,12 +200,17 @@ static void release_memory(const struct memory_kind *kind, void *address, size_t
 
 static const char copying[] = "a copy of a CUDA device";
 
+static enum tutti_status queue_copy_in(struct cuda_stream *stream, void *destination,
+                                       const void *source, size_t bytes)
+{
+    const int result = calls()->copy((uintptr_t)destination, (uintptr_t)source, bytes, stream);
+    return result == CUDA_OK ? TUTTI_OK : fail(result, copying);
+}
+
 static enum tutti_status queue_copy(const struct cuda_device *device, void *destination,
                                     const void *source, size_t bytes)
 {
-    const int result =
-        calls()->copy((uintptr_t)destination, (uintptr_t)source, bytes, device->stream);
-    return result == CUDA_OK ? TUTTI_OK : fail(result, copying);
+    return queue_copy_in(device->stream, destination, source, bytes);
 }
 
 static size_t part_of(size_t bytes)
@@ -278,14 +287,76 @@ static enum tutti_status copy_anywhere(struct cuda_device *device, void *destina
     return finish(device, copying);
 }
 
-static bool copy_memory(const struct memory_kind *kind, void *destination, const void *source,
-                        size_t bytes)
+/* Reading for links. In a hardware queue the driver's copy may stand behind work of the application that waits for an operation, and the
+ * operation for the copy. Then that operation's worker is on the device, or comes there: it copies, and of the driver's copy, which comes
+ * when it may, nobody takes any more notice. */
+
+static enum tutti_status be_patient(uint64_t deadline_ns, const struct cuda_device *device)
+{
+    sched_yield();
+    if (clock_now_ns() <= deadline_ns) return TUTTI_OK;
+    return error_set(TUTTI_TIMEOUT, "%s: CUDA device %d has not finished it after %d s", copying,
+                     device->gpu.number, (int)(FINISH_NS / 1000000000));
+}
+
+/* With read_lock. */
+static enum tutti_status read_or_let_read(struct cuda_device *device, char *destination,
+                                          const char *source, size_t bytes, uint64_t deadline_ns)
+{
+    size_t done = 0, part = 0;
+    for (;;) {
+        const int result = calls()->stream_query(device->read_stream);
+        if (result == CUDA_NOT_READY) {
+            if (gpu_run_read(&device->gpu, destination + done, source + done, bytes - done))
+                return TUTTI_OK;
+            TRY(be_patient(deadline_ns, device));
+            continue;
+        }
+        if (result != CUDA_OK) return fail(result, copying);
+        memcpy(destination + done, device->read_place, part);
+        done += part;
+        if (done == bytes) return TUTTI_OK;
+        part = part_of(bytes - done);
+        TRY(queue_copy_in(device->read_stream, device->read_place, source + done, part));
+    }
+}
+
+static enum tutti_status read_to_host(struct cuda_device *device, void *destination,
+                                      const void *source, size_t bytes)
+{
+    const uint64_t deadline_ns = clock_now_ns() + FINISH_NS;
+    for (;;) {
+        if (gpu_run_read(&device->gpu, destination, source, bytes)) return TUTTI_OK;
+        if (pthread_mutex_trylock(&device->read_lock) == 0) break;
+        TRY(be_patient(deadline_ns, device));
+    }
+    const enum tutti_status status =
+        read_or_let_read(device, destination, source, bytes, deadline_ns);
+    pthread_mutex_unlock(&device->read_lock);
+    return status;
+}
+
+/* The context is the calling thread's. */
+static enum tutti_status read_anywhere(struct cuda_device *device, void *destination,
+                                       const void *source, size_t bytes)
+{
+    struct gpu_memory to;
+    TRY(find(destination, &to));
+    return (to.place == GPU_DEVICE_MEMORY ? copy_anywhere : read_to_host)(device, destination,
+                                                                          source, bytes);
+}
+
+typedef enum tutti_status copier(struct cuda_device *device, void *destination, const void *source,
+                                 size_t bytes);
+
+static bool copy_by(copier *copies, const struct memory_kind *kind, void *destination,
+                    const void *source, size_t bytes)
 {
     struct cuda_device *const device = device_of_kind(kind);
     int mode;
     if (bytes == 0) return true;
     if (enter(device, &mode) != TUTTI_OK) return false;
-    const enum tutti_status status = copy_anywhere(device, destination, source, bytes);
+    const enum tutti_status status = copies(device, destination, source, bytes);
     leave(mode);
     /* A link whose copy fails has nobody to tell of it: its call just does not go on. */
     if (status != TUTTI_OK &&
@@ -293,6 +364,18 @@ static bool copy_memory(const struct memory_kind *kind, void *destination, const
         log_write(LOG_WARN, "GPU %d: %zu bytes were not copied: %s", device->gpu.number, bytes,
                   tutti_error_message());
     return status == TUTTI_OK;
+}
+
+static bool copy_memory(const struct memory_kind *kind, void *destination, const void *source,
+                        size_t bytes)
+{
+    return copy_by(copy_anywhere, kind, destination, source, bytes);
+}
+
+static bool read_memory(const struct memory_kind *kind, void *destination, const void *source,
+                        size_t bytes)
+{
+    return copy_by(read_anywhere, kind, destination, source, bytes);
 }
 
 static enum tutti_status allocate_plainly(struct gpu_device *device, size_t bytes, void **memory)
@@ -397,12 +480,24 @@ static enum tutti_status load_kernels(struct cuda_device *device)
 static enum tutti_status make_bounce(struct cuda_device *device)
 {
     void *made = NULL;
-    const int result = calls()->host_allocate(&made, (size_t)2 * BOUNCE_BYTES,
+    const int result = calls()->host_allocate(&made, (size_t)3 * BOUNCE_BYTES,
                                               CUDA_HOST_PORTABLE | CUDA_HOST_DEVICE_MAP);
     if (result != CUDA_OK) return fail(result, "pinned memory");
     device->bounce[0] = made;
     device->bounce[1] = device->bounce[0] + BOUNCE_BYTES;
+    device->read_place = device->bounce[1] + BOUNCE_BYTES;
     return TUTTI_OK;
+}
+
+/* The same. */
+static enum tutti_status make_streams(struct cuda_device *device)
+{
+    int result = calls()->stream_create(&device->stream, CUDA_STREAM_NON_BLOCKING);
+    if (result != CUDA_OK) return fail(result, "a stream of this library's");
+    result = calls()->stream_create(&device->read_stream, CUDA_STREAM_NON_BLOCKING);
+    if (result == CUDA_OK) return TUTTI_OK;
+    calls()->stream_destroy(device->stream);
+    return fail(result, "a stream of this library's");
 }
 
 static enum tutti_status load(struct cuda_device *device)
@@ -412,10 +507,7 @@ static enum tutti_status load(struct cuda_device *device)
     TRY(enter(device, &mode));
     enum tutti_status status = load_kernels(device);
     if (status == TUTTI_OK) status = make_bounce(device);
-    if (status == TUTTI_OK) {
-        const int result = calls()->stream_create(&device->stream, CUDA_STREAM_NON_BLOCKING);
-        if (result != CUDA_OK) status = fail(result, "a stream of this library's");
-    }
+    if (status == TUTTI_OK) status = make_streams(device);
     if (status != TUTTI_OK && device->bounce[0] != NULL) calls()->host_release(device->bounce[0]);
     if (status != TUTTI_OK && device->module != NULL) calls()->module_unload(device->module);
     leave(mode);
@@ -427,10 +519,12 @@ static enum tutti_status make_device(int number, struct cuda_device **made)
     struct cuda_device *const device = calloc(1, sizeof *device);
     if (device == NULL) return error_system("what is known of a CUDA device");
     device->gpu.number = number;
-    device->gpu.kind = (struct memory_kind){"cuda",      allocate_memory,  release_memory,
-                                            copy_memory, gpu_shares_share, gpu_shares_map};
+    device->gpu.kind =
+        (struct memory_kind){"cuda",           allocate_memory, release_memory, copy_memory,
+                             gpu_shares_share, gpu_shares_map,  read_memory};
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->bounce_lock, NULL);
+    pthread_mutex_init(&device->read_lock, NULL);
     enum tutti_status status = TUTTI_OK;
     int result = calls()->device_get(&device->device, number);
     if (result == CUDA_OK) result = calls()->primary_retain(&device->context, device->device);

@@ -23,7 +23,7 @@ struct cuda_ipc_handle {
     unsigned char bytes[64];
 };
 
-/* What functions return. */
+/* The results of functions. */
 enum cuda_result {
     CUDA_OK = 0,
     CUDA_INVALID_VALUE = 1,

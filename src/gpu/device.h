@@ -4,8 +4,9 @@
  *     device   many blocks of GPU_THREADS threads                memory as the device sees it, past its first-level caches
  *     host     many blocks of one thread, each a thread's call   memory as gpu_twin_reach translates it
  *
- * Addresses are numbers: what a kernel was given is not always memory that the host may touch. Everything that a kernel was
- * given is read and written with the functions here. Scopes are the system's, because peers and CPUs are who one talks to.
+ * Addresses are numbers: what a kernel was given is not always memory that the host may touch.
+ * Everything that a kernel was given is read and written with the functions here. Scopes are the
+ * system's, because a kernel talks to peers and CPUs.
  */
 #ifndef TUTTI_GPU_DEVICE_H
 #define TUTTI_GPU_DEVICE_H
@@ -56,7 +57,8 @@ DEVICE_FUNCTION void device_barrier(void)
 {
     __asm__ volatile("bar.sync 0;" ::: "memory");
 }
-/* What was written before, or seen after a barrier or a load, comes before what is written after: for everybody. */
+/* All that was written before, or seen after a barrier or a load, comes before all that is written
+ * after, for every reader. */
 DEVICE_FUNCTION void device_fence(void)
 {
     __asm__ volatile("fence.acq_rel.sys;" ::: "memory");
@@ -199,7 +201,8 @@ DEVICE_FUNCTION uint32_t device_block_count(void)
 DEVICE_FUNCTION void device_barrier(void)
 {
 }
-/* What twins load and store with order has it by itself, because the thread sanitizer knows no fences. */
+/* The twins' loads and stores with order have that order by themselves, because the thread
+ * sanitizer knows no fences. */
 DEVICE_FUNCTION void device_fence(void)
 {
 #if !defined(__SANITIZE_THREAD__)
@@ -257,7 +260,7 @@ DEVICE_FUNCTION void device_store_vector(uint64_t address, struct device_vector 
 {
     if (wanted) memcpy(gpu_twin_reach(address, sizeof(v)), &v, sizeof(v));
 }
-/* Exactly those bytes: others may be nobody's. */
+/* Exactly those bytes: others may belong to no allocation. */
 DEVICE_FUNCTION struct device_vector device_load_part(uint64_t address, uint32_t begin, uint32_t end)
 {
     struct device_vector v = {{0}};

@@ -23,12 +23,15 @@ enum {
     HOMES_BYTES = WORKERS * sizeof(struct worker_home)
 };
 
+#define READ_NS UINT64_C(60000000000)
+
 /* Of a device. Never freed, as the device is not. */
 struct pool {
     struct pool *next;
     struct gpu_device *device;
     int blocks_wanted; /* 0: to be chosen; below 0: the option cannot be read */
     struct gpu_run *idle;
+    struct gpu_run *made;             /* all there are */
     unsigned made_blocks, made_count; /* of runs with as many blocks as were wanted last */
 };
 
@@ -36,15 +39,17 @@ struct gpu_run {
     struct kernel_executor executor; /* first: the interfaces are runs */
     struct operation_gate gate;
     struct gpu_run *next; /* of the idle ones */
+    struct gpu_run *next_made;
     struct pool *pool;
     struct gpu_device *device;
     void *memory;              /* pinned: the arena, then the controls */
     void *stream;              /* of its own, once there was need for it; or NULL */
     struct worker_home *homes; /* of the workers, in the device's memory */
     unsigned block_count, team_count, team_size;
-    struct gpu_worker *worker; /* of the operation; NULL: none */
     struct gpu_worker workers[WORKERS];
     unsigned turn;
+    pthread_mutex_t ordering;  /* held, never for long, to use what follows */
+    struct gpu_worker *worker; /* of the operation; NULL: none */
     struct gpu_orders orders;
 };
 
@@ -60,18 +65,29 @@ static unsigned sharing =
 static void start(struct kernel_executor *executor, kernel_reduce *kernel,
                   const struct kernel_call *call)
 {
+    struct gpu_run *const run = (struct gpu_run *)executor;
     (void)kernel; /* the device has its own */
-    gpu_orders_start(&((struct gpu_run *)executor)->orders, call);
+    pthread_mutex_lock(&run->ordering);
+    gpu_orders_start(&run->orders, call);
+    pthread_mutex_unlock(&run->ordering);
 }
 
 static uint64_t flush(struct kernel_executor *executor)
 {
-    return gpu_orders_flush(&((struct gpu_run *)executor)->orders);
+    struct gpu_run *const run = (struct gpu_run *)executor;
+    pthread_mutex_lock(&run->ordering);
+    const uint64_t group = gpu_orders_flush(&run->orders);
+    pthread_mutex_unlock(&run->ordering);
+    return group;
 }
 
 static bool is_finished(struct kernel_executor *executor, uint64_t group)
 {
-    return gpu_orders_are_done(&((struct gpu_run *)executor)->orders, group);
+    struct gpu_run *const run = (struct gpu_run *)executor;
+    pthread_mutex_lock(&run->ordering);
+    const bool are_done = gpu_orders_are_done(&run->orders, group);
+    pthread_mutex_unlock(&run->ordering);
+    return are_done;
 }
 
 static const struct kernel_executor_ops executor_ops = {start, flush, is_finished};
@@ -83,15 +99,22 @@ static struct gpu_run *run_of(struct operation_gate *gate)
 
 static bool is_open(struct operation_gate *gate)
 {
-    return gpu_orders_are_taken(&run_of(gate)->orders);
+    struct gpu_run *const run = run_of(gate);
+    pthread_mutex_lock(&run->ordering);
+    const bool are_taken = gpu_orders_are_taken(&run->orders);
+    pthread_mutex_unlock(&run->ordering);
+    return are_taken;
 }
 
 static void end_worker(struct gpu_run *run)
 {
-    if (run->worker == NULL) return;
-    gpu_worker_end(run->worker);
-    gpu_orders_end(&run->orders);
-    run->worker = NULL;
+    pthread_mutex_lock(&run->ordering);
+    if (run->worker != NULL) {
+        gpu_worker_end(run->worker);
+        gpu_orders_end(&run->orders);
+        run->worker = NULL;
+    }
+    pthread_mutex_unlock(&run->ordering);
 }
 
 static void end(struct operation_gate *gate, bool is_done)
@@ -135,6 +158,7 @@ static void free_run(struct gpu_run *run)
     if (run->stream != NULL) driver->free_stream(run->device, run->stream);
     if (run->memory != NULL) driver->release_pinned(run->device, run->memory);
     if (run->homes != NULL) run->device->kind.release(&run->device->kind, run->homes, HOMES_BYTES);
+    pthread_mutex_destroy(&run->ordering);
     free(run);
 }
 
@@ -183,6 +207,7 @@ static enum tutti_status make_run(struct pool *pool, struct gpu_device *device,
                             .device = device,
                             .block_count = block_count,
                             .team_count = block_count < TEAMS * TEAM_BLOCKS_LEAST ? 1 : TEAMS};
+    pthread_mutex_init(&run->ordering, NULL);
     run->team_size = block_count / run->team_count;
     const enum tutti_status status = allocate_memory(run);
     if (status != TUTTI_OK) {
@@ -284,6 +309,8 @@ static enum tutti_status make_runs(struct pool *pool, struct gpu_run **wanted)
         }
         pthread_mutex_lock(&lock);
         pool->made_count++;
+        made->next_made = pool->made;
+        pool->made = made;
         pthread_mutex_unlock(&lock);
         if (is_wanted) {
             *wanted = made;
@@ -388,12 +415,55 @@ enum tutti_status gpu_run_begin(struct gpu_run *run, bool has_stream, void *stre
     TRY(driver->start_worker(run->device, has_stream ? stream : run->stream,
                              run->team_count * run->team_size, worker->home));
     worker->is_out = true;
+    pthread_mutex_lock(&run->ordering);
     run->worker = worker;
     gpu_orders_begin(&run->orders, worker);
+    pthread_mutex_unlock(&run->ordering);
     return TUTTI_OK;
 }
 
 void gpu_run_cancel(struct gpu_run *run)
 {
     end_worker(run);
+}
+
+/* ---------------------------------------------------------------------------------------------- reading */
+
+/* Of the device's runs, which are never freed, the last that was made; each leads to the one before. NULL: there is none. */
+static struct gpu_run *last_made(const struct gpu_device *device)
+{
+    pthread_mutex_lock(&lock);
+    const struct pool *pool = pools;
+    while (pool != NULL && pool->device != device) pool = pool->next;
+    struct gpu_run *const made = pool != NULL ? pool->made : NULL;
+    pthread_mutex_unlock(&lock);
+    return made;
+}
+
+static bool read_by(struct gpu_run *run, void *destination, const void *source, size_t bytes)
+{
+    enum gpu_reading state = GPU_READING;
+    pthread_mutex_lock(&run->ordering);
+    const uint64_t reading = gpu_orders_read(&run->orders, destination, source, bytes);
+    pthread_mutex_unlock(&run->ordering);
+    if (reading == 0) return false;
+    const uint64_t deadline_ns = clock_now_ns() + READ_NS;
+    do {
+        sched_yield();
+        pthread_mutex_lock(&run->ordering);
+        state = gpu_orders_look(&run->orders, reading);
+        if (state == GPU_READING && clock_now_ns() > deadline_ns) {
+            gpu_orders_drop(&run->orders, reading);
+            state = GPU_UNREAD;
+        }
+        pthread_mutex_unlock(&run->ordering);
+    } while (state == GPU_READING);
+    return state == GPU_READ;
+}
+
+bool gpu_run_read(struct gpu_device *device, void *destination, const void *source, size_t bytes)
+{
+    for (struct gpu_run *run = last_made(device); run != NULL; run = run->next_made)
+        if (read_by(run, destination, source, bytes)) return true;
+    return false;
 }

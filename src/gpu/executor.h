@@ -8,7 +8,7 @@
  * it starts, what it stores is copied from there before it is called finished. So any link serves any device. Memory that was pinned
  * (gpu_pinned_add) is read and stored where it lies.
  *
- * One thread at a time calls a run. Nothing here waits but take.
+ * One thread at a time calls a run; others may read through it meanwhile. Nothing here waits but take and read.
  */
 #ifndef TUTTI_GPU_EXECUTOR_H
 #define TUTTI_GPU_EXECUTOR_H
@@ -38,6 +38,12 @@ void gpu_run_cancel(struct gpu_run *run);
 
 /* Kernels that say what they store and read (kernel_formats): what the executor is given, never called by the CPU. */
 extern const struct kernel_set gpu_kernels;
+
+/* Copies from memory of the device to the host's by a worker that is on the device, of any run of this process. A copy that a driver queues may
+ * stand behind work that waits for that worker to end (CUDA_DEVICE_MAX_CONNECTIONS=1); this one stands behind nothing. False: no worker is there,
+ * or it was told to leave first, or does nothing for a minute. The destination is the caller's again either way. Any thread; waits for the
+ * worker alone. */
+bool gpu_run_read(struct gpu_device *device, void *destination, const void *source, size_t bytes);
 
 /* Ranges of the host's memory that all devices of the process reach under the same address, whole pages, made so by gpu_pinned_add for
  * as long as they are mapped. add: a failure is no error: then copies are made. Block. */

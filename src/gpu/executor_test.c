@@ -1,8 +1,11 @@
 /* executor_test.c - kernels go to a device's worker and come back as the CPU computes them, whatever order things happen in.
  *
  * ctest: timeout=120 */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -38,14 +41,14 @@ static struct gpu_run *taken(unsigned device)
 static void await_gate(struct gpu_run *run)
 {
     struct operation_gate *const gate = gpu_run_gate(run);
-    const uint64_t deadline_ns = clock_now_ns() + UINT64_C(10000000000);
+    const uint64_t deadline_ns = clock_now_ns() + UINT64_C(60000000000);
     while (!gate->ops->is_open(gate)) assert_true(clock_now_ns() < deadline_ns);
 }
 
 static void await_group(struct gpu_run *run, uint64_t group)
 {
     struct kernel_executor *const executor = gpu_run_executor(run);
-    const uint64_t deadline_ns = clock_now_ns() + UINT64_C(10000000000);
+    const uint64_t deadline_ns = clock_now_ns() + UINT64_C(60000000000);
     while (!executor->ops->is_finished(executor, group)) assert_true(clock_now_ns() < deadline_ns);
 }
 
@@ -180,6 +183,74 @@ static unsigned blocks_of_a_run(void)
     return gpu_game_blocks();
 }
 
+struct reader {
+    _Atomic unsigned good;
+    _Atomic bool is_over;
+};
+
+/* While a worker is there, all that is read is right; while none is, nothing is read. */
+static void *keep_reading(void *context)
+{
+    enum { BYTES = 700000 };
+    struct reader *const reader = context;
+    char *const from = (char *)gpu_game_memory() + GPU_GAME_MEMORY - BYTES, *const back =
+                                                                                calloc(1, BYTES);
+    for (size_t i = 1; back != NULL && !atomic_load(&reader->is_over); i++) {
+        const size_t first = i * 13 % 100, bytes = i % 4 == 0 ? BYTES - 200 : 1 + i * 977 % 9000;
+        if (!gpu_run_read(gpu_game_device(2), back, from + first, bytes)) continue;
+        if (memcmp(back, gpu_game_place(from + first), bytes) != 0) break;
+        memset(back, 0, bytes);
+        atomic_fetch_add(&reader->good, 1);
+    }
+    if (!atomic_load(&reader->is_over)) atomic_store(&reader->good, UINT32_MAX / 2);
+    free(back);
+    return NULL;
+}
+
+static void others_read_through_a_worker(void **state)
+{
+    (void)state;
+    enum { READERS = 2, TURNS = 20, COUNT = 1000, BYTES = 700000 };
+    struct reader readers[READERS] = {{0}};
+    pthread_t threads[READERS];
+    static int32_t a[COUNT], b[COUNT];
+    struct gpu_run *const run = taken(2);
+    struct kernel_executor *const executor = gpu_run_executor(run);
+    unsigned char *const place = gpu_game_place((char *)gpu_game_memory() + GPU_GAME_MEMORY - BYTES);
+    for (size_t i = 0; i < BYTES; i++) place[i] = (unsigned char)(i * 7 + i / 4093);
+    char nothing[100];
+    assert_false(gpu_run_read(gpu_game_device(2), nothing, gpu_game_memory(), sizeof nothing));
+    for (int r = 0; r < READERS; r++)
+        assert_int_equal(pthread_create(&threads[r], NULL, keep_reading, &readers[r]), 0);
+    for (int turn = 0; turn < TURNS; turn++) {
+        const void *const sources[] = {a};
+        const struct kernel_call call = {.destination = b,
+                                         .sources = sources,
+                                         .source_count = 1,
+                                         .count = COUNT,
+                                         .operation = op_builtin(OP_SUM),
+                                         .dtype = TUTTI_INT32};
+        const unsigned good[READERS] = {atomic_load(&readers[0].good),
+                                        atomic_load(&readers[1].good)};
+        assert_int_equal(gpu_run_begin(run, false, NULL), TUTTI_OK);
+        await_gate(run);
+        for (int i = 0; i < COUNT; i++) a[i] = i + turn;
+        executor->ops->start(executor, gpu_kernels.reduce, &call);
+        await_group(run, executor->ops->flush(executor));
+        assert_memory_equal(a, b, sizeof a);
+        for (int r = 0; r < READERS; r++) /* the worker does nothing else meanwhile */
+            while (atomic_load(&readers[r].good) == good[r]) sched_yield();
+        gpu_run_gate(run)->ops->end(gpu_run_gate(run), true);
+    }
+    for (int r = 0; r < READERS; r++) {
+        atomic_store(&readers[r].is_over, true);
+        pthread_join(threads[r], NULL);
+        assert_in_range(atomic_load(&readers[r].good), TURNS, UINT32_MAX / 2 - 1);
+    }
+    assert_false(gpu_run_read(gpu_game_device(2), nothing, gpu_game_memory(), sizeof nothing));
+    gpu_run_give_back(run);
+}
+
 /* The last test: it stays so. */
 static void more_ranks_have_fewer_blocks(void **state)
 {
@@ -201,6 +272,7 @@ int main(void)
         cmocka_unit_test(runs_are_used_again),
         cmocka_unit_test(what_is_larger_than_the_arena_goes_through_it),
         cmocka_unit_test(a_kernel_may_have_thousands_of_sources),
+        cmocka_unit_test(others_read_through_a_worker),
         cmocka_unit_test(more_ranks_have_fewer_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

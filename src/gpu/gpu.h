@@ -4,8 +4,9 @@
  *                                          gpu_open: a device as this process uses it
  *     gpu/cuda.c  ── CUDA's driver, loaded when it is needed, never linked
  *
- * Nobody pays for GPUs who has none: a driver is looked for when gpu_driver is first called, and only taken if the process has it already (the
- * application uses it) or TUTTI_CUDA_DRIVER names it. Until then, and without one, gpu_in_use is false: one load.
+ * A program without GPUs pays nothing for them: a driver is looked for when gpu_driver is first
+ * called, and only taken if the process has it already (the application uses it) or
+ * TUTTI_CUDA_DRIVER names it. Until then, and without one, gpu_in_use is false: one load.
  *
  * All functions: any thread, unless they say otherwise. They leave the calling thread's current context as it was. Errors are told with
  * error_set, in the driver's own words. None of those marked "prompt" waits for the device, allocates, synchronises or loads anything:
@@ -23,7 +24,7 @@
 #include "memory/kind.h"
 #include "tutti/tutti.h"
 
-/* What lies at an address, as the driver knows it. */
+/* The memory at an address, as the driver knows it. */
 enum gpu_place {
     GPU_NOT_ITS,       /* the driver does not know it: memory of the host */
     GPU_PINNED,        /* memory of the host that devices can reach */
@@ -60,7 +61,8 @@ struct gpu_driver {
     const char *name;                                                          /* "cuda" */
     int (*device_count)(void);                                                 /* prompt */
     enum tutti_status (*find)(const void *address, struct gpu_memory *memory); /* prompt; ~1 us */
-    /* What a device is, without opening it: number, processor_count, name, bus and memory_bytes of *described. */
+    /* Describes a device without opening it: number, processor_count, name, bus and memory_bytes of
+     * *described. */
     enum tutti_status (*describe)(int number, struct gpu_device *described);
     /* The device, with this library's kernels loaded, which takes seconds the first time on a machine. Blocks. */
     enum tutti_status (*open)(int number, struct gpu_device **device);

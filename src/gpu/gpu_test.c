@@ -64,7 +64,7 @@ static void begin(void)
     begin_with(true);
 }
 
-/* Nothing is left but memory that is kept for the next one, and a stream and pinned memory for each device; the context is the one that was. */
+/* Nothing is left but memory that is kept for the next one, and two streams and pinned memory for each device; the context is the one that was. */
 static void end_with(unsigned kept)
 {
     struct cuda_context *context;
@@ -72,8 +72,8 @@ static void end_with(unsigned kept)
     assert(cuda.context_get(&context) == CUDA_OK && context == context_of(1));
     assert(cuda.driver.context_pop(&context) == CUDA_OK);
     assert(cuda.driver.context_pop(&context) == CUDA_INVALID_CONTEXT);
-    assert(counts.allocations == kept && counts.pinned == counts.streams &&
-           counts.registered == 0 && counts.imported == 0 && counts.streams <= 2);
+    assert(counts.allocations == kept && counts.streams == 2 * counts.pinned &&
+           counts.registered == 0 && counts.imported == 0 && counts.pinned <= 2);
 }
 
 static void end(void)
@@ -407,6 +407,66 @@ static void a_kind_copies_what_is_large(const char *argument)
     free(there);
     free(back);
     end_with(1);
+}
+
+struct reading {
+    const struct memory_kind *kind;
+    unsigned char *text;
+    const void *memory;
+    size_t bytes;
+    bool is_good;
+};
+
+static void *read_there(void *context)
+{
+    struct reading *const reading = context;
+    reading->is_good =
+        reading->kind->read(reading->kind, reading->text, reading->memory, reading->bytes);
+    return NULL;
+}
+
+/* In the only queue, what a program has enqueued behind an operation stands before the driver's copy, and waits for the operation's worker. */
+static void reading_waits_for_no_work_behind_a_worker(const char *argument)
+{
+    enum { LARGE = (1 << 20) + 5 };
+    static unsigned char there[LARGE], back[LARGE];
+    struct gpu_run *run = NULL;
+    pthread_t thread;
+    void *stream = NULL;
+    (void)argument;
+    setenv(option_names.STANDIN_QUEUES, "1", 1);
+    begin_with(false);
+    for (size_t i = 0; i < LARGE; i++) there[i] = (unsigned char)(i * 7 + i / 4093);
+    struct gpu_device *const device = open_device(0);
+    const struct memory_kind *const kind = &device->kind;
+    char *const memory = on_device(0, LARGE);
+    assert(put(memory, there, LARGE) && driver->make_stream(device, &stream) == TUTTI_OK);
+    const unsigned waiting_copies = standin->count().waiting_copies;
+    struct reading reading = {kind, back, memory, LARGE, false};
+    read_there(&reading); /* no worker is there: the driver copies */
+    assert(reading.is_good && memcmp(back, there, LARGE) == 0);
+
+    assert(gpu_run_take(device, &run) == TUTTI_OK);
+    struct operation_gate *const gate = gpu_run_gate(run);
+    standin->hold(stream, true);
+    assert(gpu_run_begin(run, true, stream) == TUTTI_OK);
+    assert(cuda.driver.copy((uintptr_t)memory, (uintptr_t)memory + 1, 1, stream) == CUDA_OK);
+    memset(back, 0, LARGE);
+    assert(pthread_create(&thread, NULL, read_there, &reading) == 0);
+    usleep(20000); /* that the driver's copy is in the queue, most likely */
+    standin->hold(stream, false);
+    assert(pthread_join(thread, NULL) == 0 && reading.is_good); /* the worker came */
+    assert(memcmp(back, there, LARGE) == 0 && gate->ops->is_open(gate));
+    memset(back, 0, LARGE);
+    read_there(&reading); /* and is there still */
+    assert(reading.is_good && memcmp(back, there, LARGE) == 0);
+    gate->ops->end(gate, true);
+    assert(cuda.stream_synchronize(stream) == CUDA_OK);
+    gpu_run_give_back(run);
+    there[0] = there[1];
+    read_there(&reading);
+    assert(reading.is_good && memcmp(back, there, LARGE) == 0);
+    assert(standin->count().waiting_copies == waiting_copies);
 }
 
 /* A driver may wait for a rank's worker before it allocates, and the worker for the rank that allocates. */
@@ -907,6 +967,7 @@ int main(int argc, char **argv)
         CASE(finding_may_fail),
         CASE(a_kind_allocates_on_its_device),
         CASE(a_kind_copies_what_is_large),
+        CASE(reading_waits_for_no_work_behind_a_worker),
         CASE(runs_are_made_before_ranks_wait_for_each_other),
         CASE(pages_of_the_host_can_be_pinned),
         CASE(streams_have_a_device),

@@ -2,8 +2,8 @@
  *
  *     kernels.cu, reduce_run.h, worker_run.h ── `make kernels`: clang ──► kernels.ptx ── kernels.c ──► this
  *
- * kernels.ptx is kept with the sources, so nobody who builds the library needs a compiler for devices. It is for devices from sm_70 on
- * and drivers from CUDA 11.0 on.
+ * kernels.ptx is kept with the sources, so it takes no compiler for devices to build the library.
+ * It is for devices from sm_70 on and drivers from CUDA 11.0 on.
  */
 #ifndef TUTTI_GPU_KERNELS_H
 #define TUTTI_GPU_KERNELS_H

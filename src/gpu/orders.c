@@ -55,6 +55,7 @@ struct gpu_group {
     uint32_t jobs_left;
     uint32_t next; /* of the idle ones */
     bool is_used;
+    bool is_dropped; /* nobody waits for it */
 };
 
 /* ------------------------------------------------------------------------------------------- workers */
@@ -186,6 +187,8 @@ static void finish_order(struct gpu_orders *orders, uint16_t index, bool copies_
 {
     struct gpu_order *const order = &orders->orders[index];
     struct gpu_job *const job = order->job;
+    struct gpu_group *const group = &orders->groups[job->group];
+    copies_out = copies_out && !group->is_dropped;
     if (copies_out && order->result != NULL)
         for (uint32_t d = 0; d < job->destination_count; d++)
             if (job->operands[d].is_copied)
@@ -195,7 +198,7 @@ static void finish_order(struct gpu_orders *orders, uint16_t index, bool copies_
     order->job = NULL;
     orders->idle_orders[orders->idle_order_count++] = index;
     if (--job->orders_left > 0 || job->issued < job->count) return;
-    orders->groups[job->group].jobs_left--;
+    if (--group->jobs_left == 0 && group->is_dropped) give_group_back(orders, job->group);
     give_job_back(orders, job);
 }
 
@@ -396,14 +399,20 @@ static void settle(struct gpu_orders *orders)
     gpu_arena_init(&orders->arena, orders->arena.memory, orders->arena.bytes);
 }
 
+/* Whether the arena is this worker's. */
+static bool has_settled(struct gpu_orders *orders)
+{
+    if (orders->leaving == NULL) return true;
+    if (!gpu_worker_has_left(orders->leaving, orders->team_count)) return false;
+    settle(orders);
+    return true;
+}
+
 /* Makes orders of what stands in line, as far as there is room. */
 static void advance(struct gpu_orders *orders)
 {
-    if (orders->leaving != NULL) {
-        if (!gpu_worker_has_left(orders->leaving, orders->team_count)) return;
-        settle(orders);
-    }
     struct gpu_job *job;
+    if (!has_settled(orders)) return;
     while ((job = orders->line) != NULL && issue(orders, job)) {
         if (job->issued < job->count) continue;
         orders->line = job->next;
@@ -519,6 +528,21 @@ static void lose(struct gpu_orders *orders, const char *why)
     orders->is_lost = true;
 }
 
+/* A job of a group, to which all else was told. */
+static void stand_in_line(struct gpu_orders *orders, struct gpu_job *job)
+{
+    job->next = NULL;
+    job->issued = 0;
+    job->orders_left = 0;
+    orders->groups[job->group].jobs_left++;
+    if (orders->line == NULL)
+        orders->line = job;
+    else
+        orders->line_end->next = job;
+    orders->line_end = job;
+    if (orders->line == job) advance(orders);
+}
+
 void gpu_orders_start(struct gpu_orders *orders, const struct kernel_call *call)
 {
     if (orders->collecting == 0) orders->collecting = take_group(orders);
@@ -535,32 +559,28 @@ void gpu_orders_start(struct gpu_orders *orders, const struct kernel_call *call)
         lose(orders, "out of memory");
         return;
     }
-    job->next = NULL;
-    job->count = call->count;
-    job->issued = 0;
-    job->orders_left = 0;
     job->group = orders->collecting;
+    job->count = call->count;
     job->factor = call->factor;
     job->divisor = call->divisor;
     job->dtype = (uint8_t)call->dtype;
     job->op = (uint8_t)op_on_device(call);
     job->element_bytes = (uint8_t)dtype_size(call->dtype);
     fill_operands(orders, job, call, call->count * job->element_bytes);
-    orders->groups[job->group].jobs_left++;
-    if (orders->line == NULL)
-        orders->line = job;
-    else
-        orders->line_end->next = job;
-    orders->line_end = job;
-    if (orders->line == job) advance(orders);
+    stand_in_line(orders, job);
 }
 
-/* The number of a group: where it is, and below that its serial, which is never 0. */
+/* Where a group is, and below that its serial, which is never 0. */
+static uint64_t number_of(const struct gpu_orders *orders, uint32_t index)
+{
+    return (uint64_t)index << 32 | orders->groups[index].serial;
+}
+
 uint64_t gpu_orders_flush(struct gpu_orders *orders)
 {
     const uint32_t index = orders->collecting;
     orders->collecting = 0;
-    return (uint64_t)index << 32 | orders->groups[index].serial;
+    return number_of(orders, index);
 }
 
 bool gpu_orders_are_done(struct gpu_orders *orders, uint64_t number)
@@ -574,4 +594,56 @@ bool gpu_orders_are_done(struct gpu_orders *orders, uint64_t number)
     if (group->jobs_left > 0) return false;
     give_group_back(orders, index);
     return true;
+}
+
+/* ---------------------------------------------------------------------------------------------- reading */
+
+uint64_t gpu_orders_read(struct gpu_orders *orders, void *destination, const void *source,
+                         size_t bytes)
+{
+    if (orders->worker == NULL || !has_settled(orders) || !gpu_orders_are_taken(orders)) return 0;
+    const uint32_t group = take_group(orders);
+    struct gpu_job *const job = group != 0 ? take_job(orders, 2) : NULL;
+    if (job == NULL) {
+        if (group != 0) give_group_back(orders, group);
+        return 0;
+    }
+    job->group = group;
+    job->count = bytes;
+    job->factor = 0;
+    job->divisor = 0;
+    job->dtype = TUTTI_UINT8;
+    job->op = OP_SUM;
+    job->element_bytes = 1;
+    job->destination_count = job->source_count = 1;
+    job->copied_sources = 0;
+    job->copies_out = true; /* also where the device reaches it: who drops it has it again */
+    job->operands[0] = (struct gpu_operand){.address = destination, .is_copied = true};
+    job->operands[1] = (struct gpu_operand){.address = (char *)(uintptr_t)source};
+    stand_in_line(orders, job);
+    return number_of(orders, group);
+}
+
+/* NULL: it ended with its worker. */
+static struct gpu_group *find_reading(const struct gpu_orders *orders, uint64_t reading)
+{
+    struct gpu_group *const group = &orders->groups[reading >> 32];
+    return group->is_used && group->serial == (uint32_t)reading ? group : NULL;
+}
+
+enum gpu_reading gpu_orders_look(struct gpu_orders *orders, uint64_t reading)
+{
+    struct gpu_group *const group = find_reading(orders, reading);
+    if (group == NULL) return GPU_UNREAD;
+    collect(orders);
+    advance(orders);
+    if (group->jobs_left > 0) return GPU_READING;
+    give_group_back(orders, (uint32_t)(reading >> 32));
+    return GPU_READ;
+}
+
+void gpu_orders_drop(struct gpu_orders *orders, uint64_t reading)
+{
+    struct gpu_group *const group = find_reading(orders, reading);
+    if (group != NULL) group->is_dropped = true;
 }

@@ -10,7 +10,10 @@
  *
  * Only teams that are on the device get parts: a device that is busy may begin the others late.
  *
- * One thread at a time. What is here allocates when a run is made, and again only when more is started at once than ever before.
+ * Beside its operation's kernels, a run reads memory of the device for others while its worker is there (gpu_orders_read).
+ *
+ * One thread at a time. Memory is allocated when a run is made, and again only when more is started
+ * at once than ever before.
  */
 #ifndef TUTTI_GPU_ORDERS_H
 #define TUTTI_GPU_ORDERS_H
@@ -75,7 +78,7 @@ bool gpu_worker_has_left(struct gpu_worker *worker, unsigned team_count);
 
 /* Orders go to this worker, from when it has begun. */
 void gpu_orders_begin(struct gpu_orders *orders, struct gpu_worker *worker);
-/* The worker was told to leave. What has not finished never does. */
+/* The worker was told to leave. Jobs that have not finished never do. */
 void gpu_orders_end(struct gpu_orders *orders);
 /* Whether the worker has begun. */
 bool gpu_orders_are_taken(struct gpu_orders *orders);
@@ -84,5 +87,19 @@ bool gpu_orders_are_taken(struct gpu_orders *orders);
 void gpu_orders_start(struct gpu_orders *orders, const struct kernel_call *call);
 uint64_t gpu_orders_flush(struct gpu_orders *orders);
 bool gpu_orders_are_done(struct gpu_orders *orders, uint64_t group);
+
+/* Copies from memory of the device to the host's, through the arena. Returns its number; 0: there is no worker on the device,
+ * an earlier one may still use the arena, or there is no memory. */
+uint64_t gpu_orders_read(struct gpu_orders *orders, void *destination, const void *source,
+                         size_t bytes);
+enum gpu_reading {
+    GPU_READING, /* it goes on */
+    GPU_READ,    /* all is there */
+    GPU_UNREAD   /* the worker was told to leave before that */
+};
+/* Once it is not GPU_READING any more, the number means nothing. */
+enum gpu_reading gpu_orders_look(struct gpu_orders *orders, uint64_t reading);
+/* Gives up what is GPU_READING: nothing is stored to its destination from now on. */
+void gpu_orders_drop(struct gpu_orders *orders, uint64_t reading);
 
 #endif

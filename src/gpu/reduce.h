@@ -21,7 +21,8 @@ struct gpu_reduce {
      * elements. A destination may equal a source; otherwise nothing overlaps. */
 };
 
-/* What thread `thread` of `threads` does of it: together they do all. On the host one thread of one does. No barrier within.
+/* Does the part of thread `thread` of `threads`: together they do all. On the host one thread of
+ * one does. No barrier within.
  *
  *     static void gpu_reduce_run(const struct gpu_reduce *reduce, const uint64_t *pointers, uint32_t thread, uint32_t threads);
  *

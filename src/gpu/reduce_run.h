@@ -1,15 +1,18 @@
 /* reduce_run.h - gpu_reduce_run (reduce.h): one reduction, by all threads of a device together. Only kernels.cu and twins.c include it.
  *
- * What elements mean is kernel/kernel_element.h, the same source as the CPU's, but for conversions that would take the threads of a warp
- * apart there: bits are the same. The device has its own conversions of binary16.
+ * The meaning of elements is that of kernel/kernel_element.h, the same source as the CPU's, but for
+ * conversions that would take the threads of a warp apart there: bits are the same. The device has
+ * its own conversions of binary16.
  *
  *     destination 0    ..|....xxxx|xxxxxxxx|xxxxxxxx|xxxxxxxx|xx......|..      in vectors of 16 bytes, as they lie there
  *                         first      f u l l                   last
  *
- * Where all destinations and sources lie alike, threads take several whole vectors at a time, neighbours neighbouring ones, and have those of
- * two sources under way before they use the first: memory is far away. All else, also the first and the last vector if they are not whole,
- * goes by a slower loop: what lies across two vectors is read as both and shifted together, and stored in pieces as large as its alignment
- * allows. So all threads that share an instruction do the same, whatever the alignment, and no access is misaligned.
+ * If all destinations and sources lie alike, threads take several whole vectors at a time,
+ * neighbours neighbouring ones, and have those of two sources under way before they use the first:
+ * memory is far away. All else, also the first and the last vector if they are not whole, goes by a
+ * slower loop: an element across two vectors is read as both and shifted together, and stored in
+ * pieces as large as its alignment allows. So all threads that share an instruction do the same,
+ * whatever the alignment, and no access is misaligned.
  *
  * Copies (one source, nothing to divide or multiply) are copies of bytes: unlike kernels of CPUs, these leave signalling NaN signalling.
  *
@@ -50,7 +53,7 @@ enum reduce_loop {
 #undef X
 };
 
-/* What becomes of a sum before it is stored. */
+/* The treatment of a sum before it is stored. */
 enum reduce_finish { REDUCE_PLAIN, REDUCE_DIVIDE, REDUCE_SCALE };
 
 /* A format of 8 bits. Codes and numbers are without sign, numbers as bits of float32. */
@@ -403,7 +406,8 @@ DEVICE_FUNCTION uint32_t reduce_part(const struct reduce_work *work, uint64_t nu
     return (uint32_t)((end < last ? end : last) - work->lead - *offset);
 }
 
-/* What a thread has under way in the loops over whole vectors: the vector `first`, and others at the distance of all threads. */
+/* The vectors that a thread has under way in the loops over whole vectors: the vector `first`, and
+ * others at the distance of all threads. */
 #define REDUCE_EACH_ROW(first, work, at_once)                                              \
     for (uint64_t first = (work)->whole_begin + (work)->thread; first < (work)->whole_end; \
          first += (uint64_t)(at_once) * (work)->threads)

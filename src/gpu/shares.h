@@ -9,9 +9,10 @@
  *     allocation gets the address.
  *  2. A driver keeps memory that was freed while another process has it imported. A program that frees what it had exported gets no more
  *     exports once that is a GPU_FREED_SHARE-th of the device's memory.
- *  3. What was imported stays so until the process ends. To close it would be to wait for all that the device does, also for workers that
- *     wait for whoever closes. So there are at most GPU_IMPORTS_MAX of them; what comes later is refused.
- *  4. Nobody who has the lock waits for a driver.
+ *  3. Memory that was imported stays so until the process ends. To close it would mean to wait for
+ *     all that the device does, also for workers that wait for the thread that closes. So there are
+ *     at most GPU_IMPORTS_MAX imports; later ones are refused.
+ *  4. No thread that holds the lock waits for a driver.
  */
 #ifndef TUTTI_GPU_SHARES_H
 #define TUTTI_GPU_SHARES_H

@@ -18,8 +18,9 @@ extern const struct gpu_twin_entry gpu_twins[];
 /* NULL: there is none. */
 gpu_twin *gpu_twin_find(const char *name);
 
-/* Where the host reaches memory that a kernel was given: at its address, unless a stand-in hides memory and sets another
- * function before it runs the first twin. That one is called in all threads of twins. */
+/* The address at which the host reaches memory that a kernel was given: at its address, unless a
+ * stand-in hides memory and sets another function before it runs the first twin. That one is called
+ * in all threads of twins. */
 extern void *(*gpu_twin_reach)(uint64_t address, size_t bytes);
 
 /* For device.h: what differs from thread to thread, and time. */

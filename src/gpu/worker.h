@@ -5,10 +5,12 @@
  *     the CPU (engine)                      gate open ◄─┘       ▲ │ done counts
  *                                                               └─┘
  *
- * Why not a kernel launch for each piece: what a stream waits for may sit in the same hidden hardware queue as a launch behind it
- * (CUDA_DEVICE_MAX_CONNECTIONS=1), so a launch might wait for its own end. A worker is in the application's stream, so nothing else is
- * queued while an operation runs; it begins when the stream comes to it (that is the operation's *gate*) and what is behind it waits for its end.
- * What an order takes, `build/bench/gpu_check worker` prints (bench/RESULTS.md has figures of an H200).
+ * Why not a kernel launch for each piece: what a stream waits for may sit in the same hidden
+ * hardware queue as a launch behind it (CUDA_DEVICE_MAX_CONNECTIONS=1), so a launch might wait for
+ * its own end. A worker is in the application's stream, so nothing else is queued while an
+ * operation runs; it begins when the stream comes to it (that is the operation's *gate*) and what
+ * is behind it waits for its end. `build/bench/gpu_check worker` prints the time that an order
+ * takes (bench/RESULTS.md has figures of an H200).
  *
  * It occupies `blocks` multiprocessors meanwhile. Workers of all operations that wait for each other must be on the device at once.
  */

@@ -15,9 +15,11 @@
  * once. A large order is cut into parts, each for one team; the CPU knows that it is done when all of these teams have said so.
  * In the host's memory nothing is atomic but loads and stores, each word has one writer.
  *
- * An order is one line of 128 bytes, which a warp of the device reads at once, over the bus once. In each of its words the upper half is the
- * number of the order, the lower half a part of struct worker_order: whoever finds the number that it waits for in all words has all of the
- * order, in whichever order the words were written or read. More pointers than an order has room for lie elsewhere.
+ * An order is one line of 128 bytes, which a warp of the device reads at once, over the bus once.
+ * In each of its words the upper half is the number of the order, the lower half a part of struct
+ * worker_order: a reader that finds the number that it waits for in all words has all of the order,
+ * in whichever order the words were written or read. More pointers than an order has room for lie
+ * elsewhere.
  *
  * Orders
  *  1. Orders of a ring are numbered from 1 on, without end, for as long as the control lives: number n is in place n % WORKER_SLOTS. The CPU
@@ -25,16 +27,19 @@
  *  2. The CPU stores each word of an order with release: what it stored before, or saw of others, is seen by the leader that has found the order.
  *     On the device that takes a fence of system scope after the words were found, and then a barrier of the block. The leader's fence, and a member's
  *     after it has found the order in the inbox, make it seen by the member.
- *  3. A member adds to `done` when all its threads have passed a barrier, and one of them then a fence of system scope. The leader says that an
- *     order is done after its own such barrier, when it has found all additions, and another fence. The CPU loads said[team] with acquire: it, and
- *     whoever it tells, sees all that the team stored anywhere.
+ *  3. A member adds to `done` when all its threads have passed a barrier, and one of them then a
+ *     fence of system scope. The leader says that an order is done after its own such barrier, when
+ *     it has found all additions, and another fence. The CPU loads said[team] with acquire: it, and
+ *     every thread that it tells, sees all that the team stored anywhere.
  *  4. `end` beats orders: a leader that finds it leaves, whatever is in the ring. It looks at it whenever it looks for an order, also at
  *     the first time. It says WORKER_LEFT when all blocks of the team have come and gone. After that the worker touches nothing of all this.
  *  5. Between two workers, while none is there, all is the CPU's.
  *
  * Members
- *  6. A block takes a ticket, and so has a number in its team, the leader 0. What comes late has no part in orders that were passed on before: each
- *     tells for how many members it is, all whose tickets the leader has seen. So nobody waits for blocks for which the device has no room yet.
+ *  6. A block takes a ticket, and so has a number in its team, the leader 0. A block that comes
+ *     late has no part in orders that were passed on before: each order tells for how many members
+ *     it is, which are all whose tickets the leader has seen. So no block waits for blocks for
+ *     which the device has no room yet.
  *  7. The inbox holds one order. The leader stores the next one when all members that had a part in it have added to `done`; a member that had none may miss it.
  *  8. Tickets, `done` and `left` are counted on and on. Each worker takes a ticket for each block: so a ticket tells which worker of the home it is, from
  *     1 on, and `end` holds the number of the one that is to leave.
@@ -104,7 +109,8 @@ struct worker_inbox {
     uint64_t unused4[WORKER_ALIGNMENT / 8 - 2];
 };
 
-/* What the kernel is given: in the device's memory, as each block reads it, and many reads of the host's memory take long. */
+/* The arguments of the kernel: in the device's memory, because each block reads them, and many
+ * reads of the host's memory take long. */
 struct worker_home {
     uint64_t control;   /* address of the struct worker_control */
     uint64_t team_size; /* blocks; all teams have as many */

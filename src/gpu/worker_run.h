@@ -16,7 +16,8 @@
 #include "gpu/device.h"
 #include "gpu/worker_protocol.h"
 
-/* So many looks a block has for an order without a nap. Then it naps between two looks, ever longer: each look costs the bus 160 bytes. */
+/* The number of times that a block looks for an order without a nap. Then it naps between two
+ * looks, ever longer: each look costs the bus 160 bytes. */
 enum { WORKER_LOOKS = 1024, WORKER_NAP_NS = 64, WORKER_NAP_NS_MAX = 1024 };
 /* So many pointers are brought to shared memory; if there are more, they are read where they lie. */
 enum { WORKER_POINTERS_NEAR = 256 };
@@ -52,7 +53,7 @@ DEVICE_FUNCTION bool worker_all(bool mine)
     return all != 0;
 }
 
-/* What the first thread of the warp has, all of whose threads ask. */
+/* The value that the first thread of the warp has; all threads of the warp ask. */
 DEVICE_FUNCTION uint32_t worker_first(uint32_t mine)
 {
     uint32_t first;
@@ -105,7 +106,7 @@ DEVICE_FUNCTION const uint64_t *worker_reach(uint64_t address, uint64_t bytes)
 
 #endif
 
-/* What a block knows of its place. */
+/* The place of a block, as it knows it. */
 struct worker_place {
     uint64_t control, inbox;
     uint32_t team, member; /* 0: the leader */

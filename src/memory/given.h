@@ -1,7 +1,8 @@
 /* given.h - memory that the application has promised to keep where it is (tutti_mem_register).
  *
- * One ordered set for the process. Those who keep something about such memory, a registration with a network card say, are observers: before
- * tutti_mem_unregister returns, each of them has given up what it kept, or the memory stays given.
+ * One ordered set for the process. Code that keeps something about such memory, such as a
+ * registration with a network card, is an observer. Before tutti_mem_unregister returns, each
+ * observer has given up what it kept, or the memory stays given.
  *
  *     given ──given_remove──► leaving ──all observers have let go──► gone
  *       ▲                        │

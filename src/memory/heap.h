@@ -33,7 +33,8 @@ enum tutti_status heap_acquire(void);
 void heap_release(void);
 /* The release of an acquire in that generation of the process (os/process.h), now or before a fork. */
 void heap_release_of(uint32_t generation);
-/* How another process finds this heap. A location that it was told is checked when the window is mapped. */
+/* The location by which another process finds this heap. It is checked when the window is
+ * mapped. */
 struct heap_location {
     uint64_t process_key; /* tells the process from every other one, also across PID namespaces */
     uint64_t inode;       /* tells the object from whatever else may have its descriptor's number */
@@ -46,7 +47,8 @@ struct heap_location {
 struct heap_location heap_location(void);
 /* Every offset is below it. */
 size_t heap_size(void);
-/* Where in the heap that memory lies; false if it does not lie in it. Needs an acquired heap; no lock. */
+/* Finds where in the heap that memory lies; false if it does not lie in it. Needs an acquired heap;
+ * no lock. */
 bool heap_find(const void *address, size_t bytes, uint64_t *offset);
 
 /* Whether any of that memory lies in the heap. No lock. */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How another process of this host can get at memory: as its owner says. */
+/* The owner's word on how another process of this host can get at memory. */
 struct memory_share {
     unsigned char handle[64]; /* of the allocation, for the driver */
     uint64_t process;         /* a number that no other process has */
@@ -27,7 +27,7 @@ struct memory_kind {
     const char *name;
     /* Returns memory of that kind, 64-byte aligned; NULL when out of memory. Any thread. */
     void *(*allocate)(const struct memory_kind *kind, size_t bytes);
-    /* What `allocate` returned, and with which bytes. Any thread. */
+    /* Gives back memory that `allocate` returned, of so many bytes. Any thread. */
     void (*release)(const struct memory_kind *kind, void *address, size_t bytes);
     /* Between memory of that kind and the host's, or within it; waits until it is done. False: the device says no, or has not done it in a minute,
      * and may do it later; the text of the error says which. Any thread. */
@@ -37,10 +37,15 @@ struct memory_kind {
      * elsewhere, and a later call succeeds. NULL: memory of this kind is not shared; then `map` is NULL, too. Any thread; prompt. */
     bool (*share)(const struct memory_kind *kind, const void *address, size_t bytes,
                   struct memory_share *share);
-    /* Where kernels and `copy` of that kind reach an allocation that another process shares, and how much of it: for as long as this process
-     * lives. What is shared is foreign: it is checked. MEMORY_NOT_YET: as for `share`. MEMORY_REFUSED: it stays so. Any thread; prompt. */
+    /* Where kernels and `copy` of that kind reach an allocation that another process shares, and
+     * how much of it: for as long as this process lives. A share is foreign: it is checked.
+     * MEMORY_NOT_YET: as for `share`. MEMORY_REFUSED: it stays so. Any thread; prompt. */
     enum memory_mapping (*map)(const struct memory_kind *kind, const struct memory_share *share,
                                void **address, size_t *bytes);
+    /* As `copy`, from memory of that kind to the host's, for links: an operation waits for it, and other work that waits for the operation may
+     * already be queued on the device. NULL: `copy` does it. Any thread. */
+    bool (*read)(const struct memory_kind *kind, void *destination, const void *source,
+                 size_t bytes);
 };
 
 /* The kind of the memory at an address; NULL: the host's. Costs a load where no driver of a device is in use, else about a microsecond. */

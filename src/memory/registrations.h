@@ -1,7 +1,8 @@
 /* registrations.h - which memory a device has registered: a cache over the device's own calls, one for each device.
  *
- * A network card reads and writes only memory that was registered with it, and registering takes longer than most messages. So what was
- * registered stays so after its use, as long as two things hold: the memory is still the same, and there is room.
+ * A network card reads and writes only memory that was registered with it, and registering takes
+ * longer than most messages. So memory stays registered after its use, as long as two things hold:
+ * the memory is still the same, and there is room.
  *
  *      not there ──acquire──► in use ──last release──► idle ──evicted, or the memory goes──► not there
  *                               │ ▲                      │
@@ -18,7 +19,8 @@
  *  1. A registration in use is never taken back.
  *  2. Registrations cover whole pages. They may overlap.
  *  3. Every one has another key, from a random beginning on. Keys are never used again.
- *  4. What the bounds allow includes what is in use, but only what is idle is evicted, the longest idle first.
+ *  4. The bounds count registrations in use, too, but only idle ones are evicted, the longest idle
+ *     first.
  *  5. When an acquire makes a registration larger than it has to, it is at most twice as large.
  *
  * One thread at a time drives a cache: it calls everything below, and with the same right the device's calls that need it. Only

@@ -1,4 +1,5 @@
-/* unmapped.h - which memory of this process has gone: for those who keep something about memory that they do not own.
+/* unmapped.h - which memory of this process has gone: for code that keeps something about memory
+ * that it does not own.
  *
  *     munmap, mremap, madvise(DONTNEED), free      the thread waits until the message is read
  *            │
@@ -8,16 +9,17 @@
  *                            each listener's list, which whoever drives the listener takes
  *
  * Invariants
- *  1. A message is read with the lock held, and is in all lists before the lock is free. So whoever takes the lock after some memory was
- *     unmapped finds that in its list.
+ *  1. A message is read with the lock held, and is in all lists before the lock is free. So a
+ *     thread that takes the lock after some memory was unmapped finds that in its list.
  *  2. With the lock held nothing allocates, frees or unmaps: such a thread might wait for the message that waits for the lock.
  *  3. fork() does not wait for the lock, for the same reason. A child has no listeners and watches nothing.
  *
  * One descriptor and one thread for the whole process, from the first memory that is watched until the last listener closes.
  *
- * Not seen: pages that go while their mapping stays, other than by madvise (a file cut short; MADV_GUARD_INSTALL). So only private
- * anonymous memory can be watched. For what madvise throws away the message comes *before* it goes: who uses memory while
- * another thread throws it away gets neither the old nor the new.
+ * Not seen: pages that go while their mapping stays, other than by madvise (a file cut short;
+ * MADV_GUARD_INSTALL). So only private anonymous memory can be watched. For what madvise throws
+ * away the message comes *before* it goes: a thread that uses memory while another one throws it
+ * away gets neither the old contents nor the new.
  */
 #ifndef TUTTI_MEMORY_UNMAPPED_H
 #define TUTTI_MEMORY_UNMAPPED_H

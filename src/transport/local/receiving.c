@@ -172,7 +172,8 @@ static bool receiving_take(struct link_rx *link, void *destination, size_t bytes
 {
     struct local_rx *rx = (struct local_rx *)link;
     if (rx->other != NULL)
-        return rx->other->copy(rx->other, destination, (const void *)(uintptr_t)rx->remote, bytes);
+        return (rx->other->read != NULL ? rx->other->read : rx->other->copy)(
+            rx->other, destination, (const void *)(uintptr_t)rx->remote, bytes);
     return remote_read(rx->local->peers[rx->local_peer].pid, rx->remote, destination, bytes);
 }
 
