@@ -314,6 +314,8 @@ static int go_wrong(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
                  TUTTI_INVALID_OPTIONS);
     options.start = rank == 0 ? TUTTI_BUCKETS_START_WHEN_FULL : TUTTI_BUCKETS_START_AT_FINISH;
     RANKS_EXPECT(tutti_buckets_create(gradients, 2, &options, comm, &buckets) == TUTTI_MISMATCH);
+    RANKS_EXPECT(strstr(tutti_error_message(),
+                        "rank 0 has 'options.start: 1', rank 1 has 'options.start: 2'") != NULL);
     gradients[0].dtype = TUTTI_INT32;
     RANKS_EXPECT(tutti_buckets_create(gradients, 2, NULL, comm, &buckets) == TUTTI_INVALID_DTYPE);
     gradients[0].dtype = TUTTI_FLOAT32;
@@ -323,6 +325,7 @@ static int go_wrong(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     gradients[0].data = rank == 0 ? NULL : data; /* one rank cannot, all are told */
     RANKS_EXPECT(tutti_buckets_create(gradients, 2, NULL, comm, &buckets) ==
                  (rank == 0 ? TUTTI_INVALID_BUFFER : TUTTI_MISMATCH));
+    RANKS_EXPECT(rank == 0 || strstr(tutti_error_message(), "rank 0 failed: ") != NULL);
     RANKS_EXPECT(buckets == NULL);
     gradients[0].data = data;
 

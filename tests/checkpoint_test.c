@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -304,9 +305,10 @@ static int refuse(struct tutti_comm *comm, int rank, int size, uint64_t seed, vo
     (void)seed;
     options.keep = rank == 1 ? 0 : 1;
     EXPECT_ALL(tutti_checkpoints_open(folder, &options, comm, &c), TUTTI_INVALID_OPTIONS,
-               "options.keep must be 1 to 1000000, is 0");
+               "options.keep must be 1 to 1000000, is 0 on rank 1");
     options.keep = 1 + rank;
-    EXPECT_ALL(tutti_checkpoints_open(folder, &options, comm, &c), TUTTI_MISMATCH, "options differ");
+    EXPECT_ALL(tutti_checkpoints_open(folder, &options, comm, &c), TUTTI_MISMATCH,
+               "tutti_checkpoints_open: options.keep is 1 on rank 0, and 2 on rank 1");
     RANKS_EXPECT(c == NULL);
     snprintf(path, sizeof path, "%s/a/b", folder);
     EXPECT_ALL(tutti_checkpoints_open(path, NULL, comm, &c), TUTTI_SYSTEM,
@@ -324,24 +326,33 @@ static int refuse(struct tutti_comm *comm, int rank, int size, uint64_t seed, vo
         if (rank == 1) change;                                                         \
         EXPECT_ALL(tutti_checkpoints_save(c, 1, bad.tensors, TENSORS), status, words); \
     } while (0)
-    REFUSED(changed->name = NULL, TUTTI_INVALID_OPTIONS, "the name of tensor 0 is NULL");
+    REFUSED(changed->name = NULL, TUTTI_INVALID_OPTIONS, "rank 1: the name of tensor 0 is NULL");
     REFUSED(changed->name = "", TUTTI_INVALID_OPTIONS, "the name of tensor 0 is empty");
     REFUSED(changed->name = "a\nb", TUTTI_INVALID_OPTIONS, "has a control character");
     REFUSED(changed->dtype = (enum tutti_dtype)99, TUTTI_INVALID_DTYPE, "has no dtype, but 99");
     REFUSED(changed->dims = 9, TUTTI_INVALID_OPTIONS, "has 9 dimensions, not 1 to 8");
-    REFUSED(changed->data = NULL, TUTTI_INVALID_BUFFER, "the data of tensor 'matrix' is NULL");
-    REFUSED(changed->extent[1]++, TUTTI_INVALID_OPTIONS, "not inside of its shape");
-    REFUSED(changed->count++, TUTTI_INVALID_OPTIONS, "of a box of");
-    REFUSED(changed->count--, TUTTI_INVALID_OPTIONS, "no rank has all of tensor 'matrix'");
+    REFUSED(changed->data = NULL, TUTTI_INVALID_BUFFER,
+            "rank 1: the data of tensor 'matrix' is NULL");
+    REFUSED(
+        changed->extent[1]++, TUTTI_INVALID_OPTIONS,
+        "rank 1: in dimension 1 of tensor 'matrix' the box begins at 0 and has an extent of 54, "
+        "which makes no part of 53");
+    REFUSED(changed->shape[0] = SIZE_MAX, TUTTI_INVALID_OPTIONS,
+            "rank 1: tensor 'matrix' has too many elements");
+    REFUSED(changed->count++, TUTTI_INVALID_OPTIONS, "are more than its box of");
+    REFUSED(changed->count--, TUTTI_INVALID_OPTIONS,
+            "no rank has the elements [36, 52] of tensor 'matrix'");
     REFUSED(changed->shape[0]++, TUTTI_MISMATCH,
             "tensor 'matrix' is float32 [37 x 53] on rank 0, and float32 [38 x 53] on rank 1");
     REFUSED(changed->dtype = TUTTI_INT32, TUTTI_MISMATCH, "and int32 [37 x 53] on rank 1");
     EXPECT_ALL(tutti_checkpoints_save(c, 1 + (uint64_t)rank, good.tensors, TENSORS), TUTTI_MISMATCH,
-               "the ranks give different steps");
+               "tutti_checkpoints_save: step is 1 on rank 0, and 2 on rank 1");
     EXPECT_ALL(tutti_checkpoints_save(c, UINT64_MAX, good.tensors, TENSORS), TUTTI_INVALID_OPTIONS,
-               "is above");
+               "step 18446744073709551615 of rank 0 is above");
     EXPECT_ALL(tutti_checkpoints_save(c, 1, rank == 1 ? NULL : good.tensors, TENSORS),
-               TUTTI_INVALID_BUFFER, "the tensors are NULL");
+               TUTTI_INVALID_BUFFER, "rank 1: the tensors are NULL");
+    EXPECT_ALL(tutti_checkpoints_save(c, 1, good.tensors, rank == 1 ? SIZE_MAX : TENSORS),
+               TUTTI_INVALID_OPTIONS, "rank 1: there are 18446744073709551615 tensors");
     EXPECT_ALL(tutti_checkpoints_load(c, 1, good.tensors, TENSORS), TUTTI_SYSTEM,
                "step-000000000001/manifest: No such file");
     RANKS_EXPECT(tutti_checkpoints_save(c, 1, good.tensors, TENSORS) == TUTTI_OK);
@@ -379,6 +390,14 @@ static void change_file(const char *name, off_t at, unsigned char with)
     byte ^= with;
     if (pwrite(fd, &byte, 1, at) != 1) abort();
     close(fd);
+}
+
+/* What is no file, and would never end. */
+static void put_pipe(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/step-000000000005/%s", folder, name);
+    if (mkfifo(path, 0600) != 0) abort();
 }
 
 static void move_file(const char *from, const char *to)
@@ -436,6 +455,11 @@ static int damage(struct tutti_comm *comm, int rank, int size, uint64_t seed, vo
             (move_file("step-000000000005/manifest", "step-000000000006/manifest"),
              move_file("own", "step-000000000005/manifest")),
             TUTTI_CORRUPT, "manifest: it is of step 6");
+    DAMAGED((move_file("step-000000000005/shard-00001", "own"), put_pipe("shard-00001")),
+            move_file("own", "step-000000000005/shard-00001"), TUTTI_SYSTEM, "shard-00001: ");
+    DAMAGED((move_file("step-000000000005/manifest", "own"), put_pipe("manifest")),
+            move_file("own", "step-000000000005/manifest"), TUTTI_CORRUPT,
+            "manifest: this is no manifest of a checkpoint");
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     memset(parts.tensors[0].data, 0, parts.tensors[0].count * element_bytes(0));
     RANKS_EXPECT(tutti_checkpoints_load(c, 5, parts.tensors, TENSORS) == TUTTI_OK);

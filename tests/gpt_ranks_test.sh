@@ -69,14 +69,21 @@ if [[ -n ${TUTTI_LONG:-} ]]; then
     learns --mesh pp=2 --micro-batch 2 --schedule interleaved --loss-scale 1
 fi
 
+# Steps that are skipped are told: this rate makes weights of which no step gets a gradient that is finite.
+exits 0 -n 2 "$TUTTI_BIN/gpt" "${small[@]}" --steps 12 --lr 1000 --weight-decay 1000 --zero 1 --dtype bf16 --loss-scale 1024 --report 4
+grep -q ' [1-4] skipped$' out || fail "no word of skipped steps: $(cat out)"
+grep -q 'to the byte what the formulas say' out || fail "skipped steps are not as the formulas say: $(cat out)"
+grep -q '[1-9]* of 12 steps were skipped' out || fail "not told how many were skipped: $(cat out)"
+
 # What does not fit is said once, by all ranks together.
 refused() { # WORDS OF THE MESSAGE, options
     local message=$1
     shift
     exits 2 -n 2 "$gpt" "${small[@]}" "$@"
-    grep -q "$message" err || fail "$*: $(cat err)"
+    grep -q -- "$message" err || fail "$*: $(cat err)"
+    [[ $(grep -c 'gpt[_a-z]*: ' err) == 1 && $(grep -vc '^tutti-run' err) -le 2 ]] || fail "$*: not said once: $(cat err)"
 }
-refused 'as many ranks' --mesh dp=3
+refused 'as many ranks as there are; it has 2 ranks, a mesh of pp=1,dp=3,tp=1' --mesh dp=3
 refused 'for --schedule interleaved' --mesh pp=2 --chunks 2
 refused 'are for a pipeline' --mesh dp=2 --schedule interleaved
 refused 'has to have a layer' --mesh pp=2 --schedule interleaved --chunks 3
@@ -84,10 +91,16 @@ refused 'multiple of the stages' --mesh pp=2 --schedule interleaved --micro-batc
 refused 'for gpt, which computes in float' --mesh dp=2 --dtype bf16
 refused 'wide anyway' --mesh dp=2 --wide-gradients
 refused 'multiple of the replicas' --mesh dp=2 --micro-batch 8
-refused 'makes no sense: xp=2' --mesh xp=2
-refused 'makes no sense: dp=' --mesh dp=
-refused 'makes no sense: 4' --zero 4
+refused 'makes no sense: --mesh xp=2' --mesh xp=2
+refused 'makes no sense: --mesh dp=' --mesh dp=
+refused 'makes no sense: --mesh dp=2,dp=1' --mesh dp=2,dp=1
+refused 'makes no sense: --zero 4' --zero 4
+refused 'this is no option: dp=2' dp=2
+refused 'unrecognized option' --ranks 2
+refused 'multiple of twice the heads' --width 18
 refused 'in one process' --check-gradients
+exits 1 -n 2 "$gpt" "${small[@]}" --profile no/where
+[[ $(grep -v '^tutti-run' err) == *'gpt: no/where: No such file or directory' ]] || fail "no folder for the profile: $(cat err)"
 exits 2 -n 5 "$gpt" "${small[@]}" --mesh tp=5
 grep -q 'has to have a head' err || fail "five slices of four heads: $(cat err)"
 exits 2 -n 5 "$gpt" "${small[@]}" --mesh pp=5

@@ -348,11 +348,16 @@ static int refusals(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
         const bool is_mine = i % size == rank; /* the others hear of it */
         RANKS_EXPECT(tutti_pipeline_create(schedule, is_mine ? &bad[i] : &good, comm, &pipeline) ==
                      (is_mine ? statuses[i] : TUTTI_MISMATCH));
+        char words[64];
+        snprintf(words, sizeof words, "tutti_pipeline_create: rank %d failed: ", i % size);
+        RANKS_EXPECT(is_mine || strstr(tutti_error_message(), words) != NULL);
         RANKS_EXPECT(pipeline == NULL);
     }
     bad[0] = good;
     bad[0].count += (size_t)rank;
     RANKS_EXPECT(tutti_pipeline_create(schedule, &bad[0], comm, &pipeline) == TUTTI_MISMATCH);
+    RANKS_EXPECT(strstr(tutti_error_message(), "rank 0 has 'options.count: ") != NULL);
+    RANKS_EXPECT(strstr(tutti_error_message(), "', rank 1 has 'options.count: ") != NULL);
     RANKS_EXPECT(tutti_pipeline_create(foreign, &good, comm, &pipeline) == TUTTI_INVALID_OPTIONS);
     RANKS_EXPECT(tutti_pipeline_create(wrong, &good, comm, &pipeline) == TUTTI_INVALID_OPTIONS);
     RANKS_EXPECT(strstr(tutti_error_message(), "deadlock: stage 0, position 1: B0 waits for") !=

@@ -467,10 +467,14 @@ static int refuse_options(struct tutti_comm *comm, int rank, int size, uint64_t 
     EXPECT_REFUSED(tutti_shards_create(NULL, 1, NULL, comm, &shards), TUTTI_INVALID_BUFFER, "NULL");
     EXPECT_REFUSED(tutti_shards_create(&good, 1, NULL, NULL, &shards), TUTTI_INVALID_COMM,
                    "communicator");
-    EXPECT_REFUSED(tutti_shards_create(&other, 1, NULL, comm, &shards), TUTTI_MISMATCH, "differ");
+    EXPECT_REFUSED(tutti_shards_create(&other, 1, NULL, comm, &shards), TUTTI_MISMATCH,
+                   "tutti_shards_create: rank 0 has 'group 0: 5 elements, weight decay 0', rank 1 "
+                   "has 'group 0: 6 elements, weight decay 0'");
     EXPECT_REFUSED(tutti_shards_create(rank == 0 ? &bad : &good, 1, NULL, comm, &shards),
                    rank == 0 ? TUTTI_INVALID_OPTIONS : TUTTI_MISMATCH,
-                   rank == 0 ? "weight decay" : "another rank");
+                   rank == 0
+                       ? "weight decay"
+                       : "tutti_shards_create: rank 0 failed: the weight decay of group 0 must");
     RANKS_EXPECT(shards == NULL);
     RANKS_EXPECT(tutti_shards_create(NULL, 0, NULL, comm, &shards) == TUTTI_OK);
     RANKS_EXPECT(tutti_shards_step(shards, NULL, NULL) == TUTTI_OK);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree.h"
 #include "base/dtype.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -207,26 +208,26 @@ static bool may_overlap(const struct tutti_buckets *b)
     return b->options.start == TUTTI_BUCKETS_START_WHEN_FULL;
 }
 
+static void describe(const void *context, FILE *lines)
+{
+    const struct tutti_buckets *const b = context;
+    const struct tutti_buckets_options *const o = &b->options;
+    fprintf(lines, "gradients: %zu\noptions.bucket_bytes: %zu\noptions.first_bucket_bytes: %zu\n",
+            b->gradient_count, o->bucket_bytes, o->first_bucket_bytes);
+    fprintf(lines, "options.norm_max: %.17g\noptions.find_unused: %d\noptions.start: %d\n",
+            o->norm_max, o->find_unused != 0, (int)o->start);
+    for (size_t i = 0; i < b->gradient_count; i++)
+        fprintf(lines, "gradient %zu: %zu elements of %s\n", i, b->gradients[i].what.count,
+                tutti_dtype_name(b->gradients[i].what.dtype));
+}
+
 /* Also where this rank already knows better than to go on: the others must learn of it. */
 static enum tutti_status agree_on(struct tutti_buckets *b, enum tutti_status status)
 {
-    const int64_t own = status == TUTTI_OK ? fingerprint(b) : 0;
-    const int64_t send[4] = {own, -own, status == TUTTI_OK, status == TUTTI_OK && may_overlap(b)};
-    int64_t least[4];
-    const enum tutti_status reduced =
-        tutti_allreduce(send, least, 4, TUTTI_INT64, TUTTI_MIN, b->comm);
-    if (status != TUTTI_OK) return status;
-    if (reduced != TUTTI_OK) return reduced;
-    if (least[2] == 0)
-        return error_set(TUTTI_MISMATCH,
-                         "tutti_buckets_create: rank %d could, another rank could not",
-                         tutti_comm_rank(b->comm));
-    if (least[0] != own || least[1] != -own)
-        return error_set(TUTTI_MISMATCH,
-                         "tutti_buckets_create: the ranks' gradients or options differ in number, "
-                         "counts or dtypes");
-    b->starts_when_full = least[3] != 0;
-    return TUTTI_OK;
+    const struct agreement agreement = {"tutti_buckets_create",
+                                        status == TUTTI_OK ? fingerprint(b) : 0, describe, b};
+    b->starts_when_full = status == TUTTI_OK && may_overlap(b);
+    return agree_on_making(b->comm, status, &agreement, &b->starts_when_full);
 }
 
 static enum tutti_status build(struct tutti_buckets *b, const struct tutti_gradient *gradients,

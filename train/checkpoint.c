@@ -13,18 +13,19 @@ static const uint64_t step_max = UINT64_C(1000000000000000);
 /* -------------------------------------------------------------------------------------------- life cycle */
 
 static enum tutti_status take_options(const struct tutti_checkpoints_options *given,
-                                      struct tutti_checkpoints_options *own)
+                                      struct tutti_checkpoints_options *own, int rank)
 {
     *own = (struct tutti_checkpoints_options)TUTTI_CHECKPOINTS_OPTIONS_INIT;
     if (given != NULL)
         TRY(SIZED_READ("tutti_checkpoints_open: options", tutti_checkpoints_options, given, own));
     if (own->keep < 1 || own->keep > KEEP_MAX)
         return error_set(TUTTI_INVALID_OPTIONS,
-                         "tutti_checkpoints_open: options.keep must be 1 to %d, is %d", KEEP_MAX,
-                         own->keep);
+                         "tutti_checkpoints_open: options.keep must be 1 to %d, is %d on rank %d",
+                         KEEP_MAX, own->keep, rank);
     if (own->reserved != 0)
         return error_set(TUTTI_INVALID_OPTIONS,
-                         "tutti_checkpoints_open: options.reserved must be 0");
+                         "tutti_checkpoints_open: options.reserved must be 0, is %d on rank %d",
+                         own->reserved, rank);
     return TUTTI_OK;
 }
 
@@ -41,17 +42,18 @@ static enum tutti_status open_all(struct tutti_checkpoints *c, const char *folde
                                   struct tutti_comm *comm)
 {
     struct tutti_comm_options own = TUTTI_COMM_OPTIONS_INIT;
-    enum tutti_status status = take_options(options, &c->options);
+    enum tutti_status status = take_options(options, &c->options, c->rank);
     if (status == TUTTI_OK && folder == NULL)
-        status = error_set(TUTTI_INVALID_OPTIONS, "tutti_checkpoints_open: the folder is NULL");
+        status = error_set(TUTTI_INVALID_OPTIONS,
+                           "tutti_checkpoints_open: the folder is NULL on rank %d", c->rank);
     char message[ERROR_TEXT_MAX];
     error_copy(message, sizeof message);
     own.timeout_ns = c->options.timeout_ns;
     TRY(tutti_comm_dup(comm, own.timeout_ns > 0 ? &own : NULL, &c->comm));
     if (status != TUTTI_OK) (void)error_set(status, "%s", message);
-    const uint64_t numbers[2] = {(uint64_t)c->options.keep, c->options.timeout_ns};
-    TRY(checkpoint_agree_on(c->comm, status, numbers, 2,
-                            "tutti_checkpoints_open: the ranks' options differ"));
+    const struct agree_number numbers[2] = {{"options.keep", (uint64_t)c->options.keep},
+                                            {"options.timeout_ns", c->options.timeout_ns}};
+    TRY(checkpoint_agree_on(c->comm, status, "tutti_checkpoints_open", numbers, 2));
     return open_folder(c, folder);
 }
 
@@ -119,12 +121,11 @@ enum tutti_status tutti_checkpoints_list(struct tutti_checkpoints *c, uint64_t *
     TRY(tutti_checkpoints_wait(c));
     enum tutti_status status = TUTTI_OK;
     if (steps == NULL && room > 0)
-        status = error_set(TUTTI_INVALID_BUFFER, "tutti_checkpoints_list: steps is NULL");
+        status = error_set(TUTTI_INVALID_BUFFER, "tutti_checkpoints_list: steps is NULL on rank %d",
+                           c->rank);
     if (status == TUTTI_OK && c->rank == 0) status = folder_list(&c->folder, &found, &found_count);
-    const uint64_t rooms = room;
-    status = checkpoint_agree_on(
-        c->comm, status, &rooms, 1,
-        "tutti_checkpoints_list: the ranks have room for different numbers of steps");
+    const struct agree_number rooms = {"room", room};
+    status = checkpoint_agree_on(c->comm, status, "tutti_checkpoints_list", &rooms, 1);
     known = found_count;
     if (status == TUTTI_OK) status = tutti_broadcast(&known, &known, 1, TUTTI_UINT64, 0, c->comm);
     const size_t shown = known < room ? (size_t)known : room;
@@ -151,8 +152,9 @@ enum tutti_status tutti_checkpoints_count(const struct tutti_checkpoints *c,
 static enum tutti_status check_step(const struct tutti_checkpoints *c, uint64_t step)
 {
     if (step > step_max)
-        return error_set(TUTTI_INVALID_OPTIONS, "tutti_checkpoints_save: step %llu is above %llu",
-                         (unsigned long long)step, (unsigned long long)step_max);
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_checkpoints_save: step %llu of rank %d is above %llu",
+                         (unsigned long long)step, c->rank, (unsigned long long)step_max);
     if (c->rank == 0 && folder_has(&c->folder, step))
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_checkpoints_save: %.300s has a checkpoint of step %llu already",
@@ -168,7 +170,7 @@ static bool is_described(const struct save_plan *plan, const struct parts *parts
 }
 
 /* What the shares are as pieces of the file, and memory for them. */
-static enum tutti_status lay_out(struct save_plan *plan, const struct parts *parts)
+static enum tutti_status lay_out(struct save_plan *plan, const struct parts *parts, int rank)
 {
     plan->data_bytes = 0;
     for (size_t i = 0; i < plan->share_count; i++) {
@@ -185,8 +187,8 @@ static enum tutti_status lay_out(struct save_plan *plan, const struct parts *par
     plan->copy = malloc((size_t)plan->data_bytes + 1);
     if (plan->copy == NULL)
         return error_set(TUTTI_NO_MEMORY,
-                         "tutti_checkpoints_save: no memory for a copy of %llu bytes",
-                         (unsigned long long)plan->data_bytes);
+                         "tutti_checkpoints_save: rank %d has no memory for a copy of %llu bytes",
+                         rank, (unsigned long long)plan->data_bytes);
     return TUTTI_OK;
 }
 
@@ -207,7 +209,7 @@ static enum tutti_status make_plan(struct tutti_checkpoints *c, const struct par
     if (status != TUTTI_OK) return status;
     status = share_pieces(tables, size, rank, &plan->shares, &plan->share_count);
     checkpoint_agree_release_tables(tables, size);
-    if (status == TUTTI_OK) status = lay_out(plan, parts);
+    if (status == TUTTI_OK) status = lay_out(plan, parts, c->rank);
     status = checkpoint_agree(c->comm, status);
     c->counters.copy_bytes = status == TUTTI_OK ? (size_t)plan->data_bytes : 0;
     if (status != TUTTI_OK) drop_plan(plan);
@@ -246,11 +248,11 @@ static void start_writing(struct tutti_checkpoints *c, uint64_t step)
 static enum tutti_status prepare(struct tutti_checkpoints *c, uint64_t step, struct parts *parts,
                                  const struct tutti_checkpoint_tensor *tensors, size_t count)
 {
-    enum tutti_status status = parts_init(parts, "tutti_checkpoints_save", tensors, count);
+    const struct agree_number number = {"step", step};
+    enum tutti_status status = parts_init(parts, "tutti_checkpoints_save", c->rank, tensors, count);
     bool is_planned;
     if (status == TUTTI_OK) status = check_step(c, step);
-    status = checkpoint_agree_on(c->comm, status, &step, 1,
-                                 "tutti_checkpoints_save: the ranks give different steps");
+    status = checkpoint_agree_on(c->comm, status, "tutti_checkpoints_save", &number, 1);
     if (status != TUTTI_OK) return status;
     TRY(checkpoint_agree_whether(c->comm, TUTTI_OK, is_described(&c->plan, parts), &is_planned));
     if (is_planned) return TUTTI_OK;

@@ -54,13 +54,31 @@ enum tutti_status checkpoint_agree_whether(struct tutti_comm *comm, enum tutti_s
     return status;
 }
 
+/* All ranks know that the numbers differ; rank 0's are those that the others should have. */
+static enum tutti_status tell_difference(struct tutti_comm *comm, const char *function,
+                                         const struct agree_number *numbers, size_t count)
+{
+    uint64_t first[AGREE_NUMBERS_MAX];
+    enum tutti_status status = TUTTI_OK;
+    for (size_t i = 0; i < count; i++) first[i] = numbers[i].value;
+    TRY(tutti_broadcast(first, first, count, TUTTI_UINT64, 0, comm));
+    for (size_t i = 0; i < count && status == TUTTI_OK; i++)
+        if (numbers[i].value != first[i])
+            status = error_set(TUTTI_MISMATCH, "%s: %s is %llu on rank 0, and %llu on rank %d",
+                               function, numbers[i].name, (unsigned long long)first[i],
+                               (unsigned long long)numbers[i].value, tutti_comm_rank(comm));
+    return checkpoint_agree(comm, status);
+}
+
 enum tutti_status checkpoint_agree_on(struct tutti_comm *comm, enum tutti_status status,
-                                      const uint64_t *numbers, size_t count, const char *mismatch)
+                                      const char *function, const struct agree_number *numbers,
+                                      size_t count)
 {
     int64_t both[1 + 4 * AGREE_NUMBERS_MAX];
     assert(count <= AGREE_NUMBERS_MAX);
     for (size_t i = 0; i < count; i++) { /* halves, whose negative numbers exist */
-        const int64_t low = (int64_t)(numbers[i] & UINT32_MAX), high = (int64_t)(numbers[i] >> 32);
+        const uint64_t value = numbers[i].value;
+        const int64_t low = (int64_t)(value & UINT32_MAX), high = (int64_t)(value >> 32);
         both[1 + 4 * i] = low;
         both[2 + 4 * i] = -low;
         both[3 + 4 * i] = high;
@@ -68,7 +86,7 @@ enum tutti_status checkpoint_agree_on(struct tutti_comm *comm, enum tutti_status
     }
     TRY(ask(comm, status, both, 1 + 4 * count));
     for (size_t i = 1; i <= 4 * count; i += 2)
-        if (both[i] != -both[i + 1]) return error_set(TUTTI_MISMATCH, "%s", mismatch);
+        if (both[i] != -both[i + 1]) return tell_difference(comm, function, numbers, count);
     return TUTTI_OK;
 }
 

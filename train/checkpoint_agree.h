@@ -8,9 +8,15 @@
 enum tutti_status checkpoint_agree(struct tutti_comm *comm, enum tutti_status status);
 
 enum { AGREE_NUMBERS_MAX = 4 };
-/* The same, and MISMATCH with the message `mismatch` unless all ranks have the same numbers. Collective. */
+struct agree_number {
+    const char *name;
+    uint64_t value;
+};
+/* The same, and MISMATCH unless all ranks have the same numbers; the message, which begins with `function`, says which rank has another one.
+ * Collective. */
 enum tutti_status checkpoint_agree_on(struct tutti_comm *comm, enum tutti_status status,
-                                      const uint64_t *numbers, size_t count, const char *mismatch);
+                                      const char *function, const struct agree_number *numbers,
+                                      size_t count);
 /* Whether the answer is yes on all ranks that succeeded until now; as checkpoint_agree. Collective. */
 enum tutti_status checkpoint_agree_whether(struct tutti_comm *comm, enum tutti_status status,
                                            bool answer, bool *is_yes);

@@ -114,8 +114,12 @@ static enum tutti_status find(const struct stored *stored, size_t count, const s
         return error_set(TUTTI_MISMATCH, "there is no tensor '%s'", wanted->name);
     enum tutti_status status = rest_init(&rest, &wanted->box);
     if (status == TUTTI_OK) status = take(stored, count, first, wanted, data, &rest, finds);
-    if (status == TUTTI_OK && rest.count > 0)
-        status = error_set(TUTTI_MISMATCH, "some elements of tensor '%s' are missing", wanted->name);
+    if (status == TUTTI_OK && rest.count > 0) {
+        char missing[160];
+        table_describe_box(&rest.boxes[0], missing, sizeof missing);
+        status = error_set(TUTTI_MISMATCH, "the elements %s of tensor '%s' are not there", missing,
+                           wanted->name);
+    }
     rest_release(&rest);
     return status;
 }

@@ -292,8 +292,14 @@ enum tutti_status folder_read_manifest(const struct folder *folder, uint64_t ste
     char path[PATH_MAX];
     *text = NULL;
     folder_path(folder, step, manifest_name, path);
-    FILE *const file = fopen(path, "rbe");
-    if (file == NULL) return failed(folder, "reading", path);
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe has no end to wait for */
+    FILE *const file = fd >= 0 ? fdopen(fd, "rb") : NULL;
+    if (file == NULL) {
+        const int error = errno;
+        if (fd >= 0) close(fd);
+        errno = error;
+        return failed(folder, "reading", path);
+    }
     *text = file_read_all(file, MANIFEST_BYTES_MAX, size);
     const int error = errno;
     fclose(file);

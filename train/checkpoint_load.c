@@ -203,9 +203,9 @@ enum tutti_status tutti_checkpoints_load(struct tutti_checkpoints *c, uint64_t s
     struct parts parts;
     struct manifest manifest = {0};
     TRY(tutti_checkpoints_wait(c));
-    enum tutti_status status = parts_init(&parts, "tutti_checkpoints_load", tensors, count);
-    status = checkpoint_agree_on(c->comm, status, &step, 1,
-                                 "tutti_checkpoints_load: the ranks give different steps");
+    const struct agree_number number = {"step", step};
+    enum tutti_status status = parts_init(&parts, "tutti_checkpoints_load", c->rank, tensors, count);
+    status = checkpoint_agree_on(c->comm, status, "tutti_checkpoints_load", &number, 1);
     if (status == TUTTI_OK) status = read_manifest(c, step, &manifest);
     if (status == TUTTI_OK) status = load(c, &manifest, &parts);
     manifest_release(&manifest);

@@ -1,11 +1,15 @@
 #include "checkpoint_part.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/dtype.h"
 #include "base/status.h"
+
+/* Tables have no room for more. */
+enum { PARTS_TENSORS_MAX = 1 << 22 };
 
 static_assert(BOX_DIMS == TUTTI_CHECKPOINT_DIMS, "the interface says so");
 
@@ -39,15 +43,24 @@ static enum tutti_status find_box(const char *function,
         whole->box.first[d] = tensor->first[d];
         whole->box.extent[d] = tensor->extent[d];
     }
+    for (int d = 0; d < tensor->dims; d++)
+        if (tensor->extent[d] == 0 || tensor->extent[d] > tensor->shape[d] ||
+            tensor->first[d] > tensor->shape[d] - tensor->extent[d])
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "%s: in dimension %d of tensor '%s' the box begins at %zu and has an "
+                             "extent of %zu, which makes no part of %zu",
+                             function, d, tensor->name, tensor->first[d], tensor->extent[d],
+                             tensor->shape[d]);
     if (!box_fits(&whole->box, whole->shape))
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "%s: the box of tensor '%s' is empty, or not inside of its shape",
-                         function, tensor->name);
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: tensor '%s' has too many elements", function,
+                         tensor->name);
     const uint64_t elements = box_count(&whole->box);
     if (tensor->count > elements || tensor->begin > elements - tensor->count)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "%s: tensor '%s' has elements %zu and %zu more of a box of %llu", function,
-                         tensor->name, tensor->begin, tensor->count, (unsigned long long)elements);
+        return error_set(
+            TUTTI_INVALID_OPTIONS,
+            "%s: of tensor '%s' %zu elements from element %zu on are more than its box "
+            "of %llu has",
+            function, tensor->name, tensor->count, tensor->begin, (unsigned long long)elements);
     return TUTTI_OK;
 }
 
@@ -68,12 +81,18 @@ static enum tutti_status add(struct parts *parts, const struct piece *whole,
     return TUTTI_OK;
 }
 
-enum tutti_status parts_init(struct parts *parts, const char *function,
+enum tutti_status parts_init(struct parts *parts, const char *function, int rank,
                              const struct tutti_checkpoint_tensor *tensors, size_t count)
 {
+    char where[64];
     *parts = (struct parts){0};
+    snprintf(where, sizeof where, "%s: rank %d", function, rank);
+    function = where;
     if (tensors == NULL && count > 0)
         return error_set(TUTTI_INVALID_BUFFER, "%s: the tensors are NULL", function);
+    if (count > PARTS_TENSORS_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "%s: there are %zu tensors; %d are the most",
+                         function, count, PARTS_TENSORS_MAX);
     parts->pieces = calloc(count * BOX_PIECES_MAX + 1, sizeof *parts->pieces);
     parts->data = calloc(count * BOX_PIECES_MAX + 1, sizeof *parts->data);
     if (parts->pieces == NULL || parts->data == NULL)

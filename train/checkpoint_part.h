@@ -12,9 +12,9 @@ struct parts {
     struct table_bytes table; /* of the pieces */
 };
 
-/* Checks the tensors for `function` of the interface. INVALID_OPTIONS, INVALID_BUFFER, INVALID_DTYPE, NO_MEMORY; there is something to
+/* Checks the tensors of this rank for `function` of the interface. INVALID_OPTIONS, INVALID_BUFFER, INVALID_DTYPE, NO_MEMORY; there is something to
  * release even then. */
-enum tutti_status parts_init(struct parts *parts, const char *function,
+enum tutti_status parts_init(struct parts *parts, const char *function, int rank,
                              const struct tutti_checkpoint_tensor *tensors, size_t count);
 void parts_release(struct parts *parts);
 

@@ -91,20 +91,22 @@ static enum tutti_status read_front(struct shard *shard)
                          shard->path, (long long)about.st_size,
                          (unsigned long long)head_file_bytes(&shard->head));
     const size_t bytes = (size_t)(shard->head.table_bytes + 4 * head_blocks(&shard->head));
-    shard->table = malloc(bytes + 1);
+    const size_t front = (size_t)head_data_offset(&shard->head) - HEAD_BYTES;
+    shard->table = malloc(front + 1);
     shard->block = malloc(HEAD_BLOCK_BYTES);
     if (shard->table == NULL || shard->block == NULL)
         return damaged(shard, TUTTI_NO_MEMORY, "out of memory");
-    TRY(read_all(shard, HEAD_BYTES, shard->table, bytes));
-    if (crc32c(0, shard->table, bytes) != shard->head.rest_sum)
-        return damaged(shard, TUTTI_CORRUPT, "its table is damaged");
+    TRY(read_all(shard, HEAD_BYTES, shard->table, front));
+    bool is_good = crc32c(0, shard->table, bytes) == shard->head.rest_sum;
+    for (size_t i = bytes; i < front; i++) is_good = is_good && shard->table[i] == 0;
+    if (!is_good) return damaged(shard, TUTTI_CORRUPT, "its table is damaged");
     return TUTTI_OK;
 }
 
 enum tutti_status shard_open(struct shard *shard, const char *path, int rank)
 {
     *shard = (struct shard){.path = path, .rank = rank, .block_index = UINT64_MAX};
-    shard->fd = open(path, O_RDONLY | O_CLOEXEC);
+    shard->fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe has no end to wait for */
     if (shard->fd < 0) return error_system("rank %d: reading %.400s", rank, path);
     const enum tutti_status status = read_front(shard);
     if (status != TUTTI_OK) shard_close(shard);

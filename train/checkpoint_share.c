@@ -63,11 +63,13 @@ static enum tutti_status check_whole(const struct holding *holdings, size_t coun
         while (taken && status == TUTTI_OK)
             status = rest_take(&rest, &holdings[i].piece->box, &common, &taken);
     }
-    if (status == TUTTI_OK && rest.count > 0)
+    if (status == TUTTI_OK && rest.count > 0) {
+        char missing[160];
+        table_describe_box(&rest.boxes[0], missing, sizeof missing);
         status = error_set(TUTTI_INVALID_OPTIONS,
-                           "tutti_checkpoints_save: no rank has all of tensor '%s': some elements "
-                           "are missing",
-                           piece->name);
+                           "tutti_checkpoints_save: no rank has the elements %s of tensor '%s'",
+                           missing, piece->name);
+    }
     rest_release(&rest);
     return status;
 }

@@ -48,6 +48,18 @@ int piece_compare(const struct piece *a, const struct piece *b)
     return box_compare(&a->box, &b->box);
 }
 
+void table_describe_box(const struct box *box, char *text, size_t text_bytes)
+{
+    int at = snprintf(text, text_bytes, "[");
+    for (int d = 0; d < box->dims && at > 0 && (size_t)at < text_bytes; d++) {
+        const unsigned long long first = box->first[d], last = first + box->extent[d] - 1;
+        at += snprintf(text + at, text_bytes - (size_t)at, "%s%llu", d > 0 ? ", " : "", first);
+        if (last > first && (size_t)at < text_bytes)
+            at += snprintf(text + at, text_bytes - (size_t)at, " to %llu", last);
+    }
+    if (at > 0 && (size_t)at < text_bytes) snprintf(text + at, text_bytes - (size_t)at, "]");
+}
+
 void piece_describe(const struct piece *piece, char *text, size_t text_bytes)
 {
     int at = snprintf(text, text_bytes, "%s [", tutti_dtype_name(piece->dtype));

@@ -44,6 +44,8 @@ int piece_compare(const struct piece *a, const struct piece *b);
 bool piece_is_namesake(const struct piece *a, const struct piece *b);
 /* Whether they have one dtype and one shape. */
 bool piece_is_alike(const struct piece *a, const struct piece *b);
+/* "[4, 0 to 31]", the elements of a box; cut off where there is no more room. */
+void table_describe_box(const struct box *box, char *text, size_t text_bytes);
 /* "float32 [16 x 32]", cut off where there is no more room. */
 void piece_describe(const struct piece *piece, char *text, size_t text_bytes);
 

@@ -10,10 +10,12 @@
  *   2. Receives are started in the order of their passes. pipeline_room says how many buffers are enough.
  *   3. Nothing is under way between steps, nor after one that failed.
  */
+#include <inttypes.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "agree.h"
 #include "base/dtype.h"
 #include "base/hash.h"
 #include "base/sized.h"
@@ -154,6 +156,17 @@ static enum tutti_status build(struct tutti_pipeline *p, const struct tutti_sche
     return make_buffers(p, &room);
 }
 
+/* Of a stage's passes. */
+static uint64_t hash_stage(uint64_t hash, const struct schedule_stage *stage)
+{
+    for (size_t i = 0; i < stage->count; i++) {
+        const struct tutti_schedule_action a = stage->actions[i];
+        hash = hash_take(hash, (uint64_t)a.pass << 40 | (uint64_t)a.chunk << 20 |
+                                   (uint64_t)a.micro_batch);
+    }
+    return hash;
+}
+
 static int64_t fingerprint(const struct tutti_pipeline *p, const struct tutti_schedule *schedule)
 {
     const struct tutti_schedule_shape *const shape = &schedule->shape;
@@ -162,36 +175,37 @@ static int64_t fingerprint(const struct tutti_pipeline *p, const struct tutti_sc
     hash = hash_take(hash, (uint64_t)p->options.first_tag);
     hash = hash_take(hash, (uint64_t)shape->micro_batch_count);
     hash = hash_take(hash, (uint64_t)shape->chunk_count);
-    for (int s = 0; s < shape->stage_count; s++) {
-        for (size_t i = 0; i < schedule->stages[s].count; i++) {
-            const struct tutti_schedule_action a = schedule->stages[s].actions[i];
-            hash = hash_take(hash, (uint64_t)a.pass << 40 | (uint64_t)a.chunk << 20 |
-                                       (uint64_t)a.micro_batch);
-        }
-    }
+    for (int s = 0; s < shape->stage_count; s++) hash = hash_stage(hash, &schedule->stages[s]);
     return (int64_t)(hash >> 2);
+}
+
+struct given {
+    const struct tutti_pipeline_options *options;
+    const struct tutti_schedule *schedule;
+};
+
+static void describe(const void *context, FILE *lines)
+{
+    const struct given *const given = context;
+    const struct tutti_schedule_shape *const shape = &given->schedule->shape;
+    fprintf(lines, "options.count: %zu\noptions.dtype: %s\noptions.first_tag: %d\n",
+            given->options->count, tutti_dtype_name(given->options->dtype),
+            given->options->first_tag);
+    fprintf(lines, "micro-batches: %d\nchunks: %d\n", shape->micro_batch_count, shape->chunk_count);
+    for (int s = 0; s < shape->stage_count; s++)
+        fprintf(lines, "order of stage %d, as a hash: %016" PRIx64 "\n", s,
+                hash_stage(1, &given->schedule->stages[s]));
 }
 
 /* Also where this rank already knows better than to go on: the others must learn of it. */
 static enum tutti_status agree(const struct tutti_pipeline *p,
                                const struct tutti_schedule *schedule, enum tutti_status status)
 {
-    char message[ERROR_TEXT_MAX];
-    const int64_t own = status == TUTTI_OK ? fingerprint(p, schedule) : 0;
-    const int64_t send[3] = {own, -own, status == TUTTI_OK};
-    int64_t least[3];
-    error_copy(message, sizeof message);
-    const enum tutti_status reduced =
-        tutti_allreduce(send, least, 3, TUTTI_INT64, TUTTI_MIN, p->comm);
-    if (status != TUTTI_OK) return error_set(status, "%s", message);
-    if (reduced != TUTTI_OK) return reduced;
-    if (least[2] == 0)
-        return error_set(TUTTI_MISMATCH, "tutti_pipeline_create: another rank could not make it");
-    if (least[0] != own || least[1] != -own)
-        return error_set(TUTTI_MISMATCH,
-                         "tutti_pipeline_create: the ranks' schedules, counts, dtypes or tags "
-                         "differ");
-    return TUTTI_OK;
+    const struct given given = {&p->options, schedule};
+    const struct agreement agreement = {"tutti_pipeline_create",
+                                        status == TUTTI_OK ? fingerprint(p, schedule) : 0, describe,
+                                        &given};
+    return agree_on_making(p->comm, status, &agreement, NULL);
 }
 
 enum tutti_status tutti_pipeline_create(const struct tutti_schedule *schedule,

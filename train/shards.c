@@ -1,7 +1,9 @@
 /* shards.c - the life of shards: memory, agreement of all ranks, what is where. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree.h"
 #include "base/dtype.h"
 #include "base/hash.h"
 #include "base/sized.h"
@@ -143,7 +145,10 @@ static enum tutti_status allocate(struct tutti_shards *s)
     TRY(tutti_mem_alloc(room.parameters + ALIGNMENT, &s->parameters));
     TRY(tutti_mem_alloc(room.gradients + ALIGNMENT, &s->gradients));
     s->state = aligned_alloc(ALIGNMENT, room.state + ALIGNMENT);
-    if (s->state == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_shards_create: out of memory");
+    if (s->state == NULL)
+        return error_set(TUTTI_NO_MEMORY,
+                         "tutti_shards_create: no memory for %zu bytes of the optimizer's state",
+                         room.state);
     memset(s->state, 0, room.state + ALIGNMENT);
     (void)lay_out(s);
     s->counters.parameter_bytes = room.parameters;
@@ -197,7 +202,8 @@ static enum tutti_status build(struct tutti_shards *s, const struct tutti_shard_
     s->gathered_squares = calloc(s->block_count + 1, sizeof *s->gathered_squares);
     s->all_squares = calloc(s->block_count + 1, sizeof *s->all_squares);
     if (s->gathered_squares == NULL || s->all_squares == NULL)
-        return error_set(TUTTI_NO_MEMORY, "tutti_shards_create: out of memory");
+        return error_set(TUTTI_NO_MEMORY, "tutti_shards_create: no memory for %zu blocks",
+                         s->block_count);
     return allocate(s);
 }
 
@@ -229,24 +235,33 @@ static int64_t fingerprint(const struct tutti_shards *s)
     return (int64_t)(hash >> 2);
 }
 
+static void describe(const void *context, FILE *lines)
+{
+    const struct tutti_shards *const s = context;
+    const struct tutti_shards_options *const o = &s->options;
+    fprintf(lines, "groups: %zu\noptions.stage: %d\noptions.dtype: %s\n", s->group_count,
+            (int)o->stage, tutti_dtype_name(o->dtype));
+    fprintf(lines, "options.micro_batches: %d\noptions.reduction: %d\noptions.optimizer: %d\n",
+            o->micro_batches, (int)o->reduction, (int)o->optimizer);
+    fprintf(lines, "options.ahead: %d\noptions.first_decay: %.17g\noptions.second_decay: %.17g\n",
+            o->ahead, o->first_decay, o->second_decay);
+    fprintf(lines, "options.epsilon: %.17g\noptions.first_step: %" PRIu64 "\n", o->epsilon,
+            o->first_step);
+    fprintf(lines, "options.wide_gradients: %d\noptions.growth_steps: %d\n", o->wide_gradients != 0,
+            o->growth_steps);
+    fprintf(lines, "options.first_good_steps: %" PRIu64 "\noptions.loss_scale: %.17g\n",
+            o->first_good_steps, o->loss_scale);
+    for (size_t g = 0; g < s->group_count; g++)
+        fprintf(lines, "group %zu: %zu elements, weight decay %.17g\n", g, s->groups[g].count,
+                s->groups[g].weight_decay);
+}
+
 /* Also where this rank already knows better than to go on: the others must learn of it. */
 static enum tutti_status agree(const struct tutti_shards *s, enum tutti_status status)
 {
-    char message[ERROR_TEXT_MAX];
-    const int64_t own = status == TUTTI_OK ? fingerprint(s) : 0;
-    const int64_t send[3] = {own, -own, status == TUTTI_OK};
-    int64_t least[3];
-    error_copy(message, sizeof message);
-    const enum tutti_status reduced =
-        tutti_allreduce(send, least, 3, TUTTI_INT64, TUTTI_MIN, s->comm);
-    if (status != TUTTI_OK) return error_set(status, "%s", message);
-    if (reduced != TUTTI_OK) return reduced;
-    if (least[2] == 0)
-        return error_set(TUTTI_MISMATCH, "tutti_shards_create: another rank could not make them");
-    if (least[0] != own || least[1] != -own)
-        return error_set(TUTTI_MISMATCH,
-                         "tutti_shards_create: the ranks' groups or options differ");
-    return TUTTI_OK;
+    const struct agreement agreement = {"tutti_shards_create",
+                                        status == TUTTI_OK ? fingerprint(s) : 0, describe, s};
+    return agree_on_making(s->comm, status, &agreement, NULL);
 }
 
 enum tutti_status tutti_shards_create(const struct tutti_shard_group *groups, size_t count,

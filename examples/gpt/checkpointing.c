@@ -9,9 +9,10 @@ enum { NAME_BYTES = 64, FACTS = 3 };
 /* What makes samples the same ones: numbers that a checkpoint has, and that the run has to have at that step. */
 static const char *const fact_names[FACTS] = {"samples seen", "seed", "text"};
 
-/* The loss scale, and good steps since it grew. A run without one has 1 and 0. */
-enum { SCALE_TENSORS = 2 };
-struct scale {
+/* The optimizer's steps; the loss scale, and good steps since it grew. A run without a loss scale has 0 and 0. */
+enum { COUNTERS = 3 };
+struct counters {
+    uint64_t steps;
     double loss_scale;
     uint64_t good_steps;
 };
@@ -22,7 +23,7 @@ struct checkpointing {
     struct tutti_checkpoints *checkpoints;
     uint64_t step; /* from which the run goes on */
     uint64_t facts[FACTS];
-    struct scale scale;
+    struct counters counters;
     struct tutti_checkpoint_tensor *tensors;
     char (*names)[NAME_BYTES];
     size_t count;
@@ -81,12 +82,14 @@ static void add_group(struct checkpointing *c, struct parallel *parallel, size_t
         }
 }
 
-static void describe_scale(struct scale *scale, struct tutti_checkpoint_tensor *tensors)
+static void describe_counters(struct counters *counters, struct tutti_checkpoint_tensor *tensors)
 {
-    tensors[0] = (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW("loss scale", TUTTI_FLOAT64,
-                                                                      1, &scale->loss_scale);
-    tensors[1] = (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW("good steps", TUTTI_UINT64, 1,
-                                                                      &scale->good_steps);
+    tensors[0] = (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW(
+        "optimizer steps", TUTTI_UINT64, 1, &counters->steps);
+    tensors[1] = (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW("loss scale", TUTTI_FLOAT64,
+                                                                      1, &counters->loss_scale);
+    tensors[2] = (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW("good steps", TUTTI_UINT64, 1,
+                                                                      &counters->good_steps);
 }
 
 /* All that this rank has, and what all ranks know. */
@@ -96,7 +99,7 @@ static void describe(struct checkpointing *c, struct parallel *parallel)
     const struct shape *shape = &parallel_options(parallel)->model.shape;
     const struct part all = part_whole(shape);
     struct parameters whole;
-    size_t room = FACTS + SCALE_TENSORS;
+    size_t room = FACTS + COUNTERS;
     for (size_t i = 0; i < chunks; i++)
         room += parallel_parameters(parallel, i)->tensor_count * TUTTI_SHARDS_VIEWS;
     parameters_init(&whole, shape, &all);
@@ -109,19 +112,19 @@ static void describe(struct checkpointing *c, struct parallel *parallel)
     for (size_t i = 0; i < FACTS; i++)
         c->tensors[c->count++] = (struct tutti_checkpoint_tensor)TUTTI_CHECKPOINT_ROW(
             fact_names[i], TUTTI_UINT64, 1, &c->facts[i]);
-    describe_scale(&c->scale, &c->tensors[c->count]);
-    c->count += SCALE_TENSORS;
+    describe_counters(&c->counters, &c->tensors[c->count]);
+    c->count += COUNTERS;
     parameters_release(&whole);
 }
 
-static void find_scale(const struct parallel *parallel, struct scale *scale)
+static void find_counters(const struct parallel *parallel, struct counters *counters)
 {
-    struct tutti_shards_counters counters = {.size_bytes = sizeof counters};
-    *scale = (struct scale){1, 0};
+    struct tutti_shards_counters counted = {.size_bytes = sizeof counted};
+    expect(tutti_shards_count(parallel_shards(parallel), &counted), "counting steps");
+    *counters = (struct counters){counted.steps, 0, 0};
     if (!parallel_has_loss_scale(parallel)) return;
-    expect(tutti_shards_count(parallel_shards(parallel), &counters), "counting steps");
-    scale->loss_scale = tutti_shards_loss_scale(parallel_shards(parallel));
-    scale->good_steps = counters.good_steps;
+    counters->loss_scale = tutti_shards_loss_scale(parallel_shards(parallel));
+    counters->good_steps = counted.good_steps;
 }
 
 static uint64_t hash_text(const struct data *data)
@@ -185,17 +188,18 @@ uint64_t checkpointing_step(const struct checkpointing *c)
     return c != NULL ? c->step : 0;
 }
 
-void checkpointing_scale(struct checkpointing *c, double *loss_scale, uint64_t *good_steps)
+void checkpointing_begin(struct checkpointing *c, struct parallel_options *parallel)
 {
-    struct tutti_checkpoint_tensor tensors[SCALE_TENSORS];
-    struct scale saved;
-    if (c == NULL || c->step == 0 || *loss_scale == 0) return;
-    describe_scale(&saved, tensors);
-    expect_together(c, tutti_checkpoints_load(c->checkpoints, c->step, tensors, SCALE_TENSORS),
-                    "going on with a loss scale");
-    if (saved.loss_scale == 1 && saved.good_steps == 0) return;
-    *loss_scale = saved.loss_scale;
-    *good_steps = saved.good_steps;
+    struct tutti_checkpoint_tensor tensors[COUNTERS];
+    struct counters saved;
+    if (c == NULL || c->step == 0) return;
+    describe_counters(&saved, tensors);
+    expect_together(c, tutti_checkpoints_load(c->checkpoints, c->step, tensors, COUNTERS),
+                    "going on from a checkpoint");
+    parallel->first_step = saved.steps;
+    if (parallel->loss_scale == 0 || saved.loss_scale == 0) return;
+    parallel->loss_scale = saved.loss_scale;
+    parallel->good_steps = saved.good_steps;
 }
 
 void checkpointing_load(struct checkpointing *c, struct parallel *parallel)
@@ -231,7 +235,7 @@ void checkpointing_after(struct checkpointing *c, struct parallel *parallel, uin
     if (!is_last && (c->options.every_steps == 0 || steps % c->options.every_steps != 0)) return;
     (void)is_well(c, tutti_checkpoints_wait(c->checkpoints));
     find_facts(parallel, steps, c->facts);
-    find_scale(parallel, &c->scale);
+    find_counters(parallel, &c->counters);
     describe(c, parallel);
     (void)is_well(c, tutti_checkpoints_save(c->checkpoints, steps, c->tensors, c->count));
 }

@@ -17,6 +17,7 @@
 #include "ranks.h"
 #include "scratch.h"
 #include "tutti/train/checkpoint.h"
+#include "tutti/train/shards.h"
 
 enum { VOCABULARY = 61, CONTEXT = 6, TOKENS = 20 * CONTEXT * 5 + 1, STEPS = 2 };
 
@@ -51,17 +52,20 @@ static struct trainer_options trainer_options(const struct cut *cut)
     return options;
 }
 
-static struct parallel *make_parallel(const struct cut *cut, uint64_t first_step,
+static struct parallel_options parallel_options_of(const struct cut *cut)
+{
+    return (struct parallel_options){.mesh = {cut->stages, cut->replicas, cut->slices},
+                                     .zero = cut->zero,
+                                     .ahead = 1,
+                                     .rows_split = cut->rows_split,
+                                     .schedule = "1f1b"};
+}
+
+static struct parallel *make_parallel(const struct cut *cut, const struct parallel_options *parallel,
                                       struct tutti_comm *comm)
 {
     const struct trainer_options trainer = trainer_options(cut);
-    const struct parallel_options parallel = {.mesh = {cut->stages, cut->replicas, cut->slices},
-                                              .zero = cut->zero,
-                                              .ahead = 1,
-                                              .rows_split = cut->rows_split,
-                                              .schedule = "1f1b",
-                                              .first_step = first_step};
-    return parallel_create(&trainer, &parallel, &data, comm);
+    return parallel_create(&trainer, parallel, &data, comm);
 }
 
 static struct checkpointing *open_folder(const char *folder, bool resume, struct tutti_comm *comm)
@@ -74,7 +78,8 @@ static struct checkpointing *open_folder(const char *folder, bool resume, struct
 static int train(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     struct checkpointing *checkpointing = open_folder(first, false, comm);
-    struct parallel *parallel = make_parallel(context, 0, comm);
+    const struct parallel_options options = parallel_options_of(context);
+    struct parallel *parallel = make_parallel(context, &options, comm);
     (void)size;
     (void)seed;
     for (uint64_t step = 0; step < STEPS; step++) {
@@ -94,7 +99,10 @@ static int pass_on(struct tutti_comm *comm, int rank, int size, uint64_t seed, v
     (void)size;
     (void)seed;
     RANKS_EXPECT(checkpointing_step(from) == STEPS);
-    struct parallel *parallel = make_parallel(context, STEPS, comm);
+    struct parallel_options options = parallel_options_of(context);
+    checkpointing_begin(from, &options);
+    RANKS_EXPECT(options.first_step == STEPS && options.loss_scale == 0);
+    struct parallel *parallel = make_parallel(context, &options, comm);
     checkpointing_load(from, parallel);
     checkpointing_after(to, parallel, STEPS);
     RANKS_EXPECT(checkpointing_close(from) && checkpointing_close(to));
@@ -171,9 +179,64 @@ static void another_mesh_has_the_same_state(void **state)
         }
 }
 
+/* Two steps, the second of which is skipped: weights that are no numbers make gradients that are none. */
+static int train_and_skip(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct checkpointing *checkpointing = open_folder(first, false, comm);
+    struct parallel_options options = parallel_options_of(context);
+    (void)size;
+    (void)seed;
+    options.loss_scale = 2;
+    struct parallel *parallel = make_parallel(context, &options, comm);
+    (void)parallel_step(parallel, 0);
+    const size_t count = parallel_parameters(parallel, 0)->groups[0].elements;
+    real *nothing = allocate(count, sizeof *nothing);
+    for (size_t i = 0; i < count; i++) nothing[i] = (real)NAN;
+    RANKS_EXPECT(tutti_shards_set(parallel_shards(parallel), 0, nothing) == TUTTI_OK);
+    free(nothing);
+    (void)parallel_step(parallel, 1);
+    RANKS_EXPECT(tutti_shards_loss_scale(parallel_shards(parallel)) == 1);
+    checkpointing_after(checkpointing, parallel, STEPS);
+    RANKS_EXPECT(checkpointing_close(checkpointing));
+    parallel_free(parallel);
+    return 0;
+}
+
+/* AdamW's moments are as old as the steps that were taken, and the loss scale is the one that was left. */
+static int go_on(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct checkpointing *checkpointing = open_folder(first, true, comm);
+    struct parallel_options options = parallel_options_of(context);
+    struct tutti_shards_counters counters = {.size_bytes = sizeof counters};
+    (void)size;
+    (void)seed;
+    options.loss_scale = 2;
+    checkpointing_begin(checkpointing, &options);
+    RANKS_EXPECT(checkpointing_step(checkpointing) == STEPS);
+    RANKS_EXPECT(options.loss_scale == 1 && options.good_steps == 0);
+    struct parallel *parallel = make_parallel(context, &options, comm);
+    checkpointing_load(checkpointing, parallel);
+    RANKS_EXPECT(tutti_shards_count(parallel_shards(parallel), &counters) == TUTTI_OK);
+    RANKS_EXPECT(counters.steps == 1);
+    RANKS_EXPECT(checkpointing_close(checkpointing));
+    parallel_free(parallel);
+    return 0;
+}
+
+static void a_skipped_step_is_not_counted(void **state)
+{
+    struct cut cut = {1, 2, 1, 2, false};
+    (void)state;
+    scratch_make(first);
+    assert_int_equal(ranks_run(ranks_of(&cut), NULL, train_and_skip, &cut), 0);
+    assert_int_equal(ranks_run(ranks_of(&cut), NULL, go_on, &cut), 0);
+    scratch_remove(first);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(another_mesh_has_the_same_state)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(another_mesh_has_the_same_state),
+                                       cmocka_unit_test(a_skipped_step_is_not_counted)};
     for (uint64_t i = 0; i < TOKENS; i++) tokens[i] = (uint32_t)(counter_bits(9, i) % VOCABULARY);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ struct progress {
     size_t tokens;                     /* of a step */
     double began_s, shown_s;
     double losses; /* of the steps since the last line */
-    size_t count;
+    size_t count, skipped;
     double steps_s,
         waited_s[3]; /* the same of steps' times, and what of them was waited for each axis */
     const struct mesh_sizes *mesh;
@@ -105,6 +105,7 @@ static void progress_step(struct progress *progress, size_t step, const struct s
     const bool line = done % progress->report_steps == 0 || done == progress->steps;
     progress->losses += report->loss;
     progress->count++;
+    progress->skipped += report->is_skipped;
     progress->steps_s += report->step_s;
     for (size_t i = 0; i < 3; i++) progress->waited_s[i] += report->waited_s[i];
     if (!line && !(progress->on_terminal && now - progress->shown_s > 0.2)) return;
@@ -117,10 +118,11 @@ static void progress_step(struct progress *progress, size_t step, const struct s
     printf("  %.0f tokens/s", (double)(taken * progress->tokens) / seconds);
     print_waiting(progress);
     printf("  %ld MiB", memory_mib());
+    if (progress->skipped > 0) printf("  %zu skipped", progress->skipped);
     if (line) {
         putchar('\n');
         progress->losses = 0;
-        progress->count = 0;
+        progress->count = progress->skipped = 0;
         progress->steps_s = 0;
         memset(progress->waited_s, 0, sizeof progress->waited_s);
     } else {
@@ -165,6 +167,12 @@ static void describe(const struct data *data, size_t bytes, const struct options
     printf(
         "model          %zu layers, %zu wide, %zu heads, %zu tokens of context, %zu parameters\n",
         shape->layers, shape->width, shape->heads, shape->context, parameters);
+    /* What it takes on x86 for a CPU newer than itself. */
+    const char *const core = openblas_get_corename();
+    printf("matrices       by OpenBLAS for %s%s\n", core,
+           strcmp(core, "Prescott") == 0
+               ? "; with OPENBLAS_CORETYPE=SkylakeX or Haswell it may be twice as fast"
+               : "");
     printf("loss to beat   %.4f, by the frequency of tokens alone\n", data->entropy_nats);
 }
 
@@ -316,8 +324,8 @@ static int run_together(const struct options *options, const struct data *data,
     const size_t steps = options->trainer.schedule.steps;
     struct checkpointing *checkpointing = checkpointing_open(&options->checkpointing, world);
     struct parallel_options parts = options->parallel;
-    parts.first_step = checkpointing_step(checkpointing);
-    checkpointing_scale(checkpointing, &parts.loss_scale, &parts.good_steps);
+    checkpointing_begin(checkpointing, &parts);
+    const size_t before = (size_t)checkpointing_step(checkpointing);
     struct parallel *parallel = parallel_create(&options->trainer, &parts, data, world);
     const struct stepper stepper = {.parallel = parallel,
                                     .checkpointing = checkpointing,
@@ -325,9 +333,8 @@ static int run_together(const struct options *options, const struct data *data,
                                     .losses = allocate(steps, sizeof(double)),
                                     .seconds = allocate(steps, sizeof(double))};
     checkpointing_load(checkpointing, parallel);
-    if (is_first && parts.first_step > 0)
-        printf("goes on        after step %llu, from %s\n", (unsigned long long)parts.first_step,
-               options->checkpointing.folder);
+    if (is_first && before > 0)
+        printf("goes on        after step %zu, from %s\n", before, options->checkpointing.folder);
     if (is_first)
         printf("ranks          %zu stages, %zu replicas with ZeRO %d, %zu slices; %zu samples in "
                "micro-batches of %zu\n",
@@ -337,7 +344,7 @@ static int run_together(const struct options *options, const struct data *data,
     expect(tutti_barrier(world), "beginning together");
     train(options, &stepper);
     const bool is_kept = checkpointing_close(checkpointing);
-    const size_t before = (size_t)parts.first_step, taken = before < steps ? steps - before : 0;
+    const size_t taken = before < steps ? steps - before : 0;
     double slowest_s = taken > 0 ? median_s(stepper.seconds + before, taken) : 0;
     expect(tutti_allreduce(&slowest_s, &slowest_s, 1, TUTTI_FLOAT64, TUTTI_MAX, world),
            "comparing times");
@@ -377,6 +384,17 @@ static const char *complete(struct options *options, const struct tutti_comm *wo
     return parallel_mistake(trainer, &options->parallel, ranks);
 }
 
+static void tell_mistake(const char *mistake, const struct options *options, int ranks)
+{
+    const struct mesh_sizes *mesh = &options->parallel.mesh;
+    const struct trainer_options *trainer = &options->trainer;
+    fprintf(stderr,
+            "gpt: %s; it has %d ranks, a mesh of pp=%zu,dp=%zu,tp=%zu, %zu layers, %zu chunks, "
+            "a batch of %zu and micro-batches of %zu\n",
+            mistake, ranks, mesh->stages, mesh->replicas, mesh->slices, trainer->model.shape.layers,
+            options->parallel.chunks, trainer->batch, trainer->model.samples_max);
+}
+
 /* With a tokenizer in a file: rank 0 makes the file where there is none, and then the others read it. */
 static struct tokenizer *prepare_in_turn(const struct options *options, const unsigned char *text,
                                          size_t size, struct tutti_comm *world)
@@ -398,7 +416,7 @@ int main(int argument_count, char **arguments)
     struct tutti_comm *world = meet(&options);
     const char *mistake = world != NULL ? complete(&options, world) : NULL;
     if (mistake != NULL) {
-        if (tutti_comm_rank(world) == 0) fprintf(stderr, "gpt: %s\n", mistake);
+        if (tutti_comm_rank(world) == 0) tell_mistake(mistake, &options, tutti_comm_size(world));
         tutti_comm_free(world);
         return 2;
     }

@@ -188,6 +188,7 @@ static bool parse_count(const char *text, double min, double max, size_t *count)
 /* "pp=2,dp=4,tp=2", of which any may be absent. */
 static bool parse_mesh(const char *text, struct mesh_sizes *mesh)
 {
+    *mesh = (struct mesh_sizes){0};
     while (*text != '\0') {
         size_t *size = strncmp(text, "pp=", 3) == 0   ? &mesh->stages
                        : strncmp(text, "dp=", 3) == 0 ? &mesh->replicas
@@ -195,12 +196,14 @@ static bool parse_mesh(const char *text, struct mesh_sizes *mesh)
                                                       : NULL;
         char number[8] = "";
         const size_t length = size != NULL ? strcspn(text + 3, ",") : 0;
-        if (length == 0 || length >= sizeof number) return false;
+        if (length == 0 || length >= sizeof number || *size != 0) return false;
         memcpy(number, text + 3, length);
         if (!parse_count(number, 1, 1 << 16, size)) return false;
         text += 3 + length;
         if (*text == ',' && *++text == '\0') return false;
     }
+    if (mesh->stages == 0) mesh->stages = 1;
+    if (mesh->slices == 0) mesh->slices = 1;
     return true;
 }
 
@@ -333,8 +336,16 @@ static const char *find_mistake(const struct options *options)
     return NULL;
 }
 
+/* Of many ranks with the same arguments one tells what is wrong with them. */
+static bool is_teller(void)
+{
+    int rank;
+    return tutti_launcher(&rank, NULL) == NULL || rank == 0;
+}
+
 int options_parse(int argument_count, char **arguments, struct options *options)
 {
+    const bool tells = is_teller();
     *options = (struct options){.held_out_samples = 256,
                                 .write_tokens = 200,
                                 .temperature = 0.7,
@@ -357,14 +368,16 @@ int options_parse(int argument_count, char **arguments, struct options *options)
         .schedule = {.rate = 0.003, .warm_up_steps = 40, .steps = 1000},
         .adamw = {.first_decay = 0.9, .second_decay = 0.95, .epsilon = 1e-8, .weight_decay = 0.1},
         .clip = 1};
-    for (int name; (name = getopt_long(argument_count, arguments, "", list, NULL)) != -1;) {
+    opterr = tells;
+    for (int name, i = 0; (name = getopt_long(argument_count, arguments, "", list, &i)) != -1;) {
         if (name == HELP) {
-            fputs(usage, stdout);
+            if (tells) fputs(usage, stdout);
             return 0;
         }
         if (name != '?' && set(options, name, optarg)) continue;
-        if (name != '?') fprintf(stderr, "gpt: this makes no sense: %s\n", optarg);
-        fputs(usage, stderr);
+        if (name != '?' && tells)
+            fprintf(stderr, "gpt: this makes no sense: --%s %s\n", list[i].name, optarg);
+        if (tells) fputs("options: gpt --help\n", stderr);
         return 2;
     }
     struct model_options *model = &options->trainer.model;
@@ -377,6 +390,8 @@ int options_parse(int argument_count, char **arguments, struct options *options)
     model->part = part_whole(shape);
     const char *mistake = optind < argument_count ? arguments[optind] : find_mistake(options);
     if (mistake == NULL) return -1;
-    fprintf(stderr, "gpt: %s\n", mistake);
+    if (tells)
+        fprintf(stderr, "gpt: %s%s\n", optind < argument_count ? "this is no option: " : "",
+                mistake);
     return 2;
 }

@@ -320,7 +320,10 @@ struct step_report parallel_step(struct parallel *p, uint64_t step)
     if (p->parallel.loss_scale > 0) /* all ranks know the sum of all squares */
         options.overflow =
             isfinite(squares) ? TUTTI_SHARDS_OVERFLOW_NONE : TUTTI_SHARDS_OVERFLOW_FOUND;
-    if (options.overflow != TUTTI_SHARDS_OVERFLOW_FOUND)
+    report.is_skipped = options.overflow == TUTTI_SHARDS_OVERFLOW_FOUND;
+    if (report.is_skipped)
+        volumes_skip_step(&p->volumes);
+    else
         options.factor = (double)clip_factor(squares, p->options.clip);
     update_parameters(p, &options);
     report_all(p, &before, &report);

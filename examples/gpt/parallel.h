@@ -26,8 +26,8 @@ struct parallel_options {
     const char *profile;  /* the file of the profile; NULL: none */
     size_t profile_steps; /* the last ones are in it */
     const char *schedule; /* of the pipeline */
-    uint64_t first_step;  /* steps that were taken before, by a run that goes on */
-    size_t chunks;        /* parts of the model on each stage; 0: one */
+    uint64_t first_step; /* steps of the optimizer before, by a run that goes on: without skipped ones */
+    size_t chunks;       /* parts of the model on each stage; 0: one */
     enum weight_dtype weights;
     bool wide_gradients; /* float, where weights are bfloat16 */
     double loss_scale;   /* that a dynamic one begins with; 0: none */

@@ -13,9 +13,16 @@ void profile_init(struct profile *profile, const struct mesh *mesh, struct timel
                   const char *path)
 {
     *profile = (struct profile){.mesh = mesh, .timeline = timeline, .path = path};
-    if (path == NULL || tutti_comm_rank(mesh->world) != 0) return;
-    profile->file = fopen(path, "w");
-    if (profile->file == NULL) give_up(path, strerror(errno));
+    if (path == NULL) return;
+    const bool is_first = tutti_comm_rank(mesh->world) == 0;
+    int32_t error = 0;
+    if (is_first && (profile->file = fopen(path, "w")) == NULL) error = errno;
+    expect(tutti_broadcast(&error, &error, 1, TUTTI_INT32, 0, mesh->world), "opening the profile");
+    if (error == 0) return;
+    if (is_first) fprintf(stderr, "gpt: %s: %s\n", path, strerror(error));
+    tutti_comm_free(
+        mesh->world); /* a rank that only exits has failed the others that are still in the call */
+    exit(1);
 }
 
 void profile_release(struct profile *profile)

@@ -35,6 +35,7 @@ struct step_report {
     double loss; /* the mean, in nats for each token */
     double rate;
     double gradient_length; /* before clipping */
+    bool is_skipped;        /* of many ranks with a loss scale: gradients were not finite */
     /* Of many ranks (mesh.h), in the mean: the time of the step, and what of it they waited for stages, for replicas and
      * for slices. */
     double step_s, waited_s[3];

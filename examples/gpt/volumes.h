@@ -68,7 +68,7 @@ struct volumes {
     const struct mesh *mesh;  /* borrowed */
     struct amount seen[AXES]; /* what the library had counted when it was asked last */
     struct amount counted[VOLUMES];
-    size_t steps;
+    size_t steps, skipped; /* the second of the first: they gather no parameters */
 };
 
 /* From now on. */
@@ -78,6 +78,8 @@ void volumes_init(struct volumes *volumes, const struct mesh *mesh,
 /* A step begins. Operations between steps belong to none, but for those of replicas, which may go on from one step to
  * the next. */
 void volumes_begin_step(struct volumes *volumes);
+/* The optimizer left the step out. */
+void volumes_skip_step(struct volumes *volumes);
 
 /* What the axis did since it was looked at last belongs to this. Does nothing if there are no volumes. */
 void volumes_note(struct volumes *volumes, enum volume volume);

@@ -8,10 +8,11 @@
  *                                                               ▼
  *                                                   every gradient is the average of all ranks
  *
- * Gradients are reduced in place, without being copied together. One allreduce per gradient would
- * be too many small ones. One for all could not begin before the last gradient is there. So
- * gradients go in buckets, and each bucket starts when its last gradient is ready. All ranks start
- * buckets in the same order, whatever the order in which gradients become ready.
+ * Gradients are reduced in place, without being copied into one buffer. An allreduce for each
+ * gradient would mean many small calls. One for all of them could not begin before the last
+ * gradient is ready. So gradients are put into buckets, and each bucket starts when its last
+ * gradient is ready. All ranks start buckets in the same order, whatever the order in which
+ * gradients become ready.
  *
  *     struct tutti_gradient gradients[] = {{weights, weight_count, TUTTI_FLOAT32},
  *                                           {biases, bias_count, TUTTI_FLOAT32}};
@@ -48,8 +49,8 @@ struct tutti_gradient {
     enum tutti_dtype dtype;
 };
 
-/* When buckets start. On one host CPUs do the reducing. Where each of them has a rank that
- * computes, reducing can only be done instead of computing, and all at once is fastest. */
+/* When buckets start. On one host CPUs do the reducing. If each of them has a rank that computes,
+ * reducing takes time from computing, and it is fastest to reduce everything at the end. */
 enum tutti_buckets_start {
     TUTTI_BUCKETS_START_CHOSEN, /* WHEN_FULL if tutti_comm_overlaps on all ranks, else AT_FINISH */
     TUTTI_BUCKETS_START_WHEN_FULL, /* also best where CPUs only wait, say for a GPU */
@@ -58,7 +59,7 @@ enum tutti_buckets_start {
 
 struct tutti_buckets_options {
     size_t size_bytes; /* sizeof(struct tutti_buckets_options); TUTTI_BUCKETS_OPTIONS_INIT sets it */
-    /* A bucket is full when it has at least that many bytes; 0: 25 MiB. All gradients of a bucket
+    /* A bucket is full when it has at least this many bytes; 0: 25 MiB. All gradients of a bucket
      * have one dtype. */
     size_t bucket_bytes;
     /* The same for the first bucket, which is smaller so that sending begins early; 0: 1 MiB, or
@@ -87,7 +88,7 @@ struct tutti_buckets_result {
 };
 
 /* Makes buckets for the gradients of a model's parameters, given in the model's order (the backward
- * pass is taken to come to the last ones first). All ranks give the same counts, dtypes and
+ * pass is assumed to reach the last ones first). All ranks give the same counts, dtypes and
  * options. The list is copied; the memory stays the caller's, and must stay where it is until the
  * buckets are freed. The communicator must outlive them. options may be NULL. Collective; blocks
  * until the communicator's deadline. On failure *created is NULL: INVALID_BUFFER, INVALID_DTYPE
@@ -97,27 +98,27 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_buckets_create(const struct tutti_gradient *gradients, size_t count,
                      const struct tutti_buckets_options *options, struct tutti_comm *comm,
                      struct tutti_buckets **created);
-/* Frees the buckets. If the last step was not finished, blocks until what it started is done, and
- * leaves its result undefined. NULL is allowed. One thread. */
+/* Frees the buckets. If the last step was not finished, blocks until the allreduces that it started
+ * are done, and leaves their results undefined. NULL is allowed. One thread. */
 TUTTI_API enum tutti_status tutti_buckets_free(struct tutti_buckets *buckets);
 
 /* Says that gradient `index` has this step's value. The gradient belongs to the buckets until
  * tutti_buckets_finish has returned. Starts the buckets that are full now, in their order, unless
  * they start at finish. Any thread; does not block. INVALID_OPTIONS: there is no such gradient, or
- * it was ready in this step before. Other failures are those of starting an allreduce;
+ * it was already ready in this step. Other failures are those of starting an allreduce;
  * tutti_buckets_finish returns them, too. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_ready(struct tutti_buckets *buckets,
                                                                size_t index);
 /* With is_held nonzero, tutti_buckets_ready of these buckets only checks its index from now on, for
- * passes that accumulate; with 0 it works as before. Only between two steps: INVALID_OPTIONS if a
- * gradient of this step is ready already. Local; does not block. */
+ * passes that accumulate; with 0 it works as before. May be called only between two steps:
+ * INVALID_OPTIONS if a gradient of this step is ready already. Local; does not block. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_hold(struct tutti_buckets *buckets,
                                                               int is_held);
 /* Ends the step. Gradients that this rank did not have ready are set to zero, and take part as
- * that. Then it waits for all, and scales them if norm_max says so. All gradients are then the same
- * on all ranks, bit for bit. result may be NULL. Collective; blocks until the communicator's
- * deadline. Returns the failure of the first allreduce that failed: then gradients are undefined,
- * and the buckets can only be freed. */
+ * zeros. The call then waits for all gradients, and scales them if norm_max says so. They are then
+ * the same on all ranks, bit for bit. result may be NULL. Collective; blocks until the
+ * communicator's deadline. Returns the failure of the first allreduce that failed: then gradients
+ * are undefined, and the buckets can only be freed. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_finish(struct tutti_buckets *buckets,
                                                                 struct tutti_buckets_result *result);
 /* For buckets with find_unused: 1 if some rank had the gradient ready in the last finished step; 0

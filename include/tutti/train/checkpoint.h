@@ -1,5 +1,5 @@
 /* checkpoint.h - the state of a training run in files: all ranks write it together, while training
- * goes on, and any number of ranks reads it.
+ * goes on, and any number of ranks can read it back.
  *
  *     folder/
  *       step-000000000100/    manifest   shard-00000  shard-00001  shard-00002  shard-00003
@@ -7,9 +7,9 @@
  *       step-000000000300/               shard-00000  shard-00001        is being written
  *
  * A checkpoint is what all ranks' *tensors* hold at one step: parameters, moments, counters. Each
- * rank describes what it has: a part of a named tensor, and where that lies in the whole one. Files
- * keep parts with their places, so ranks that share the tensors in another way find theirs: another
- * number of replicas, slices or pipeline stages, another stage of ZeRO.
+ * rank describes the parts of named tensors that it has, and where they lie in the whole ones.
+ * Files keep each part with its place. So ranks that divide the tensors in another way find their
+ * parts: with another number of replicas, slices or pipeline stages, or another stage of ZeRO.
  *
  *     struct tutti_checkpoint_tensor mine[] = {
  *         {"weights", TUTTI_FLOAT32, 2, {1024, 512}, {256 * rank, 0}, {256, 512}, 0, 256 * 512, w},
@@ -23,15 +23,15 @@
  *     }
  *     tutti_checkpoints_close(checkpoints);
  *
- * A checkpoint counts from the moment at which its manifest is there, complete. Before that, all
+ * A checkpoint is valid from the moment at which its complete manifest is there. Before that, all
  * files are on the disk, and all ranks have said so. If a rank, all ranks or the machine end before
  * that moment, the checkpoints that were there stay as they were.
  *
  * Checkpoints are for one thread at a time. All ranks make the same calls in the same order, and
- * get the same status: if one rank cannot write, all of them learn which one, and why. Calls are
- * on a communicator of the checkpoints' own, so they need no order with other calls. All ranks see
- * one folder: of one host, or of a file system that the hosts share.
- * docs/checkpoints.md has costs, and what is in the files.
+ * get the same status: if one rank cannot write, all of them learn which one, and why. Calls are on
+ * a communicator of the checkpoints' own, so they need no order with other calls. All ranks must
+ * see the same folder: on one host, or in a file system that the hosts share. docs/checkpoints.md
+ * has costs, and what is in the files.
  */
 #ifndef TUTTI_TRAIN_CHECKPOINT_H
 #define TUTTI_TRAIN_CHECKPOINT_H
@@ -51,8 +51,8 @@ struct tutti_checkpoints; /* opaque */
 
 struct tutti_checkpoints_options {
     size_t size_bytes; /* sizeof(struct tutti_checkpoints_options); _INIT sets it */
-    /* Newest checkpoints that stay, 1 or more. Older ones are removed once a new one is complete.
-     * Those of later steps than the new one stay, too, and are not counted. */
+    /* How many of the newest checkpoints stay, 1 or more. Older ones are removed once a new one is
+     * complete. Those of later steps than the new one stay, too, and are not counted. */
     int keep;
     int reserved;        /* leave it 0 */
     uint64_t timeout_ns; /* for ranks to wait for each other's disks; 0: the communicator's */
@@ -63,15 +63,15 @@ struct tutti_checkpoints_options {
     }
 
 /* Opens a folder for all ranks of the communicator, which must outlive the result. Makes the folder
- * if it is not there; the one above it has to be. Both strings and options are copied; options may
- * be NULL, and are the same on all ranks. Collective; blocks until the communicator's deadline. On
+ * if it is not there; the folder above it must exist. folder and options are copied; options may be
+ * NULL, and are the same on all ranks. Collective; blocks until the communicator's deadline. On
  * failure *opened is NULL: INVALID_OPTIONS, INVALID_COMM, NO_MEMORY, MISMATCH (ranks gave different
- * options), SYSTEM or NO_SPACE (there can be no such folder), or a status of tutti_comm_dup. */
+ * options), SYSTEM or NO_SPACE (the folder cannot be made), or a status of tutti_comm_dup. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_checkpoints_open(const char *folder, const struct tutti_checkpoints_options *options,
                        struct tutti_comm *comm, struct tutti_checkpoints **opened);
-/* Does what tutti_checkpoints_wait does, then frees the checkpoints, whatever comes of that, and
- * returns its status. Collective; blocks as it does. NULL is allowed. */
+/* Waits as tutti_checkpoints_wait does, then frees the checkpoints in any case, and returns the
+ * status of the wait. Collective; blocks for that wait. NULL is allowed. */
 TUTTI_API enum tutti_status tutti_checkpoints_close(struct tutti_checkpoints *checkpoints);
 
 /* -------------------------------------------------------------------------- a rank's own tensors */
@@ -98,7 +98,8 @@ struct tutti_checkpoint_tensor {
 };
 #define TUTTI_CHECKPOINT_DIMS 8
 
-/* A whole tensor of one dimension: a counter, with count 1, that is the same on all ranks, say. */
+/* A whole tensor of one dimension, such as a counter, with count 1, that is the same on all
+ * ranks. */
 #define TUTTI_CHECKPOINT_ROW(name, dtype, count, data)                    \
     {                                                                     \
         (name), (dtype), 1, {(count)}, {0}, {(count)}, 0, (count), (data) \
@@ -106,40 +107,41 @@ struct tutti_checkpoint_tensor {
 
 /* --------------------------------------------------------------------------- saving and loading */
 
-/* Starts to write a checkpoint of the tensors into the folder of the checkpoints. All ranks together
- * have every element of each tensor. Elements that several ranks have are the same there; those
- * ranks share them in writing. Copies what this rank will write, so the tensors may change at once,
- * and a thread writes the copy. If the checkpoint before is still being written, waits for that:
- * there is at most one on its way. If that one failed, returns its status, and starts nothing.
- * Collective; blocks for that, and to copy. Names and descriptions are compared among ranks only
- * when they are not those of the last save. INVALID_OPTIONS (a description makes no sense, no rank
- * has some elements, or there is a checkpoint of that step), INVALID_BUFFER (data is NULL),
- * INVALID_DTYPE, MISMATCH (ranks give different steps, shapes or dtypes), NO_MEMORY, or the status
- * of a collective. */
+/* Starts to write a checkpoint of the tensors into the folder of the checkpoints. All ranks
+ * together must have every element of each tensor. An element that several ranks have must be the
+ * same on all of them; those ranks divide the writing. Copies what this rank will write, so the
+ * tensors may change as soon as the call returns, and a thread writes the copy. If the previous
+ * checkpoint is still being written, waits for it: at most one is under way. If that one failed,
+ * returns its status, and starts nothing. Collective; blocks for that wait, and to copy. Ranks
+ * compare names and descriptions only if these are not those of the last save. INVALID_OPTIONS (a
+ * description makes no sense, no rank has some elements, or there is a checkpoint of that step),
+ * INVALID_BUFFER (data is NULL), INVALID_DTYPE, MISMATCH (ranks give different steps, shapes or
+ * dtypes), NO_MEMORY, or the status of a collective. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_checkpoints_save(struct tutti_checkpoints *checkpoints, uint64_t step,
                        const struct tutti_checkpoint_tensor *tensors, size_t count);
-/* Waits until no checkpoint is on its way. Returns the status of the last one of the checkpoints,
- * unless a call did so before: OK if it is complete. SYSTEM or NO_SPACE: a rank cannot write, or
- * another run writes checkpoints into this folder, or an old one cannot be removed; the message has
- * the rank and the file. Collective; blocks until all ranks have written. */
+/* Waits until no checkpoint is being written. Returns the status of the last one of the
+ * checkpoints, unless an earlier call returned it: OK if it is complete. SYSTEM or NO_SPACE: a rank
+ * cannot write, or another run writes checkpoints into this folder, or an old one cannot be
+ * removed; the message has the rank and the file. Collective; blocks until all ranks have
+ * written. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_checkpoints_wait(struct tutti_checkpoints *checkpoints);
 
-/* Gives the steps of the folder's complete checkpoints, newest first: up to `room` of them in
- * *steps, and in *count how many there are. Those are all that have a manifest; nothing is read.
- * Waits as tutti_checkpoints_wait does, and returns its status if that is none of success.
- * Collective; blocks for that. The same on all ranks. INVALID_BUFFER: steps is NULL, with room; SYSTEM or NO_MEMORY:
- * the folder cannot be read. */
+/* Lists the folder's complete checkpoints, newest first: writes the steps of up to `room` of them
+ * into *steps, and the number of all of them into *count. A checkpoint is complete if it has a
+ * manifest; no file is read. Waits as tutti_checkpoints_wait does, and returns the status of that
+ * wait if it failed. Collective; blocks for that wait. The same on all ranks. INVALID_BUFFER: steps
+ * is NULL, and room is not 0; SYSTEM or NO_MEMORY: the folder cannot be read. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_checkpoints_list(struct tutti_checkpoints *checkpoints, uint64_t *steps, size_t room,
                        size_t *count);
-/* Reads one of the checkpoints, of that step: the tensors' data becomes what it was when it was
- * saved. Each rank describes what it wants. Ranks may be other ones than those that saved, and more
- * or fewer; tensors in the files that nobody wants are left out.
- * Waits as tutti_checkpoints_wait does, and returns its status if that is none of success.
- * Collective; blocks until all ranks have read. All that is read is compared with checksums
- * before it is used. A failure leaves data of which a part may be read. INVALID_* as
+/* Reads one of the checkpoints, that of `step`: the tensors' data becomes what it was when it was
+ * saved. Each rank describes what it wants. The ranks may be other ones than those that saved, and
+ * more or fewer. Tensors in the files that no rank wants are left out. Waits as
+ * tutti_checkpoints_wait does, and returns the status of that wait if it failed. Collective; blocks
+ * until all ranks have read. All bytes that are read are checked against checksums before they are
+ * used. After a failure, a part of the data may have been read. INVALID_* as
  * tutti_checkpoints_save; CORRUPT (a file is damaged, cut off, or not of this checkpoint), MISMATCH
  * (a tensor is not in the file, or has another shape or dtype there), UNSUPPORTED (a later version
  * of Tutti wrote it), SYSTEM (a file is missing or cannot be read), NO_MEMORY. */
@@ -157,8 +159,8 @@ struct tutti_checkpoints_counters {
     uint64_t written_ns; /* from there until the checkpoint was complete, or had failed */
     size_t copy_bytes;   /* memory of the copy */
 };
-/* Fills *counters with those of the checkpoints; what is on its way is not in them. Local; does not
- * block. INVALID_OPTIONS: counters->size_bytes is not set. */
+/* Fills *counters with those of the checkpoints; a checkpoint that is being written is not in them.
+ * Local; does not block. INVALID_OPTIONS: counters->size_bytes is not set. */
 TUTTI_API enum tutti_status tutti_checkpoints_count(const struct tutti_checkpoints *checkpoints,
                                                     struct tutti_checkpoints_counters *counters);
 

@@ -1,5 +1,5 @@
-/* shards.h - ZeRO: data-parallel training in which ranks share the optimizer's state, gradients and
- * parameters instead of having copies of all.
+/* shards.h - ZeRO: data-parallel training in which ranks divide the optimizer's state, gradients
+ * and parameters among them, instead of each having a copy of everything.
  *
  *     one rank of four has            parameters      gradients       optimizer's state
  *     NONE         data parallel      ■■■■■■■■        ■■■■■■■■        ■■■■■■■■ ■■■■■■■■
@@ -8,8 +8,8 @@
  *     PARAMETERS   ZeRO 3             ■■······        ■■······        ■■·····  ■■······
  *
  * The parameters of a model are cut into *groups*, usually its layers. A group is what is reduced
- * and gathered at once; some MB are a good size. Of each group every rank owns a *shard*: it has
- * the reduced gradients, the optimizer's state and the new parameters of that.
+ * and gathered at once; some MB are a good size. Every rank owns a *shard* of each group: it has
+ * the reduced gradients, the optimizer's state and the new parameters of its shard.
  *
  *     struct tutti_shard_group groups[] = {{embedding_count, 0.1}, {layer_count, 0.1}, ...};
  *     struct tutti_shards_options options = TUTTI_SHARDS_OPTIONS_INIT;
@@ -38,9 +38,10 @@
  * tutti_shards_reduction).
  *
  * Mixed precision.  With a dtype of 16 bits the program computes with parameters of 16 bits, and
- * gives gradients of 16 bits, or float32. The optimizer has *masters*, the parameters in float32, as
- * part of its state: so they are sharded with that. A step changes masters, and parameters become
- * their nearest values. A *loss scale* keeps small gradients from becoming 0 in 16 bits:
+ * gives gradients of 16 bits, or float32. The optimizer has *masters*, the parameters in float32,
+ * as part of its state, and they are sharded with it. A step changes the masters, and the
+ * parameters become the nearest values of 16 bits. A *loss scale* keeps small gradients from
+ * becoming 0 in 16 bits:
  *
  *     options.dtype = TUTTI_BFLOAT16;
  *     options.loss_scale = 65536, options.growth_steps = 2000;   // dynamic
@@ -48,8 +49,8 @@
  *     compute gradients of scale * loss;
  *     tutti_shards_step(shards, &step, &result);                 // divides by it, or skips
  *
- * Shards are for one thread at a time. Their calls are calls on the communicator: other ones there
- * must come in the same order on all ranks, as ever. docs/shards.md has costs and the paper.
+ * Shards are for one thread at a time. Their calls are calls on the communicator, so all calls on
+ * it must come in the same order on all ranks, as ever. docs/shards.md has costs and the paper.
  */
 #ifndef TUTTI_TRAIN_SHARDS_H
 #define TUTTI_TRAIN_SHARDS_H
@@ -106,8 +107,8 @@ struct tutti_shards_options {
     int micro_batches; /* of a step; 1 or more */
     enum tutti_shards_reduction reduction;
     enum tutti_shards_optimizer optimizer;
-    /* With PARAMETERS: as many groups behind the one that is acquired are gathered ahead. Where
-     * gradients are not kept: so many reductions may be under way while the next gradients are
+    /* With PARAMETERS: how many groups behind the one that is acquired are gathered ahead. If
+     * gradients are not kept: how many reductions may be under way while the next gradients are
      * computed. 0 to 64. */
     int ahead;
     double first_decay;  /* AdamW: of the first moment; SGD: the momentum. From 0 to below 1 */
@@ -117,14 +118,15 @@ struct tutti_shards_options {
     /* Nonzero: with a dtype of 16 bits, gradients are float32: what the program adds to, what is
      * reduced, and their sums. They then take twice the memory and twice the bytes on the way. */
     int wide_gradients;
-    /* Above 0: after so many good steps in a row the loss scale doubles, and with each skipped step
-     * it halves. It stays within 2^-64 and 2^64. 0: it stays what it is. */
+    /* Above 0: after this many good steps in a row the loss scale doubles, and with each skipped
+     * step it halves. It stays within 2^-64 and 2^64. 0: it stays what it is. */
     int growth_steps;
     uint64_t first_good_steps; /* since the scale grew: of a checkpoint, as first_step */
-    /* Above 0: the program multiplies its loss by tutti_shards_loss_scale, which begins with this; a
-     * power of 2, so that no rounding changes. Each step looks for gradients that are not finite,
-     * and is skipped on all ranks if any rank has any. 1, with growth_steps 0: it does only that. 0:
-     * nobody looks, and such gradients spoil parameters. */
+    /* Above 0: the program multiplies its loss by tutti_shards_loss_scale, which begins with this;
+     * a power of 2, so that no rounding changes. Each step looks for gradients that are not finite,
+     * and is skipped on all ranks if any rank has any. 1, with growth_steps 0: steps are looked
+     * through and skipped, but nothing is scaled. 0: nobody looks, and such gradients spoil
+     * parameters. */
     double loss_scale;
 };
 #define TUTTI_SHARDS_OPTIONS_INIT                                                                \
@@ -147,34 +149,36 @@ tutti_shards_create(const struct tutti_shard_group *groups, size_t count,
  * deadline. NULL is allowed. */
 TUTTI_API enum tutti_status tutti_shards_free(struct tutti_shards *shards);
 
-/* Sets all parameters of a group of the shards to these values, which stay the caller's and are
- * the same on all ranks. With a dtype of 16 bits they are float32: masters become the values, and
- * parameters the nearest ones of the dtype. Only while the group is not acquired, and no gradients
- * of a step are there. Local; blocks until an allgather of the step before is done.
- * INVALID_OPTIONS: there is no such group, or it is not the time; INVALID_BUFFER: values is NULL. */
+/* Sets all parameters of a group of the shards to these values, which stay the caller's and are the
+ * same on all ranks. With a dtype of 16 bits they are float32: masters become the values, and
+ * parameters the nearest ones of the dtype. May be called only while the group is not acquired, and
+ * there are no gradients of a step. Local; blocks until an allgather of the step before is done.
+ * INVALID_OPTIONS: there is no such group, or a step is under way; INVALID_BUFFER: values is
+ * NULL. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_set(struct tutti_shards *shards,
                                                             size_t group, const void *values);
 
-/* Gives *parameters, which belong to the shards: all of the group's, to be read until
- * tutti_shards_release. 64-byte aligned. A group may be acquired several times, and is there until
- * it was released as often. With PARAMETERS that gathers the group, and starts to gather `ahead`
- * groups that follow it in this pass: forward the next higher numbers, backward the next lower
- * ones. Collective; blocks until the parameters are there, at most until the communicator's
- * deadline. INVALID_OPTIONS: there is no such group or pass; else the status of an allgather, or
- * NO_MEMORY or NO_SPACE. */
+/* Acquires a group: *parameters becomes the address of all its parameters, 64-byte aligned, which
+ * may be read until tutti_shards_release and belong to the shards. A group may be acquired several
+ * times, and stays until it was released as often. With PARAMETERS this gathers the group, and
+ * starts to gather the `ahead` groups that follow it in this pass: forward the next higher numbers,
+ * backward the next lower ones. Collective; blocks until the parameters are there, at most until
+ * the communicator's deadline. INVALID_OPTIONS: there is no such group or pass; else the status of
+ * an allgather, or NO_MEMORY or NO_SPACE. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_acquire(struct tutti_shards *shards,
                                                                 enum tutti_pass pass, size_t group,
                                                                 void **parameters);
-/* Ends that; with PARAMETERS the shards take the memory back. Local; does not block.
- * INVALID_OPTIONS: there is no such group, or it is not acquired. */
+/* Releases an acquired group; with PARAMETERS the shards take the memory back. Local; does not
+ * block. INVALID_OPTIONS: there is no such group, or it is not acquired. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_release(struct tutti_shards *shards,
                                                                 size_t group);
 
-/* Gives *gradient, which belongs to the shards: the group's gradient, to be added to until
- * tutti_shards_ready. It holds what micro-batches that are not reduced yet added; before the first
- * of them, zeros. Blocks until there is memory, which means until earlier reductions are done, at
- * most until the communicator's deadline. INVALID_OPTIONS: there is no such group, or it was ready
- * for all micro-batches of the step; else the status of a reduction, or NO_MEMORY or NO_SPACE. */
+/* Gives the group's gradient: *gradient becomes its address. The caller adds to it until
+ * tutti_shards_ready; it belongs to the shards. It holds what the micro-batches that are not
+ * reduced yet have added; before the first of them, zeros. Blocks until there is memory, that is,
+ * until earlier reductions are done, at most until the communicator's deadline. INVALID_OPTIONS:
+ * there is no such group, or it was ready for all micro-batches of the step; else the status of a
+ * reduction, or NO_MEMORY or NO_SPACE. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_gradient(struct tutti_shards *shards,
                                                                  size_t group, void **gradient);
 /* Tells the shards that this rank's gradient of one more micro-batch is added, and starts to
@@ -188,19 +192,19 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_ready(struct tutti_shard
  * the communicator's deadline. INVALID_OPTIONS: a group is not ready for all micro-batches; the
  * step can go on. Else the status of a reduction. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_finish(struct tutti_shards *shards);
-/* The loss scale of the shards: the number by which the program multiplies the loss of the step that
- * goes on, or comes next. The same on all ranks. 1 without options.loss_scale. Local; does not
- * block. */
+/* The loss scale of the shards: the number by which the program multiplies the loss of the step
+ * that is under way, or of the next one between steps. The same on all ranks. 1 without
+ * options.loss_scale. Local; does not block. */
 TUTTI_API double tutti_shards_loss_scale(const struct tutti_shards *shards);
 
 /* After tutti_shards_finish: squares[g] becomes the sum of squares of the gradients of group g of
- * the shards, as they are then: with a loss scale, of scaled ones, and not finite if a gradient
- * is not. Blocks of TUTTI_SHARDS_BLOCK elements are added up in float64, and
- * then blocks in their order. So the result is the same on all ranks, and has the same bits
- * whatever the stage and the number of ranks, if the gradients have. Collective; costs an
- * allgather of a number for each block, unless the stage is NONE. Blocks until the communicator's
- * deadline. INVALID_OPTIONS: tutti_shards_finish comes first; INVALID_BUFFER: squares is NULL;
- * else the status of the allgather. */
+ * the shards, as they are then. With a loss scale these gradients are scaled, and the sum is not
+ * finite if a gradient is not. Each block of TUTTI_SHARDS_BLOCK elements is added up in float64,
+ * and then the blocks in their order. So the result is the same on all ranks, and has the same bits
+ * whatever the stage and the number of ranks, if the gradients do. Collective; costs an allgather
+ * of a number for each block, unless the stage is NONE. Blocks until the communicator's deadline.
+ * INVALID_OPTIONS: tutti_shards_finish comes first; INVALID_BUFFER: squares is NULL; else the
+ * status of the allgather. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_squares(struct tutti_shards *shards,
                                                                 double *squares);
 #define TUTTI_SHARDS_BLOCK 1024
@@ -212,6 +216,8 @@ enum tutti_shards_overflow {
     TUTTI_SHARDS_OVERFLOW_FOUND /* one is: the step is skipped */
 };
 
+/* All ranks give the same, which is not compared: with other rates, say, copies of parameters would
+ * no longer be copies. */
 struct tutti_shards_step_options {
     size_t size_bytes; /* sizeof(struct tutti_shards_step_options); TUTTI_SHARDS_STEP_INIT sets it */
     double rate;       /* learning rate; 0 or more */
@@ -222,8 +228,8 @@ struct tutti_shards_step_options {
     /* Above 0: gradients are then scaled down so that the Euclidean norm of all of them together is
      * at most norm_max. */
     double norm_max;
-    enum tutti_shards_overflow overflow; /* the same on all ranks */
-    int reserved;                        /* 0 */
+    enum tutti_shards_overflow overflow;
+    int reserved; /* 0 */
 };
 #define TUTTI_SHARDS_STEP_INIT                                                                 \
     {                                                                                          \
@@ -238,23 +244,23 @@ struct tutti_shards_result {
     int skipped; /* nonzero: a gradient was not finite. Parameters and state stayed as they were */
 };
 
-/* Does tutti_shards_finish if that was not called, and then one step of the optimizer: each owner
- * computes the new parameters of its shards, which with OPTIMIZER and GRADIENTS are gathered. With a
- * loss scale the step may be skipped, and then a new one begins: gradients are given up, and only
- * the loss scale changes.
- * Returns before these allgathers are done; tutti_shards_acquire waits for them. options and
- * result may be NULL. Collective; blocks until the communicator's deadline. INVALID_OPTIONS: as
- * tutti_shards_finish, or a group is acquired; nothing has changed. Another failure leaves shards
- * that can only be freed. */
+/* Calls tutti_shards_finish if that was not called, and then does one step of the optimizer: each
+ * owner computes the new parameters of its shards, which with OPTIMIZER and GRADIENTS are gathered.
+ * With a loss scale the step may be skipped: the gradients are dropped, only the loss scale
+ * changes, and a new step begins. Returns before the allgathers are done; tutti_shards_acquire
+ * waits for them. options and result may be NULL. Collective; blocks until the communicator's
+ * deadline. INVALID_OPTIONS: as tutti_shards_finish, or a group is acquired; nothing has changed.
+ * Another failure leaves shards that can only be freed. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_shards_step(struct tutti_shards *shards, const struct tutti_shards_step_options *options,
                   struct tutti_shards_result *result);
 
 /* The shard of a group that this rank owns: `count` elements from element `first` of the group on.
- * Pointers are NULL where there is nothing, or nothing yet. A caller may change what they point
- * to, for a checkpoint to be read back, say; parameters so only with PARAMETERS, because otherwise
- * every rank has a copy of them, which tutti_shards_set sets. Parameters do not follow masters that
- * the caller changes before the next step: tutti_shards_set sets both. */
+ * Pointers are NULL where there is nothing, or nothing yet. A caller may change the data that they
+ * point to, to read back a checkpoint, say. Parameters may be changed in this way only with
+ * PARAMETERS, because otherwise every rank has a copy of them, which tutti_shards_set sets. If the
+ * caller changes masters, the parameters do not follow before the next step: tutti_shards_set sets
+ * both. */
 struct tutti_shard {
     size_t first, count;
     void *parameters;
@@ -277,14 +283,14 @@ struct tutti_shard_view {
 };
 #define TUTTI_SHARDS_VIEWS 8
 
-/* Writes all that goes on from step to step of a group into views[0 .. *count - 1], which have room
- * for TUTTI_SHARDS_VIEWS; what they point to belongs to the shards. Between steps alone: no group is
- * acquired, and there are no gradients. Until the next call on the shards the caller may read it,
- * for a checkpoint, and change it, where one is read back: all ranks that have an element change it
- * alike. The number of steps is not among it (first_step), nor is the loss scale (loss_scale,
- * first_good_steps). Local; blocks until an allgather of the
- * step before is done. INVALID_OPTIONS: there is no such group, or it is not the time; else the
- * status of an allgather. */
+/* Describes the state of a group that lasts from step to step in views[0 .. *count - 1]; views must
+ * have room for TUTTI_SHARDS_VIEWS. The data belongs to the shards. May be called only between
+ * steps, when no group is acquired and there are no gradients. Until the next call on the shards
+ * the caller may read the data for a checkpoint, or change it to read one back; all ranks that have
+ * an element must change it alike. The number of steps (first_step) and the loss scale (loss_scale,
+ * first_good_steps) are not part of it. Local; blocks until an allgather of the step before is
+ * done. INVALID_OPTIONS: there is no such group, or a step is under way; else the status of an
+ * allgather. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_views(struct tutti_shards *shards,
                                                               size_t group,
                                                               struct tutti_shard_view *views,
