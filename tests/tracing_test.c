@@ -239,6 +239,7 @@ static int dump_choices(struct tutti_comm *comm, int rank, int size, uint64_t se
                             "\"float32\", \"bytes\": 16, \"algorithm\": \""));
     RANKS_EXPECT(says(rank, "\"reason\": \"the model takes it to be the fastest\", \"calls\": 3"));
     RANKS_EXPECT(says(rank, ", \"next\": {\"algorithm\": \""));
+    RANKS_EXPECT(says(rank, ", \"cores\": "));
     RANKS_EXPECT(says(rank, "\"count\": 8, \"dtype\": \"float32\", \"bytes\": 32, \"algorithm\": "
                             "\"ring\", \"reason\": \"the call asks for it\", \"calls\": 1"));
     RANKS_EXPECT(says(rank, "{\"call\": \"alltoallv\", \"dtype\": \"float32\", \"bytes\": 262144, "

@@ -60,6 +60,13 @@ exits 1 --calibration
 says err "tutti/calibration-"
 says err "No such file"
 
+echo "rates are shown in units that fit them"
+echo '{"tutti_calibration": 1, "parameters": {"card_byte_fs": {"value": 40000000}, "uplink_byte_fs": {"value": 80000}}}' >rates.json
+chmod 600 rates.json
+exits 0 --calibration rates.json
+says out "40000000 fs/byte     25.0 MB/s "
+says out "80000 fs/byte     12.5 GB/s "
+
 echo "this host is measured"
 measures
 file=$(echo "$work"/cache/tutti/calibration-*.json)

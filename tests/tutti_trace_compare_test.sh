@@ -91,6 +91,40 @@ says out "4 ranks on 1 host"
 says out "rank 2 \(host node\) came last in 3 of 3, 30.7 ms"
 does_not_say out "clocks:"
 
+echo "ranks that share cores are predicted to take longer, by the cores of the dumps"
+predicted_ns() { # of the first call
+    exits 0 compare "$@" --csv
+    sed -n 2p out | cut -d, -f11
+}
+own=$(predicted_ns one)
+sed -i 's/"pid": 1,/"pid": 1, "cores": 2,/' one/*.json
+shared=$(predicted_ns one)
+((shared > own * 21 / 20)) || fail "four ranks on four cores: $own ns, on two: $shared ns"
+exits 0 compare one
+says out "; 2 cores a host, which its 4 ranks share$"
+exits 0 compare one --calibration cards.json # which is of no machine
+says out "; 2 cores a host, which its 4 ranks share$"
+
+echo "uplinks of racks that the dumps know hold a call up"
+echo '{"tutti_calibration": 1, "parameters": {"card_byte_fs": {"value": 8000000, "known": "measured"},
+ "uplink_byte_fs": {"value": 80000000, "known": "measured"}}}' >uplinks.json
+for rank in 0 1 2 3; do
+    dump racks $rank node$rank $wall "$(entry 1 allreduce ring 100000 653000)" "$(entry 2 barrier dissemination 700000 700010)"
+    sed -i "s/\"pid\": 1,/\"pid\": 1, \"rack\": $((7 - rank / 2)),/; s/\"messages\"/\"choices\": [{\"call\": \"allreduce\", \"count\": 1048576, \"dtype\": \"float32\", \"algorithm\": \"ring\", \"reason\": \"r\", \"only_hosts\": true}], &/" racks/*-rank$rank.json
+done
+exits 0 compare racks --calibration uplinks.json
+says out "^communicator 5eed: 4 ranks on 4 hosts in 2 racks, 2 calls$"
+says out " 553.0 ms +50[0-9]\.[0-9] ms +1\.[01][0-9] +0 ns  ring +uplink (in|out) of the rack of host node[02] \((9[0-9]|100)%\)$"
+does_not_say out "as if"
+exits 0 compare racks --calibration cards.json # uplinks of 10 Gbit/s, as shipped
+says out " 553.0 ms +50\.[0-9] ms "
+sed -i 's/80000000/40000000/' uplinks.json
+exits 0 compare racks --calibration uplinks.json
+says out "^ +as if the uplinks had 4[5-9]% of their calibrated rate$"
+sed -i 's/"rack": 6,//' racks/*-rank2.json
+exits 0 compare racks --calibration uplinks.json # one host's rack is not known
+says out "4 ranks on 4 hosts, 2 calls"
+
 echo "the same where nobody's clock can be trusted"
 sed -i 's/"wall_ns": 179/"wall_ns": 178/' late/tutti-5eed-rank1.json
 exits 0 compare late --calibration cards.json

@@ -149,6 +149,9 @@ plans=$work/plans$(printf '/a-long-name-%.0s' {1..9})
 mkdir -p "$plans"
 "$plan" show allreduce ring --ranks 2 >"$plans/two.plan"
 "$plan" show allreduce ring --ranks 3 >"$plans/three.plan"
+echo 'plan allreduce ranks 2 parts 1' >"$plans/cut.plan"
+cp "$plans/two.plan" "$plans/writable.plan"
+chmod 666 "$plans/writable.plan"
 export TUTTI_TIMEOUT=60 TUTTI_TRACE_DIR=$work/signalled TUTTI_TRACE_SIGNAL=USR2
 TUTTI_PLANS=$plans start_ranks 2 stop
 for ((i = 0; i < 100; i++)); do # until it has waited for long enough to say for whom
@@ -164,11 +167,45 @@ says out "^pid ${children[1]} "
 says out '^    allreduce of 4 float32, 16 bytes: [a-z_]+, about [0-9.]+ [nu]s, because the model takes it to be the fastest; next best [a-z_]+, [0-9.]+ [nu]s; 3 recent calls'
 says out '^        \.\.\.[a-z/-]+/two\.plan is not used: about [0-9.]+ [nu]s$'
 says out '^    \.\.\.[a-z/-]+/three\.plan is not used: it is for 3 ranks, and there are 2$'
-[ "$(wc -l <out)" = 4 ] || fail "one rank, one choice, two plans, and: $(cat out)"
+says out '^    \.\.\.[a-z/-]+/cut\.plan is not used: line 2: the text ends before rank 0$'
+says out '^    \.\.\.[a-z/-]+/writable\.plan is not used: other users can write it \(mode 0666\)'
+[ "$(wc -l <out)" = 6 ] || fail "one rank, one choice, four plans, and: $(cat out)"
 exits 0 query
 says out "^pid ${children[1]} "
 exits 1 query "${children[0]}" $$
 says err "process $$ has no communicator"
+
+echo "a query that names no process leaves out those that end meanwhile, and those of other users"
+if command -v python3 >/dev/null; then # it has the name still, or already, and answers nobody
+    python3 -c 'import os, socket, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind(b"\0tutti-monitor/%d" % os.getpid())
+print("bound", flush=True)
+time.sleep(60)' >mute.out &
+    mute=$!
+    children+=($mute)
+    for ((i = 0; i < 100; i++)); do grep -q bound mute.out && break; sleep 0.1; done
+    "$trace" query >out 2>err # processes of other tests may be stopped
+    says out "^pid ${children[0]} "
+    grep -q $mute err && fail "it complains: $(cat err)"
+    exits 1 query $mute
+    says err "process $mute has no communicator"
+    kill -9 $mute
+    wait $mute 2>/dev/null
+    unset 'children[-1]'
+fi
+if ((EUID == 0)) && setpriv --reuid 65534 --regid 65534 --clear-groups "$trace" --version >/dev/null 2>&1; then
+    printf '#!/bin/sh\nexec setpriv --reuid 65534 --regid 65534 --clear-groups "%s" "$@"\n' "$trace" >other
+    chmod +x other
+    tool=./other
+    exits 1 query
+    [ -s out ] && fail "another user's ranks answer: $(cat out)"
+    says err "no process of this user has a communicator on this host"
+    [ "$(wc -l <err)" = 1 ] || fail "one line, and: $(cat err)"
+    exits 1 query "${children[0]}"
+    says err "process ${children[0]} belongs to another user"
+    tool=$trace
+fi
 
 echo "dumps on a signal"
 sleep 2.2 # who waits for less is not kept waiting

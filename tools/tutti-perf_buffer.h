@@ -57,8 +57,8 @@ enum tutti_status buffers_init(struct buffers *buffers, const struct operation *
 /* Memory of a device: waits for all work of the process there, so no rank of it may be in a call. */
 void buffers_release(struct buffers *buffers);
 
-/* Where the call's arguments that a set decides are written: buffers, counts, displacements and lists. They
- * belong to the set. */
+/* Writes the arguments of the call that a set decides: buffers, counts, displacements and lists.
+ * They belong to the set. */
 void buffers_call(const struct buffers *buffers, int set, struct call *call);
 
 /* Inputs of the pattern; whatever a right call overwrites holds poison. SYSTEM: the device does not copy. */

@@ -4,7 +4,8 @@
 
 #include "tutti-perf_rank.h"
 
-/* What a rank does between joining and leaving. Returns an exit code; it has said why when that is not 0. */
+/* The work of a rank between joining and leaving. Returns an exit code; it has said why when that
+ * is not 0. */
 typedef int perf_rank_main(struct perf_rank *rank);
 
 /* Runs every rank that belongs to this process and those it starts, waits for them, and returns the worst of

@@ -14,7 +14,8 @@
 
 enum side { SEND, RECV, SIDE_COUNT };
 
-/* How the counts of a v form's blocks differ; their mean is about that of equal blocks. */
+/* The way in which the counts of a v form's blocks differ; their mean is about that of equal
+ * blocks. */
 enum skew {
     SKEW_NONE,
     SKEW_LINEAR,    /* the next block is always longer */
@@ -23,7 +24,7 @@ enum skew {
     SKEW_ONE        /* all but one are empty */
 };
 
-/* Where a v form's blocks lie. */
+/* The places of a v form's blocks. */
 enum displs {
     DISPLS_NULL,    /* one after the other, without being told where */
     DISPLS_PACKED,  /* the same, told */
@@ -44,15 +45,15 @@ struct shape {
 };
 enum { TENSORS_NONE = 0, TENSORS_MIXED = -1 };
 
-/* Where the elements of a received block come from: a block of one rank's send buffer, or the reduction of that
- * block over all ranks. */
+/* The origin of the elements of a received block: a block of one rank's send buffer, or the
+ * reduction of that block over all ranks. */
 enum { SOURCE_ALL_RANKS = -1 };
 struct source {
     int rank;
     size_t block;
 };
 
-/* What operations take, one way or another. */
+/* The arguments that operations take, in one way or another. */
 struct call {
     int rank;
     int rank_count;

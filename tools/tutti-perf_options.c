@@ -45,7 +45,7 @@ static const char usage[] =
     "      --memory M          host (malloc), mapped (tutti_mem_alloc) or device (a GPU's) (host)\n"
     "      --mapped            --memory mapped\n"
     "      --device N          the GPU of all ranks here (the local rank, modulo the GPUs)\n"
-    "      --misalign BYTES    misalign them by so many bytes, recv by twice as many; 0 to 63 (0)\n"
+    "      --misalign BYTES    misalign by this many bytes, recv by twice as many; 0 to 63 (0)\n"
     "      --skew S            counts of v forms: none, linear, random, zero-some, one (none)\n"
     "      --displs D          where blocks of v forms lie: null, packed, gaps, reversed (null)\n"
     "      --tensors N         lists of N tensors of mixed sizes, or mixed (contiguous buffers)\n"

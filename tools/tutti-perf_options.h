@@ -31,7 +31,7 @@ enum {
     DEVICE_BY_RANK = -1
 };
 
-/* How long one call is: a size of the larger buffer, or the count argument itself. */
+/* The length of one call: a size of the larger buffer, or the count argument itself. */
 struct perf_length {
     bool is_count;
     size_t value; /* bytes or elements */

@@ -1,7 +1,8 @@
 /* tutti-perf_rank.h - one rank of a measurement, and how its ranks agree on things.
  *
- * What is measured runs on one communicator, the harness itself on another one, so that neither disturbs the
- * other's sequence of operations. The second communicator's id travels over the first.
+ * The calls that are measured run on one communicator, and the harness itself on another one, so
+ * that neither disturbs the other's sequence of operations. The second communicator's id travels
+ * over the first.
  */
 #ifndef TUTTI_PERF_RANK_H
 #define TUTTI_PERF_RANK_H

@@ -49,7 +49,7 @@ bool reduction_supports(enum reduction reduction, enum tutti_dtype dtype);
 bool reduction_is_of_words(enum reduction reduction);
 /* Tutti's handle, which tutti_op_free takes; NO_MEMORY. */
 enum tutti_status reduction_create(enum reduction reduction, tutti_op *op);
-/* What the user's ones compute, of one element of so many bits. */
+/* The function of the user's operations, on one element of so many bits. */
 uint64_t reduction_compose(int bits, uint64_t left, uint64_t right);
 
 #endif

@@ -10,7 +10,8 @@ struct hosts {
     int *host_of, *rack_of;    /* of each rank; rack_of is NULL without racks */
 };
 
-/* Who is where: one host after the other is filled with ranks, and one rack with hosts; or they get theirs in turns. */
+/* The places of ranks: one host after the other is filled with ranks, and one rack after the other
+ * with hosts; or they get theirs in turns. */
 struct hosts_dealing {
     bool ranks_in_turns, hosts_in_turns;
 };

@@ -3,16 +3,18 @@
  *     shell ── tutti-run (front) ──orders──> conductor ──┬── ssh a ~~~ tutti-run --agent ──orders──> keeper ── ranks 0, 1
  *                                                        └── ssh b ~~~ tutti-run --agent ──orders──> keeper ── ranks 2, 3
  *
- * It stands where on one host the keeper stands. What it has of the other hosts is a pipe to each remote shell: in go
- * the message and the orders (tutti-run_message.h), out come the ranks' lines, and reports among them.
+ * It stands where on one host the keeper stands. It reaches the other hosts by a pipe to each
+ * remote shell: in go the message and the orders (tutti-run_message.h), out come the ranks' lines,
+ * and reports among them.
  *
  *  1. A host that is not reached, or does not say in time that its ranks run, ends the job. So does a connection that
  *     is lost; then the other hosts' ranks have the time of grace, for errors of their own.
  *  2. The first failure that is reported decides the exit code; all other hosts are told.
- *  3. Whoever does not end when told so is left after a while, by closing its connection: an agent ends its ranks when
- *     its stdin ends. That holds as well when this process, the front or the remote shell is killed.
+ *  3. A host whose ranks do not end when told so is left after a while, by closing its connection:
+ *     an agent ends its ranks when its stdin ends. That holds as well when this process, the front
+ *     or the remote shell is killed.
  *
- * What it does not do: pass on stdin. Ranks on several hosts read /dev/null.
+ * It does not pass on stdin. Ranks on several hosts read /dev/null.
  */
 #ifndef TUTTI_RUN_CONDUCTOR_H
 #define TUTTI_RUN_CONDUCTOR_H

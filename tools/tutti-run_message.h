@@ -35,11 +35,11 @@ struct message {
     int *ranks;         /* owns options.ranks */
 };
 
-/* What goes over the wire, in *bytes, which is the caller's to free. False: no memory, or longer than
- * MESSAGE_BYTES_MAX. */
+/* The bytes that go over the wire, in *bytes, which is the caller's to free. False: no memory, or
+ * longer than MESSAGE_BYTES_MAX. */
 bool message_write(const struct message *message, unsigned char **bytes, size_t *size);
 
-/* How many bytes follow the head; NULL in *wrong, or what is wrong with it. */
+/* The number of bytes that follow the head; NULL in *wrong, or what is wrong with it. */
 size_t message_body_size(const unsigned char head[MESSAGE_HEAD_BYTES], const char **wrong);
 /* Reads a body. NULL, or what is wrong with it, and nothing to release then. Texts in *message lie in body, which has
  * to stay. */

@@ -21,14 +21,15 @@
 struct sink;
 struct stream;
 
-/* Looks at a line before it is put into the sink; true: it was for us and nobody else shall see it. */
+/* Looks at a line before it is put into the sink; true: it was for us, and is not shown. */
 typedef bool line_filter(void *context, const char *line, size_t size);
 
-/* Writes to fd, which stays the caller's and must stay open. Prefixes are coloured if `colour`. NULL: no
- * memory. Does not change the flags of fd: they are shared with whoever started us. */
+/* Writes to fd, which stays the caller's and must stay open. Prefixes are coloured if `colour`.
+ * NULL: no memory. Does not change the flags of fd: they are shared with the process that started
+ * us. */
 struct sink *sink_create(int fd, bool colour);
 void sink_free(struct sink *sink);
-/* What to poll for POLLOUT; -1 when there is nothing to write. */
+/* The descriptor to poll for POLLOUT; -1 when there is nothing to write. */
 int sink_wants(const struct sink *sink);
 /* Writes as much as goes without waiting. */
 void sink_flush(struct sink *sink);
@@ -44,7 +45,7 @@ struct stream *stream_create(int fd, struct sink *sink, int rank);
 /* From now on every line is shown to filter first. */
 void stream_set_filter(struct stream *stream, line_filter *filter, void *context);
 void stream_free(struct stream *stream);
-/* What to poll for POLLIN; -1 when it is done or has no room. */
+/* The descriptor to poll for POLLIN; -1 when it is done or has no room. */
 int stream_wants(const struct stream *stream);
 /* Moves what there is from the pipe to the sink, without waiting. False: the pipe had nothing. */
 bool stream_pump(struct stream *stream);

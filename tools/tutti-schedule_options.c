@@ -26,7 +26,7 @@ static const char help[] =
     "  --forward T   time of a forward pass through a chunk (1)\n"
     "  --backward T  time of a backward pass (2)\n"
     "  --draw SVG    writes a picture, too; with - to standard output, and nothing else\n"
-    "  --print       writes the schedule as text instead, which FILE may be\n"
+    "  --print       writes the schedule as text instead, in the form of FILE\n"
     "\n"
     "Exit status: 0; 1 the schedule cannot run, or something is wrong; 2 wrong usage.\n";
 

@@ -32,7 +32,8 @@ void job_close(struct job *job);
 
 /* The time that is left, 0 when it is over. */
 uint64_t job_left_ns(const struct job *job);
-/* Shows what goes on if somebody watches, in one line; NULL takes it away, as it must be before anything is printed. */
+/* Shows in one line what goes on, if standard error is watched; NULL takes it away, as it must be
+ * before anything is printed. */
 void job_show(const struct job *job, const char *stage);
 /* Prints what the graph is. */
 void job_print_graph(const struct job *job);

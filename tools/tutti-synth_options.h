@@ -14,7 +14,7 @@ enum exit_code {
     EXIT_UNDECIDED = 4 /* the time is over, or the question is beyond the method */
 };
 
-/* How a plan is made. */
+/* The way in which a plan is made. */
 enum method {
     METHOD_TREES,  /* spanning trees, for bandwidth */
     METHOD_EXACT,  /* so many chunks, steps and rounds, or the proof that there is no such plan */

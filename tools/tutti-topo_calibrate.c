@@ -101,11 +101,13 @@ enum tutti_status calibrate_check(const char *path, const struct calibration *ca
 
 /* --------------------------------------------------------------------------------------------------- the table */
 
-/* As people say it: "35.7 GB/s", "1.2 us". */
+/* As people say it: "35.7 GB/s", "21.9 MB/s", "1.2 us". */
 static void write_people(uint64_t value, const char *unit, char *text, size_t text_bytes)
 {
     text[0] = '\0';
-    if (strcmp(unit, "fs/byte") == 0 && value > 0)
+    if (strcmp(unit, "fs/byte") == 0 && value > 1000000)
+        snprintf(text, text_bytes, "%.1f MB/s", 1e9 / (double)value);
+    else if (strcmp(unit, "fs/byte") == 0 && value > 0)
         snprintf(text, text_bytes, "%.1f GB/s", 1e6 / (double)value);
     else if (strcmp(unit, "ps") == 0 && value >= 1000000)
         snprintf(text, text_bytes, "%.1f us", (double)value / 1e6);

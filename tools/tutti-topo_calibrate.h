@@ -7,9 +7,10 @@
 
 #include "model/calibration.h"
 
-/* What is not measured is that of the file, or as it ships: NULL; the key is this host's. INVALID_OPTIONS: the file cannot be read, or is
- * of another machine. Takes a few seconds, and says on a terminal what it is at. If
- * calibration->is_loaded is true afterwards, `why` says what others used of the machine. */
+/* Numbers that are not measured are those of the file, or as they ship: NULL; the key is this
+ * host's. INVALID_OPTIONS: the file cannot be read, or is of another machine. Takes a few seconds,
+ * and says on a terminal what it is at. If calibration->is_loaded is true afterwards, `why` says
+ * what others used of the machine. */
 enum { CALIBRATE_WHY_SIZE = 256 };
 enum tutti_status calibrate_host(const char *file, struct calibration *calibration,
                                  char why[static CALIBRATE_WHY_SIZE]);

@@ -12,7 +12,7 @@ struct fabric_names {
     int count;
 };
 
-/* The path from root; what does not fit is no path that anybody has. */
+/* The path from root; a path that does not fit is none that exists. */
 void fabric_path(char path[static FABRIC_PATH_SIZE], const char *root, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The first line without its newline, cut where it does not fit; false, and an empty text: it cannot be read. */

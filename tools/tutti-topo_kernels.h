@@ -8,8 +8,8 @@
 /* Sets copy_... and reduce_... of the calibration, whose key it needs. NO_MEMORY. */
 enum tutti_status measure_kernels(struct calibration *calibration, struct load *load);
 
-/* How large a buffer has to be so that it does not stay in the last cache, if `count` of them are used; bounded by the memory that is
- * free. */
+/* The size that a buffer must have so that it does not stay in the last cache, if `count` of them
+ * are used; bounded by the memory that is free. */
 size_t measure_far_bytes(const struct hardware *hardware, size_t count);
 
 #endif

@@ -10,7 +10,7 @@ enum { MATRIX_MAX = 512 }; /* rows */
 
 /* All return a status, and its message in tutti_error_message(). */
 
-/* What contains what, and below it the links. */
+/* A tree of what contains what, and below it the links. */
 enum tutti_status print_tree(const struct topo *topo, FILE *file);
 /* Ranks (or processing units, or machines, whatever is the finest there is) and devices against each other: what the smallest
  * thing is that contains both; and in a second table what the way between them carries, where that is known. */

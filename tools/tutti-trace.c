@@ -33,7 +33,7 @@ static const char help[] =
     "      --calibration: numbers that `tutti-topo --calibrate` measured on these hosts;\n"
     "      without, as shipped\n"
     "      --csv: for programs, with times in nanoseconds\n"
-    "      --top: so many lines of calls, and of ranks, at most (20; with --csv all)\n"
+    "      --top: at most this many lines of calls, and of ranks (20; with --csv all)\n"
     "  tutti-trace -h | --help | -V | --version\n"
     "\n"
     "Ranks write dumps where TUTTI_TRACE_DIR says: when a communicator fails, on the\n"

@@ -8,11 +8,13 @@
  *
  * 1. Ranks of one host share a clock. Hosts are compared by the wall clocks that their dumps name, unless the dumps show that these differ: no
  *    rank leaves an allreduce, say, before the last one has come.
- * 2. Where clocks cannot be compared, calls that no rank leaves before all have come are taken to end everywhere at once: the rank that waited
- *    least came last. Of other calls nothing is said then.
- * 3. Where hosts are compared by their clocks, a rank that such a call has waited for is late by the lesser of what the clocks say and of what
- *    the others waited longer than that rank: a clock that is ahead makes nobody late.
- * 4. What takes 2 us at most is timed once by the recorder (docs/tracing.md), and has no time here.
+ * 2. If clocks cannot be compared, calls that no rank leaves before all have come are taken to end
+ *    everywhere at once: the rank that waited least came last. Of other calls nothing is said then.
+ * 3. If hosts are compared by their clocks, a rank that such a call has waited for is late by the
+ *    lesser of what the clocks say and of what the others waited longer than that rank: a clock
+ *    that is ahead makes no rank late.
+ * 4. A call that takes 2 us at most is timed once by the recorder (docs/tracing.md), and has no
+ *    time here.
  */
 #ifndef TUTTI_TOOLS_TRACE_CALLS_H
 #define TUTTI_TOOLS_TRACE_CALLS_H
@@ -27,7 +29,7 @@
 /* The recorder does not tell times up to this one from none. */
 enum { CALLS_TIMED_NS = 2000 };
 
-/* How times of several hosts are compared. */
+/* The way in which times of several hosts are compared. */
 enum calls_clock {
     CALLS_ONE_CLOCK,   /* all ranks are on one host */
     CALLS_WALL_CLOCKS, /* by the hosts' clocks, which nothing contradicts */

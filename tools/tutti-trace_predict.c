@@ -80,9 +80,41 @@ static enum tutti_status place_ranks(struct predictor *predictor, const struct c
     return is_fine ? TUTTI_OK : error_set(TUTTI_NO_MEMORY, "out of memory");
 }
 
+/* Where each host has a dump that says its rack. */
+static enum tutti_status find_racks(struct predictor *predictor, const struct calls *calls)
+{
+    const size_t ranks = (size_t)predictor->rank_count;
+    int *const groups = malloc(3 * ranks * sizeof *groups); /* of hosts, of ranks, and room */
+    int *const rack_of = malloc(ranks * sizeof *rack_of);
+    bool is_known = true;
+    predictor->rack_count = 1;
+    if (groups == NULL || rack_of == NULL) {
+        free(groups);
+        free(rack_of);
+        return error_set(TUTTI_NO_MEMORY, "out of memory");
+    }
+    for (int h = 0; h < predictor->host_count; h++) groups[h] = -1;
+    for (size_t t = 0; t < calls->trace_count; t++)
+        groups[predictor->host_of[calls->traces[t].own.rank]] = calls->traces[t].rack;
+    for (size_t r = 0; r < ranks; r++) {
+        groups[ranks + r] = groups[predictor->host_of[r]];
+        is_known = is_known && groups[ranks + r] >= 0;
+    }
+    const int found =
+        is_known ? algo_number_groups(groups + ranks, (int)ranks, rack_of, groups + 2 * ranks) : 1;
+    free(groups);
+    if (found > 1) {
+        predictor->rack_count = found;
+        predictor->rack_of = rack_of;
+    } else {
+        free(rack_of);
+    }
+    return found > 0 ? TUTTI_OK : error_set(TUTTI_NO_MEMORY, "out of memory");
+}
+
 /* ---------------------------------------------------------------------------------------------------- site */
 
-static int most_ranks_of_a_host(const struct predictor *predictor)
+int predictor_most_ranks(const struct predictor *predictor)
 {
     int most = 1;
     for (int h = 0; h < predictor->host_count; h++)
@@ -90,12 +122,26 @@ static int most_ranks_of_a_host(const struct predictor *predictor)
     return most;
 }
 
-static enum tutti_status make_site(struct predictor *predictor, const struct transport_path *within,
+/* As the ranks took it when they chose; dumps of older versions do not say. */
+static void find_cores(struct predictor *predictor, const struct calls *calls)
+{
+    predictor->core_count = 0;
+    for (size_t t = 0; t < calls->trace_count && predictor->core_count == 0; t++)
+        predictor->core_count = calls->traces[t].core_count;
+    if (predictor->core_count == 0)
+        predictor->core_count = predictor->calibration.key.hardware.cpu_count;
+    predictor->cores_are_assumed = predictor->core_count == 0;
+    if (predictor->core_count == 0) predictor->core_count = predictor_most_ranks(predictor);
+}
+
+static enum tutti_status make_site(struct predictor *predictor, const struct calls *calls,
+                                   const struct transport_path *within,
                                    const struct transport_path *between)
 {
-    const int calibrated = predictor->calibration.key.hardware.cpu_count;
-    predictor->core_count = calibrated > 0 ? calibrated : most_ranks_of_a_host(predictor);
-    predictor->levels = (struct algo_levels){.level_count = 1, .group_of = {predictor->host_of}};
+    find_cores(predictor, calls);
+    TRY(find_racks(predictor, calls));
+    predictor->levels = (struct algo_levels){.level_count = predictor->rack_count > 1 ? 2 : 1,
+                                             .group_of = {predictor->host_of, predictor->rack_of}};
     const bool has_hosts = predictor->host_count > 1;
     predictor->site = (struct tune_site){.rank_count = predictor->rank_count,
                                          .core_count = predictor->core_count,
@@ -139,7 +185,7 @@ enum tutti_status predictor_init(struct predictor *predictor, const struct calls
     else if (status == TUTTI_OK && predictor->rank_count == 1)
         predictor->why_not = "there is one rank";
     else if (status == TUTTI_OK)
-        status = make_site(predictor, &within, &between);
+        status = make_site(predictor, calls, &within, &between);
     if (status != TUTTI_OK) {
         predictor_release(predictor);
         return status;
@@ -152,6 +198,7 @@ void predictor_release(struct predictor *predictor)
 {
     free(predictor->host_of);
     free(predictor->ranks_on);
+    free(predictor->rack_of);
     free(predictor->order);
     free(predictor->host_names);
     *predictor = (struct predictor){.rank_count = 0};
@@ -192,6 +239,14 @@ static bool is_mapped(const struct predictor *predictor, const struct calls *cal
     return false;
 }
 
+/* -1: there is none. */
+static int first_host_of_rack(const struct predictor *predictor, int rack)
+{
+    for (int r = 0; predictor->rack_of != NULL && r < predictor->rank_count; r++)
+        if (predictor->rack_of[r] == rack) return predictor->host_of[r];
+    return -1;
+}
+
 static void find_busiest(const struct predictor *predictor, const struct model_result *result,
                          struct call_prediction *prediction)
 {
@@ -202,18 +257,38 @@ static void find_busiest(const struct predictor *predictor, const struct model_r
     prediction->busiest = most;
     prediction->busy_permille =
         result->time_ps > 0 ? (int)((double)load->busy_ps * 1000 / (double)result->time_ps) : 0;
-    if (load->number < 0 || most == MODEL_UPLINK_OUT || most == MODEL_UPLINK_IN) return;
+    if (load->number < 0) return;
+    if (resource_is_uplink(most)) {
+        prediction->host = first_host_of_rack(predictor, load->number);
+        return;
+    }
     prediction->host = most == MODEL_CORE ? load->number / predictor->core_count : load->number;
     if (most == MODEL_CORE) prediction->core = load->number % predictor->core_count;
     if (prediction->host >= predictor->host_count) prediction->host = -1;
+}
+
+/* Whether its plan has no level of racks, as the latest choice that fits says. */
+static bool is_of_hosts_alone(const struct predictor *predictor, const struct calls *calls,
+                              const struct trace_entry *entry)
+{
+    const struct trace_json *const trace = &calls->traces[0];
+    if (predictor->rack_count == 1) return true;
+    for (size_t i = trace->choice_count; i > 0; i--) {
+        const struct trace_choice *const choice = &trace->choices[i - 1];
+        if (strcmp(choice->call, entry->call) == 0 && choice->count == entry->count &&
+            strcmp(choice->dtype, entry->dtype) == 0 &&
+            strcmp(choice->algorithm, entry->algorithm) == 0)
+            return choice->only_hosts;
+    }
+    return false;
 }
 
 /* host_permille: how long each host takes, or NULL, as in struct model_machine. */
 static enum tutti_status estimate(const struct predictor *predictor,
                                   const struct tune_question *question,
                                   const struct predict_job *wanted,
-                                  const struct algorithm *algorithm, const uint32_t *host_permille,
-                                  struct prediction *found)
+                                  const struct algorithm *algorithm, bool only_hosts,
+                                  const uint32_t *host_permille, struct prediction *found)
 {
     struct predict_job job = *wanted;
     struct model_machine machine;
@@ -221,7 +296,7 @@ static enum tutti_status estimate(const struct predictor *predictor,
     TRY(tune_machine(&predictor->site, question, &machine, &room));
     job.machine = &machine;
     machine.host_permille = host_permille;
-    const enum tutti_status status = estimate_one(&job, algorithm, true, found);
+    const enum tutti_status status = estimate_one(&job, algorithm, only_hosts, found);
     tune_room_release(&room);
     return status;
 }
@@ -264,7 +339,7 @@ static enum tutti_status estimate_kind(const struct predictor *predictor, const 
                                     .levels = predictor->site.levels,
                                     .order = predictor->site.order};
     return estimate(predictor, &question, &job, algo_find(kind->collective, entry->algorithm),
-                    host_permille, found);
+                    is_of_hosts_alone(predictor, calls, entry), host_permille, found);
 }
 
 enum tutti_status predict_kind(const struct predictor *predictor, const struct calls *calls,
@@ -326,9 +401,8 @@ enum tutti_status predict_slow_host(const struct predictor *predictor, const str
 
 bool predictor_port_is_measured(const struct predictor *predictor, enum model_resource resource)
 {
-    const bool is_uplink = resource == MODEL_UPLINK_OUT || resource == MODEL_UPLINK_IN;
     const enum calibration_parameter byte =
-        is_uplink ? CALIBRATION_uplink_byte_fs : CALIBRATION_card_byte_fs;
+        resource_is_uplink(resource) ? CALIBRATION_uplink_byte_fs : CALIBRATION_card_byte_fs;
     return predictor->calibration.numbers[byte].known == CALIBRATION_MEASURED;
 }
 

@@ -1,5 +1,5 @@
 /* tutti-trace_predict.h - what the cost model predicts for the calls of a communicator, on machines as far as its dumps tell: hosts by their
- * names, no racks, a core for each rank unless a calibration knows better.
+ * names, racks if the dumps know them, and cores as the dumps say, or else a calibration; without either a core for each rank.
  */
 #ifndef TUTTI_TOOLS_TRACE_PREDICT_H
 #define TUTTI_TOOLS_TRACE_PREDICT_H
@@ -18,8 +18,11 @@ struct predictor {
     int *host_of;            /* of each rank; hosts in the order of their smallest ranks */
     const char **host_names; /* the dumps' */
     int *ranks_on;           /* how many a host has */
+    int *rack_of;            /* of each rank; NULL: there are no racks */
+    int rack_count;          /* 1: there are no racks */
     int *order;              /* of ranks, host by host, as plans have them; NULL: one host */
-    int core_count;
+    int core_count;          /* of each host */
+    bool cores_are_assumed;
     struct calibration calibration;
     char doubt[CALIBRATION_WHY_SIZE]; /* why the file is not for this job; "": it may be */
     struct algo_levels levels;
@@ -31,7 +34,8 @@ struct call_prediction {
     uint64_t time_ps;
     enum model_resource busiest;
     int busy_permille; /* of that time */
-    int host, core;    /* of what is the busiest; -1: not known */
+    int host,
+        core; /* of what is the busiest (of an uplink, the first host of its rack); -1: not known */
 };
 
 /* For the dumps of `calls`, which stay while the predictor is used; calibration: a file, or NULL for numbers as shipped. To be released
@@ -54,9 +58,15 @@ static inline bool resource_is_port(enum model_resource resource)
 {
     return resource >= MODEL_CARD_OUT;
 }
+static inline bool resource_is_uplink(enum model_resource resource)
+{
+    return resource == MODEL_UPLINK_OUT || resource == MODEL_UPLINK_IN;
+}
+/* Of the host that has the most. */
+int predictor_most_ranks(const struct predictor *predictor);
 /* Whether that number of the calibration was measured: the cost of a byte on a port of that kind. */
 bool predictor_port_is_measured(const struct predictor *predictor, enum model_resource resource);
-/* How many numbers are measured. */
+/* The number of parameters that are measured. */
 int predictor_measured_count(const struct predictor *predictor);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,27 @@ static const char NAME_PREFIX[] = "tutti-monitor/";
 enum { MESSAGE_BYTES_MAX = 65536, NAME_SIZE = 48, NAMES_MAX = 4096, MESSAGES_MAX = 1024 };
 static const uint64_t PATIENCE_NS = 2000000000;
 
-static int complain(const char *name, const char *why)
+/* What came of asking a process. */
+enum answer {
+    ANSWERED,
+    GONE,    /* nobody listens, or somebody who has no communicator any more */
+    FOREIGN, /* it belongs to another user */
+    SILENT   /* it does not answer in time, or nothing that can be read; that was said */
+};
+
+static int number_of(const char *name)
 {
-    fprintf(stderr, "tutti-trace: %s: %s\n", name, why);
-    return 1;
+    return atoi(name + strlen(NAME_PREFIX));
+}
+
+__attribute__((format(printf, 2, 3))) static void complain(int pid, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "tutti-trace: process %d ", pid);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
 }
 
 /* --------------------------------------------------------------------------------------------- one process */
@@ -42,8 +60,8 @@ static ssize_t receive(int fd, char *message, uint64_t deadline_ns)
     }
 }
 
-/* Prints what a process says; how many messages that were, or -1. */
-static int listen_to(int fd, const char *name, bool with_choices, FILE *file)
+/* Prints what a process says. */
+static enum answer listen_to(int fd, const char *name, bool with_choices, FILE *file)
 {
     char *message = malloc(MESSAGE_BYTES_MAX);
     const uint64_t deadline_ns = clock_now_ns() + PATIENCE_NS;
@@ -53,9 +71,9 @@ static int listen_to(int fd, const char *name, bool with_choices, FILE *file)
            (bytes = receive(fd, message, deadline_ns)) > 0) {
         struct trace_json trace;
         if (trace_json_load(message, (size_t)bytes, &trace) != TUTTI_OK) {
-            complain(name, tutti_error_message());
-            bytes = -1;
-            break;
+            complain(number_of(name), "says what cannot be read: %s", tutti_error_message());
+            free(message);
+            return SILENT;
         }
         show_state(&trace, file);
         if (with_choices) show_choices(&trace, file);
@@ -63,26 +81,33 @@ static int listen_to(int fd, const char *name, bool with_choices, FILE *file)
         heard++;
     }
     free(message);
-    return bytes < 0 ? -1 : heard;
+    if (bytes < 0)
+        complain(number_of(name), "does not answer: is it stopped, or short of processors?");
+    return bytes < 0 ? SILENT : heard > 0 ? ANSWERED : GONE;
 }
 
-/* 0 when it answered; it is somebody of this user, or nobody is listened to. */
-static int query_name(const char *name, bool with_choices, FILE *file)
+static enum answer ask(int fd, const char *name, bool with_choices, FILE *file)
 {
     static const char request[8] = "query";
-    int fd;
     pid_t pid;
     uid_t uid;
-    if (local_socket_connect(name, 0, &fd) != TUTTI_OK) return complain(name, "nobody listens");
-    int result = 0;
-    if (!local_socket_peer(fd, &pid, &uid) || (uid != geteuid() && geteuid() != 0))
-        result = complain(name, "it belongs to another user");
-    else if (local_socket_send(fd, request, sizeof request, NULL, 0,
-                               clock_now_ns() + PATIENCE_NS) != TUTTI_OK ||
-             listen_to(fd, name, with_choices, file) < 0)
-        result = complain(name, "it does not answer: is it stopped?");
+    if (!local_socket_peer(fd, &pid, &uid) || (uid != geteuid() && geteuid() != 0)) return FOREIGN;
+    const enum tutti_status status =
+        local_socket_send(fd, request, sizeof request, NULL, 0, clock_now_ns() + PATIENCE_NS);
+    return status == TUTTI_OK ? listen_to(fd, name, with_choices, file) : GONE;
+}
+
+static enum answer query_name(const char *name, bool with_choices, FILE *file)
+{
+    int fd;
+    if (local_socket_connect(name, 0, &fd) != TUTTI_OK) {
+        if (errno != EAGAIN) return GONE;
+        complain(number_of(name), "does not answer, and many wait for it to: is it stopped?");
+        return SILENT;
+    }
+    const enum answer answer = ask(fd, name, with_choices, file);
     close(fd);
-    return result;
+    return answer;
 }
 
 /* -------------------------------------------------------------------------------------------------- all */
@@ -124,46 +149,63 @@ static bool find_names(struct names *names)
     return is_read;
 }
 
-static int number_of(const char *name)
-{
-    return atoi(name + strlen(NAME_PREFIX));
-}
-
 static int by_number(const void *a, const void *b)
 {
     const int left = number_of(a), right = number_of(b);
     return left != right ? (left < right ? -1 : 1) : strcmp(a, b);
 }
 
-static bool is_wanted(const char *name, const int *pids, int count)
+/* Those that have a socket, or one of them: the best answer. */
+static enum answer query_pid(const struct names *names, int pid, bool with_choices, FILE *file)
 {
-    for (int i = 0; i < count; i++)
-        if (number_of(name) == pids[i]) return true;
-    return count == 0;
+    enum answer best = GONE;
+    for (size_t i = 0; i < names->count; i++) {
+        if (number_of(names->all[i]) != pid) continue;
+        const enum answer answer = query_name(names->all[i], with_choices, file);
+        if (answer == ANSWERED || best == GONE) best = answer;
+    }
+    return best;
+}
+static int query_pids(const struct names *names, const int *pids, int count, bool with_choices,
+                      FILE *file)
+{
+    int silent = 0;
+    for (int i = 0; i < count; i++) {
+        const enum answer answer = query_pid(names, pids[i], with_choices, file);
+        silent += answer != ANSWERED;
+        if (answer == GONE)
+            complain(pids[i], "has no communicator that could be asked");
+        else if (answer == FOREIGN)
+            complain(pids[i], "belongs to another user: only that user and root may ask it");
+    }
+    return silent;
+}
+
+/* Those that end meanwhile, and those of other users, are none of them. */
+static int query_all(const struct names *names, bool with_choices, FILE *file)
+{
+    int silent = 0, answered = 0;
+    for (size_t i = 0; i < names->count; i++) {
+        const enum answer answer = query_name(names->all[i], with_choices, file);
+        silent += answer == SILENT;
+        answered += answer == ANSWERED;
+    }
+    if (silent + answered > 0) return silent;
+    fputs("tutti-trace: no process of this user has a communicator on this host\n", stderr);
+    return 1;
 }
 
 int query_processes(const int *pids, int count, bool with_choices, FILE *file)
 {
     struct names names;
-    if (!find_names(&names)) {
-        free(names.all);
-        return complain("/proc/net/unix", strerror(errno));
+    int silent = 1;
+    if (find_names(&names)) {
+        qsort(names.all, names.count, sizeof *names.all, by_number);
+        silent = count > 0 ? query_pids(&names, pids, count, with_choices, file)
+                           : query_all(&names, with_choices, file);
+    } else {
+        fprintf(stderr, "tutti-trace: /proc/net/unix: %s\n", strerror(errno));
     }
-    qsort(names.all, names.count, sizeof *names.all, by_number);
-    int silent = 0;
-    for (size_t i = 0; i < names.count; i++)
-        if (is_wanted(names.all[i], pids, count))
-            silent += query_name(names.all[i], with_choices, file);
-    for (int p = 0; p < count; p++) {
-        size_t i = 0;
-        while (i < names.count && number_of(names.all[i]) != pids[p]) i++;
-        if (i < names.count) continue;
-        fprintf(stderr, "tutti-trace: process %d has no communicator that could be asked\n",
-                pids[p]);
-        silent++;
-    }
-    if (count == 0 && names.count == 0)
-        silent = complain("this host", "no process has a communicator");
     free(names.all);
     return silent;
 }

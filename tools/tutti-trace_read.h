@@ -7,7 +7,7 @@
 
 #include "format/trace_json.h"
 
-/* Any number of dumps; zeros at the beginning, and released by whoever has it, also after a failure. */
+/* Any number of dumps; zeros at the beginning, and released by its owner, also after a failure. */
 struct traces {
     struct trace_json *all;
     size_t count, room;

@@ -13,7 +13,7 @@ static const double RATIO_FINE = 1.2, LATE_SHARE = 0.1;
 enum {
     BUSY_PERMILLE = 500,
     LATE_PERMILLE = 50,
-    WHERE_SIZE = TRACE_HOST_SIZE + 32,
+    WHERE_SIZE = TRACE_HOST_SIZE + 48,
     CALL_SIZE = 128
 };
 
@@ -50,7 +50,7 @@ static void describe_kind(const struct call_kind *kind, char text[static CALL_SI
     snprintf(text + length, CALL_SIZE - length, " root %d", entry->root);
 }
 
-/* "card in of host a", "core 1 of host a", "memory" */
+/* "card in of host a", "core 1 of host a", "uplink out of the rack of host a", "memory" */
 static void describe_where(const struct predictor *predictor,
                            const struct call_prediction *prediction, char text[static WHERE_SIZE])
 {
@@ -61,7 +61,9 @@ static void describe_where(const struct predictor *predictor,
     else
         snprintf(what, sizeof what, "%s", name);
     if (prediction->host >= 0)
-        snprintf(text, WHERE_SIZE, "%s of host %s", what, predictor->host_names[prediction->host]);
+        snprintf(text, WHERE_SIZE, "%s of %shost %s", what,
+                 resource_is_uplink(prediction->busiest) ? "the rack of " : "",
+                 predictor->host_names[prediction->host]);
     else
         snprintf(text, WHERE_SIZE, "%s", what);
 }
@@ -159,9 +161,9 @@ static enum tutti_status print_rate(const struct comparison *comparison, const s
                 "predicted time%s\n",
                 indent, rank, percent, rate, share, by_what);
     else
-        fprintf(file, "%sas if the cards had %.2g%% of their %s rate%s%s%s%s%s\n", indent,
-                100 / row->ratio, rate, names_one ? "; " : "", rank, names_one ? " ended last" : "",
-                share, by_what);
+        fprintf(file, "%sas if the %s had %.2g%% of their %s rate%s%s%s%s%s\n", indent,
+                resource_is_uplink(row->prediction.busiest) ? "uplinks" : "cards", 100 / row->ratio,
+                rate, names_one ? "; " : "", rank, names_one ? " ended last" : "", share, by_what);
     return TUTTI_OK;
 }
 
@@ -357,10 +359,12 @@ static void print_head(const struct comparison *comparison, FILE *file)
 {
     const struct calls *calls = comparison->found;
     const struct predictor *predictor = comparison->predictor;
+    const int ranks = predictor_most_ranks(predictor);
     fprintf(file, "communicator %s: %d rank%s", calls->traces[0].communicator,
             predictor->rank_count, plural((size_t)predictor->rank_count));
     if (predictor->host_count > 0)
         fprintf(file, " on %d host%s", predictor->host_count, plural((size_t)predictor->host_count));
+    if (predictor->rack_count > 1) fprintf(file, " in %d racks", predictor->rack_count);
     fprintf(file, ", %zu call%s\nnumbers: ", calls->count, plural(calls->count));
     if (comparison->calibration == NULL)
         fputs("as shipped, not measured on these hosts", file);
@@ -370,7 +374,9 @@ static void print_head(const struct comparison *comparison, FILE *file)
     if (predictor->core_count > 0)
         fprintf(file, "; %d core%s a host%s", predictor->core_count,
                 plural((size_t)predictor->core_count),
-                predictor->calibration.key.hardware.cpu_count > 0 ? "" : " (assumed)");
+                predictor->cores_are_assumed ? " (assumed)" : "");
+    if (predictor->core_count > 0 && ranks > predictor->core_count)
+        fprintf(file, ", which its %d ranks share", ranks);
     fputc('\n', file);
     if (predictor->doubt[0] != '\0')
         fprintf(file, "numbers are of another job: %s\n", predictor->doubt);

@@ -39,7 +39,8 @@ struct comparison {
 /* NO_MEMORY. */
 enum tutti_status print_comparison(const struct comparison *comparison, FILE *file);
 void print_comparison_csv(const struct comparison *comparison, bool with_head, FILE *file);
-/* What dumps lack, and which calls are left out for it; nothing if there is nothing. */
+/* The parts that dumps lack, and the calls that are left out because of that; nothing if there are
+ * none. */
 void print_left_out(const struct calls *calls, FILE *file);
 
 #endif

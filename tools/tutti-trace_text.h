@@ -16,7 +16,7 @@ void describe_rank(const struct trace_place *place, char text[static RANK_TEXT_S
 void describe_duration(uint64_t from_ns, uint64_t to_ns, char text[static DURATION_TEXT_SIZE]);
 /* A recorder as a table, oldest first. */
 void show_trace(const struct trace_json *trace, FILE *file);
-/* What the rank does now, in one line. */
+/* The present state of the rank, in one line. */
 void show_state(const struct trace_json *trace, FILE *file);
 
 #endif

@@ -1,5 +1,6 @@
-/* tutti-tune_candidates.h - what is worth measuring for a call: the algorithms that the model cannot tell apart, and the plans that somebody has
- * put into the folder of plans, for the model may know less of the machine than those who made them. */
+/* tutti-tune_candidates.h - the algorithms worth measuring for a call: those that the model cannot
+ * tell apart, and the plans that a user has put into the folder of plans, for the model may know
+ * less of the machine than those who made them. */
 #ifndef TUTTI_TOOLS_TUNE_CANDIDATES_H
 #define TUTTI_TOOLS_TUNE_CANDIDATES_H
 
@@ -24,8 +25,9 @@ struct candidates {
 enum tutti_status candidates_find(const struct tune_site *site, const struct tune_question *question,
                                   double margin, struct candidates *candidates);
 
-/* *bytes becomes the least size from which on the model's choice is that of the question, or `winner`, within half of it: an entry for
- * smaller sizes would speak against a choice that nobody measured. NO_MEMORY. */
+/* *bytes becomes the least size from which on the model's choice is that of the question, or
+ * `winner`, within half of it: an entry for smaller sizes would speak against a choice that was not
+ * measured. NO_MEMORY. */
 enum tutti_status candidates_least_bytes(const struct tune_site *site,
                                          const struct tune_question *question,
                                          const struct candidate *model,

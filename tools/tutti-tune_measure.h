@@ -19,10 +19,11 @@ struct timing {
     double spread_ns; /* between the quartiles */
 };
 
-/* What this rank's buffers take for such a question. */
+/* The bytes that this rank's buffers take for such a question. */
 size_t measure_buffer_bytes(const struct tune_question *question, int rank_count);
 
-/* Collective over comm; the same timings on all ranks. `seconds` is for all candidates together; each is called at least once a round. */
+/* Collective over comm; the same timings on all ranks. `seconds` is for all candidates together;
+ * each is called at least once per round. */
 enum tutti_status measure_candidates(struct tutti_comm *comm, const struct tune_question *question,
                                      const struct candidates *candidates, double seconds,
                                      struct timing timings[CANDIDATES_MAX]);

@@ -1,18 +1,22 @@
-/* all_memory.h - whether all ranks' memory is mapped, which each rank sees only of its own: the words of the others on theirs, and when
- * that is the same on all ranks.
+/* all_memory.h - whether the memory of all ranks is mapped. Each rank sees this only of its own
+ * memory, so ranks tell each other, in such a way that all of them know the same in the same call.
  *
  *     rank 0    reduce ── notes its own ──► allreduce ── tells ──► reduce: chooses by what all told ──► reduce: the same ──► barrier ── tells ──►
  *     rank 1    reduce ── notes its own ──────────────► allreduce ── tells ──► reduce ...
  *
- * Only blocking calls with large blocks of one count choose by it. Each of them notes what it had, and the next blocking call that no rank
- * ends before all have begun it, a large one itself or whichever comes, tells the others on the board. Calls after that one choose
- * by what all ranks had in the last call of their own collective; of a collective that was not called yet, by what they had in the last call of all.
+ * Only blocking calls with large blocks of one count choose by it. Each of them notes what it had.
+ * The next blocking call that no rank ends before all have begun it tells the others on the board;
+ * it may be a large call itself. Calls after that one choose by what all ranks had in the last call
+ * of their own collective; of a collective that was not called yet, by what they had in the last
+ * call of all.
  *
  * Why ranks cannot disagree. All make the same calls in the same order, so they count alike the calls n in which they tell. A rank reads what was
  * told in call n after it has ended n and before it begins n+1:
  *
- * 1. all have told it by then: they tell before they begin n, and nobody ends n that somebody has not begun;
- * 2. nobody has overwritten it: the place of n is that of n+2, which a rank tells after it has ended n+1, hence after all have begun n+1.
+ * 1. all have told it by then: they tell before they begin n, and no rank ends n while another one
+ *    has not begun it;
+ * 2. no rank has overwritten it: the place of n is that of n+2, which a rank tells after it has
+ *    ended n+1, hence after all have begun n+1.
  *
  * The call that reads need not be one that all begin before any ends: a rank may be through with a broadcast, and tell its part of n+1, while
  * others have not begun the broadcast; those then still read n.

@@ -61,8 +61,8 @@ static inline struct straggler_call call_of_request(const struct call_request *r
 }
 /* A call is over in which this rank slept, perhaps for a straggler. */
 void comm_end_wait(struct tutti_comm *comm, const struct call_request *request);
-/* After a failure: until nobody can still be reading or writing the call's memory. Then its gate, if it has one, is told that it was
- * given up. */
+/* After a failure: blocks until no other rank can still be reading or writing the call's memory.
+ * Then its gate, if it has one, is told that it was given up. */
 void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request);
 
 /* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be recorded. */

@@ -20,7 +20,7 @@ static struct choice_rival unused_plan(const struct choose_call *wanted, const s
     struct choice_rival unused = {.algorithm = loaded->name};
     if (choice->reason != CHOICE_MODEL) {
         unused.why = choose_why_not(wanted, loaded);
-        if (unused.why == NULL) unused.why = "nothing was compared";
+        if (unused.why == NULL) unused.why = "the model was not asked";
         return unused;
     }
     unused.why = choose_why_not_unasked(wanted, loaded);

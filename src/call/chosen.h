@@ -8,7 +8,7 @@
 /* In the log: what was chosen, and, once for each plan of the user, why it was not. Domain held. */
 void chosen_say(struct tutti_comm *comm, const struct call *call, const struct choose_call *wanted,
                 const struct choice *choice);
-/* For those who ask the job. Domain held. */
+/* For tools that ask the job. Domain held. */
 void chosen_keep(struct tutti_comm *comm, const struct call *call, const struct choose_call *wanted,
                  const struct choice *choice, uint64_t signature);
 

@@ -51,7 +51,8 @@
 #include "team/team.h"
 #include "tutti/tutti.h"
 
-/* How often communicators were derived from this one: each derivation meets under a key of its own. */
+/* The number of times that communicators were derived from this one: each derivation meets under a
+ * key of its own. */
 struct derivations {
     uint64_t count;             /* by all ranks together */
     struct derived_list *lists; /* by some of them, see derived_list.h */

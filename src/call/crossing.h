@@ -1,5 +1,5 @@
-/* crossing.h - ranks that made the same call in different forms: started, prepared and grouped calls meet each other, and blocking calls
- * meet only blocking calls.
+/* crossing.h - ranks that made the same call in different forms: started, prepared and grouped
+ * calls match each other, and blocking calls match only blocking calls.
  *
  *     rank 0    started #1, called #2, waits in it for rank 1          calls of rank 0: 1 started, 1 blocking
  *     rank 1    started #1, started #2, waits for it (for rank 0)      calls of rank 1: 2 started, 0 blocking
@@ -34,8 +34,8 @@ int crossing_find(struct tutti_comm *comm, const struct call_request *request);
 bool crossing_look(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
 /* At the deadline of a call: fails it because of a rank that crosses this one. False: there is none. */
 bool crossing_fail_late(struct tutti_comm *comm, const struct call_request *request);
-/* What a rank that crosses this one did instead of the call that this one waits in: "it started broadcast(..)", "it made broadcast(..)
- * as a blocking call". */
+/* Writes what a rank that crosses this one did instead of the call that this one waits in: "it
+ * started broadcast(..)", "it made broadcast(..) as a blocking call". */
 void crossing_describe(const struct call_request *request, const struct board_progress *theirs,
                        char *text, size_t text_bytes);
 

@@ -3,7 +3,8 @@
  *     gated_set ──begin──► waits in its slot ──the gate opens──► runs ──► over: the gate is told
  *                               └──────────────failure──────────┴─────────►┘
  *
- * Whoever makes a struct call may give it a gate before the call is made; a call through the interface has none. Then
+ * The code that makes a struct call may give it a gate before the call is made; a call through the
+ * interface has none. Then
  *
  * 1. the call has its place in the order of calls, its number and its slot like any other, and other ranks see that it has begun;
  * 2. until the gate opens it touches no buffer and sends nothing; calls in other slots go on. A thread in a blocking call keeps the

@@ -6,7 +6,7 @@
 
 #include "tutti/tutti.h"
 
-/* How many groups of this thread are open: a word that every call reads, so it has a place of its own. */
+/* The number of open groups of this thread. Every call reads it, so it has a place of its own. */
 extern _Thread_local unsigned comm_group_depth __attribute__((tls_model("initial-exec")));
 /* Whether this thread's calls are to be started, and one that was. */
 static inline bool comm_group_is_open(void)

@@ -22,9 +22,10 @@ struct messages {
     uint64_t pass;                             /* how often they were moved */
 };
 
-/* Starts a request whose call is set; any thread. What fails later is the request's status. */
+/* Starts a request whose call is set; any thread. A later failure is the request's status. */
 enum tutti_status comm_message_begin(struct tutti_comm *comm, struct message_request *request);
-/* The same with the domain held, behind those that lined up before; and without it: in line, for whoever has it. */
+/* The same with the domain held, behind those that lined up before; and without it: in line, for
+ * the thread that has it. */
 enum tutti_status comm_message_begin_held(struct tutti_comm *comm, struct message_request *request);
 void comm_message_enqueue(struct tutti_comm *comm, struct message_request *request);
 /* A free request for a message; NULL when out of memory. */

@@ -1,7 +1,8 @@
-/* orphans.h - requests whose communicator was freed before anybody waited for them.
+/* orphans.h - requests whose communicator was freed before their owner waited for them.
  *
- * They are done (tutti_comm_free waits for that), and their owner may still ask how they ended: tutti_wait and tutti_test find
- * no communicator in them, say how they ended, and free them here. Requests that nobody asks about stay in a list of the process.
+ * They are done (tutti_comm_free waits for that), and their owner may still ask how they ended:
+ * tutti_wait and tutti_test find no communicator in them, say how they ended, and free them here.
+ * Requests that their owner never asks about stay in a list of the process.
  */
 #ifndef TUTTI_CALL_ORPHANS_H
 #define TUTTI_CALL_ORPHANS_H

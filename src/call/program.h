@@ -46,7 +46,8 @@ enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
                                struct program **program);
 /* Whether there can be one, without the domain. */
 enum tutti_status comm_program_check(const struct tutti_comm *comm, const struct call *call);
-/* Who runs or keeps a program holds it; the last one to let go of one that left the cache frees it. */
+/* Code that runs or keeps a program holds it; the last holder of a program that left the cache
+ * frees it. */
 static inline void comm_program_hold(struct program *program)
 {
     program->users++;

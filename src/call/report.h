@@ -1,4 +1,4 @@
-/* report.h - who holds up a call, said while it still waits. */
+/* report.h - says which rank holds up a call, while the call still waits. */
 #ifndef TUTTI_CALL_REPORT_H
 #define TUTTI_CALL_REPORT_H
 
@@ -8,7 +8,7 @@
 struct tutti_comm;
 struct call_request;
 
-/* What was said last of a rank that holds up a call. */
+/* The last line about a rank that holds up a call. */
 struct comm_report {
     bool is_open; /* it still does */
     int rank;

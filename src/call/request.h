@@ -42,7 +42,7 @@ struct call_extra {
     void *stream;
 };
 
-/* What is called, checked and complete. */
+/* The call of a request, checked and complete. */
 struct call {
     struct call_description what;
     const struct tutti_operation *op;
@@ -78,10 +78,12 @@ struct message_call {
     size_t result_bytes;          /* size of *result, as the caller was compiled */
 };
 
-/* Values of `event` that are no descriptor: none is set; the request is done; nobody will wait for it, whoever finishes it gives it back. */
+/* Values of `event` that are no descriptor: none is set; the request is done; no thread will wait
+ * for it, and the one that finishes it gives it back. */
 enum request_event { EVENT_NONE, EVENT_DONE, EVENT_DETACHED };
 
-/* What every request has. Its address is that of the struct call_request or struct message_request that it is part of. */
+/* The part that all requests have. Its address is that of the struct call_request or struct
+ * message_request that it is part of. */
 struct tutti_request {
     struct tutti_comm *comm;
     bool is_message;            /* else a call */

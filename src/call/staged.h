@@ -4,8 +4,9 @@
  *     recv   staging ──► message begins ──► ... ──► done ──collect: unload──► buffer, staging freed
  *
  * Invariants
- *   1. Only the caller's threads copy: before the message begins, and when its request is collected. The thread that moves messages never
- *      does, and nobody who holds the domain: a copy waits for a device.
+ *   1. Only the caller's threads copy: before the message begins, and when its request is
+ *      collected. The thread that moves messages never does, nor does a thread that holds the
+ *      domain: a copy waits for a device.
  *   2. The staging memory belongs to the request, from before the message begins until the request is collected, however it ended. A prepared
  *      message keeps it until it is freed.
  *   3. Only what was received is copied: nothing of a receive that failed, was truncated or was taken back.
@@ -25,7 +26,7 @@ static inline bool message_is_staged(const struct message_call *call)
     return __builtin_expect(call->kind != NULL, 0);
 }
 
-/* What moves: the staging memory, or the buffer itself. */
+/* The memory that moves: the staging memory, or the buffer itself. */
 static inline void *message_memory(const struct message_call *call)
 {
     return message_is_staged(call) ? call->staging : call->buffer;

@@ -11,7 +11,8 @@
 /* is_grouped: nothing moves it but this thread, which will wait for it, see group.c. */
 enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bool is_grouped,
                                   struct tutti_request **request);
-/* A call in the order of a stream (on_device.h) that nobody waits for: returns at once. Its failure, if any, is the communicator's. */
+/* A call in the order of a stream (on_device.h) that no thread waits for: returns at once. Its
+ * failure, if any, is the communicator's. */
 enum tutti_status comm_call_in_stream(struct tutti_comm *comm, struct call *call);
 enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
                                     struct tutti_prepared **prepared);

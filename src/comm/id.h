@@ -4,9 +4,10 @@
  *     machine  where it was made: only there can ranks with an id for one host meet
  *     address  of an id for several hosts: where its maker listens, which is rank 0's process
  *
- * Whether ranks may be on several hosts has to be the same on all of them before anybody has heard of anybody, so the id says
- * it: its maker decides, by what started it (several hosts) or TUTTI_ID_HOSTS. With an id for one host nothing listens and
- * nobody is called. Bytes that did not come from tutti_id_create are a key and nothing more.
+ * Whether ranks may be on several hosts has to be the same on all of them before any rank has heard
+ * of another, so the id says it: its maker decides, by what started it (several hosts) or
+ * TUTTI_ID_HOSTS. With an id for one host no process listens and none connects. Bytes that did not
+ * come from tutti_id_create are a key and nothing more.
  */
 #ifndef TUTTI_COMM_ID_H
 #define TUTTI_COMM_ID_H
@@ -29,7 +30,7 @@ struct id_content {
     char host_name[ID_HOST_NAME_MAX];
 };
 
-/* What the id says; one that says only a key has machine 0. */
+/* The contents of an id; one that has only a key has machine 0. */
 void id_read(const struct tutti_id *id, struct id_content *content);
 /* Whether ranks of several hosts meet by it. */
 bool id_spans_hosts(const struct id_content *content);

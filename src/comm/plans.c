@@ -186,6 +186,9 @@ static enum tutti_status prove_folder(struct tutti_comm *comm)
 {
     struct own_plans *const plans = comm->plans;
     const int count = plans->folder != NULL ? plans->folder->count : 0;
+    for (int i = 0; plans->folder != NULL && i < plans->folder->refusal_count; i++)
+        choices_note_unused(&comm->health.choices, COLLECTIVE_COUNT,
+                            plans->folder->refusals[i].name, plans->folder->refusals[i].why);
     if (count == 0) return TUTTI_OK;
     plans->candidates = calloc((size_t)count, sizeof *plans->candidates);
     plans->offered = calloc((size_t)count, sizeof *plans->offered);

@@ -2,9 +2,10 @@
  *
  *     rules ──► plans_read ──► ranks meet, and compare fingerprints (site.h) ──► plans_prove ──► rules refer to them
  *
- * Every rank reads its own files. A rank that cannot says so as the ranks meet, so all ranks get an error that names it, and none waits.
- * A communicator that is derived from another one has files that its ranks have compared before, or, with rules of its own, finds out
- * with the first call (the signature of a call has the plan's fingerprint).
+ * Every rank reads its own files. A rank that cannot read one says so as the ranks meet, so all
+ * ranks get an error that names it, and none waits. A communicator that is derived from another one
+ * has files that its ranks have compared before, or, with rules of its own, finds out with the
+ * first call (the signature of a call has the plan's fingerprint).
  */
 #ifndef TUTTI_COMM_PLANS_H
 #define TUTTI_COMM_PLANS_H
@@ -19,7 +20,8 @@
 enum tutti_status plans_read(struct tutti_comm *comm, bool is_derived);
 
 enum { PLANS_NONE, PLANS_FAILED };
-/* What a rank tells the others: PLANS_NONE, PLANS_FAILED (it could not read them), or a number that tells plans apart. */
+/* The word of a rank to the others: PLANS_NONE, PLANS_FAILED (it could not read them), or a number
+ * that tells plans apart. */
 uint32_t plans_fingerprint(const struct tutti_comm *comm);
 /* That rank could not read its plans: sets this rank's own error, if it is the one. Returns the status. */
 enum tutti_status plans_refuse(const struct tutti_comm *comm, int rank);

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "comm/knowledge.h"
 #include "comm/plans.h"
+#include "health/trace.h"
 
 /* Fingerprints of what a rank has. */
 struct fingerprints {
@@ -133,6 +134,9 @@ enum tutti_status comm_find_site(struct tutti_comm *comm)
                                        .is_loopback = has_hosts && !team_spans_hosts(&comm->team),
                                        .table = members->table,
                                        .calibration = &members->knowledge->calibration};
+    trace_set_rack(&comm->health, has_hosts && levels->levels.level_count > 1
+                                      ? levels->levels.group_of[1][comm->team.rank]
+                                      : -1);
     TRY(tune_site_shape(&members->site, &members->site.shape));
     if (comm->team.size == 1) return TUTTI_OK;
     members->site.within = transports->host->paths.tables[0];

@@ -7,8 +7,9 @@
 #include "bootstrap/rendezvous.h"
 #include "call/communicator.h"
 
-/* As the ranks meet, members: those of this host. If not all have the same calibration, nobody uses one. INVALID_OPTIONS, on all ranks: not all
- * have the same table of measured choices. MISMATCH, on all ranks: not all have the same plans from files. */
+/* As the ranks meet, members: those of this host. If not all have the same calibration, no rank
+ * uses one. INVALID_OPTIONS, on all ranks: not all have the same table of measured choices.
+ * MISMATCH, on all ranks: not all have the same plans from files. */
 enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
                                           const struct rendezvous_member *members);
 

@@ -68,10 +68,35 @@ static void names_free(struct dirent **names, int count)
 
 /* --------------------------------------------------------------------------------------------------- reading */
 
+/* The message of a thread that could not read a file begins with its path. */
+static enum tutti_status add_refusal(struct stored_folder *folder, const char *path)
+{
+    char message[ERROR_TEXT_MAX];
+    const char *why = message;
+    error_copy(message, sizeof message);
+    log_write(LOG_WARN, "a plan is not used: %s", message);
+    const char *const cause = strstr(message, ": ");
+    if (cause != NULL && strncmp(message, path, (size_t)(cause - message)) == 0) why = cause + 2;
+    struct stored_refusal *const grown =
+        realloc(folder->refusals, ((size_t)folder->refusal_count + 1) * sizeof *folder->refusals);
+    if (grown != NULL) folder->refusals = grown;
+    static const char prefix[] = "file:";
+    char *const name = malloc(sizeof prefix + strlen(path)), *const text = strdup(why);
+    if (grown == NULL || name == NULL || text == NULL) {
+        free(name);
+        free(text);
+        return error_set(TUTTI_NO_MEMORY, "reading %.200s: out of memory", path);
+    }
+    strcpy(name, prefix);
+    strcat(name, path);
+    folder->refusals[folder->refusal_count++] = (struct stored_refusal){name, text};
+    return TUTTI_OK;
+}
+
 static enum tutti_status add(struct stored_folder *folder, const char *root, const char *name,
                              struct stored_place place)
 {
-    char path[PATH_MAX], why[ERROR_TEXT_MAX];
+    char path[PATH_MAX];
     if ((size_t)snprintf(path, sizeof path, "%s/%s", root, name) >= sizeof path)
         return error_set(TUTTI_INVALID_OPTIONS, "%.200s: the path is too long", root);
     if (folder->count == STORED_FOLDER_PLANS_MAX)
@@ -79,11 +104,7 @@ static enum tutti_status add(struct stored_folder *folder, const char *root, con
                          STORED_FOLDER_PLANS_MAX);
     const enum tutti_status status = stored_plan_find(path, &place.plan);
     if (status == TUTTI_NO_MEMORY) return status;
-    if (status != TUTTI_OK) {
-        error_copy(why, sizeof why);
-        log_write(LOG_WARN, "a plan is not used: %s", why);
-        return TUTTI_OK;
-    }
+    if (status != TUTTI_OK) return add_refusal(folder, path);
     folder->places[folder->count++] = place;
     for (const char *c = name; *c != '\0'; c++)
         folder->fingerprint = hash_take(folder->fingerprint, (unsigned char)*c);
@@ -128,6 +149,16 @@ static enum tutti_status read_all(struct stored_folder *folder, const char *root
     return status;
 }
 
+static void folder_free(struct stored_folder *folder)
+{
+    for (int i = 0; folder != NULL && i < folder->refusal_count; i++) {
+        free(folder->refusals[i].name);
+        free(folder->refusals[i].why);
+    }
+    if (folder != NULL) free(folder->refusals);
+    free(folder);
+}
+
 static enum tutti_status find(const char *path, const struct stored_folder **folder)
 {
     for (const struct kept_folder *kept = kept_folders; kept != NULL; kept = kept->next)
@@ -144,7 +175,7 @@ static enum tutti_status find(const char *path, const struct stored_folder **fol
             : error_set(TUTTI_NO_MEMORY, "reading %.200s: out of memory", path);
     if (status != TUTTI_OK) {
         free(kept);
-        free(read);
+        folder_free(read);
         return status;
     }
     strcpy(kept->path, path);

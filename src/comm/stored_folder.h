@@ -20,13 +20,21 @@ struct stored_place {
     int host_count, rack_count; /* 0: any */
 };
 
+/* A file that cannot be used, so that nobody knows what is in it. */
+struct stored_refusal {
+    char *name; /* "file:PATH" */
+    char *why;
+};
+
 struct stored_folder {
+    int refusal_count;
+    struct stored_refusal *refusals; /* sorted by name */
     int count;
     uint64_t fingerprint; /* of names, from the folder on, and plans: the same on ranks that have the same */
     struct stored_place places[]; /* sorted by name */
 };
 
-/* For good, and the same every time. A file that is no plan, or one that others can write, is left out, and the log says so.
+/* For good, and the same every time. A file that is no plan, or one that others can write, is refused, and the log says so.
  * INVALID_OPTIONS: the folder cannot be read, or has more than STORED_FOLDER_PLANS_MAX plans. NO_MEMORY. Any thread; blocks as long as the
  * file system does. */
 enum tutti_status stored_folder_find(const char *path, const struct stored_folder **folder);

@@ -2,8 +2,9 @@
  *
  *     $XDG_CACHE_HOME/tutti/calibration-HOST.json, or ~/.cache/tutti/calibration-HOST.json
  *
- * Home folders are often shared by many hosts, so the name has the host's in it. The writer of the file decides which algorithms a job
- * uses, so only a file of this user or of root will do, which nobody else can write.
+ * Home folders are often shared by many hosts, so the name has the host's in it. The writer of the
+ * file decides which algorithms a job uses, so only a file that belongs to this user or to root,
+ * and that no other user can write, will do.
  */
 #ifndef TUTTI_FORMAT_CALIBRATION_FILE_H
 #define TUTTI_FORMAT_CALIBRATION_FILE_H
@@ -13,13 +14,14 @@
 
 #include "model/calibration.h"
 
-/* Where it lies: what TUTTI_CALIBRATION says, otherwise as above. INVALID_OPTIONS: neither XDG_CACHE_HOME nor HOME is the path of a folder,
- * or the path is too long. Any thread, while none changes the environment. */
+/* Its path: what TUTTI_CALIBRATION says, otherwise as above. INVALID_OPTIONS: neither
+ * XDG_CACHE_HOME nor HOME is the path of a folder, or the path is too long. Any thread, while none
+ * changes the environment. */
 enum tutti_status calibration_file_path(char *path, size_t path_bytes);
 
-/* Reads the file into *calibration, as calibration_json_load does. Failures besides those: INVALID_OPTIONS: there is no such file, or it is
- * no regular file, belongs to somebody else, or can be written by others; the message has the path. Blocks as long as the file system
- * does. */
+/* Reads the file into *calibration, as calibration_json_load does. Failures besides those:
+ * INVALID_OPTIONS: there is no such file, or it is no regular file, belongs to another user, or can
+ * be written by others; the message has the path. Blocks as long as the file system does. */
 enum tutti_status calibration_file_load(const char *path, struct calibration *calibration);
 
 /* Writes it, all or nothing, for its owner alone to change; makes the folders that are missing. Blocks as long as the file system does. */

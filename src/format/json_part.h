@@ -1,4 +1,5 @@
-/* json_part.h - an object of a JSON text, and where it stands: whoever reads its members names the line of what is wrong. */
+/* json_part.h - an object of a JSON text, and where it stands: a reader of its members can name the
+ * line of a mistake. */
 #ifndef TUTTI_FORMAT_JSON_PART_H
 #define TUTTI_FORMAT_JSON_PART_H
 

@@ -1,5 +1,5 @@
-/* json_place.h - in which line of a JSON text a value stands. jansson tells lines for what it cannot read, but not for
- * what it has read and somebody else finds wrong.
+/* json_place.h - in which line of a JSON text a value stands. jansson tells the line of text that
+ * it cannot read, but not that of a value which it has read and its caller finds wrong.
  */
 #ifndef TUTTI_FORMAT_JSON_PLACE_H
 #define TUTTI_FORMAT_JSON_PLACE_H

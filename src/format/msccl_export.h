@@ -16,7 +16,7 @@
 #include "plan/plan.h"
 #include "tutti/tutti.h"
 
-/* What a reader can take. */
+/* The limits and the spelling of a reader. */
 struct msccl_profile {
     const char *name;
     const char *reduce_scatter; /* what it calls that */

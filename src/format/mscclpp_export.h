@@ -7,8 +7,9 @@
  *     sender    wait (begun) -- put ----- signal ---->
  *     receiver  signal ------------------ wait -- copy or reduce
  *
- * The receiver says once a run and connection that it has begun. So nothing is put where the run before may still read.
- * A lane becomes one thread block, or several, one after the other (mscclpp_program.h); `after` becomes semaphores.
+ * The receiver says once for each run and connection that it has begun. So nothing is put where the
+ * previous run may still read. A lane becomes one thread block, or several, one after the other
+ * (mscclpp_program.h); `after` becomes semaphores.
  *
  * Refused: barriers and collectives with a root, which the format does not have.
  */

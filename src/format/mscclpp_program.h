@@ -83,7 +83,7 @@ struct mscclpp_block {
         after; /* the semaphore that it waits for at first, that it releases at last; or -1 */
 };
 
-/* What was touched since the last nop. */
+/* The memory that was touched since the last nop. */
 struct mscclpp_access {
     struct plan_place place;
     uint32_t chunk_count;
@@ -118,7 +118,7 @@ void mscclpp_program_init(struct mscclpp_program *program, const struct plan_sha
                           bool in_place, char *message, size_t message_bytes);
 void mscclpp_program_release(struct mscclpp_program *program);
 
-/* What follows belongs to another lane. */
+/* The operations that follow belong to another lane. */
 void mscclpp_program_next_lane(struct mscclpp_program *program);
 int mscclpp_program_new_semaphore(struct mscclpp_program *program);
 

@@ -3,11 +3,12 @@
  *     <system> <cpu numaid affinity> <pci busid class link_speed link_width> <gpu sm gcn rank> <nvlink or xgmi target count>
  *                                                                            <nic> <net name speed>
  *
- * becomes machine, numa, processing units, switches (bridges), accelerators with their ranks, and nics. What NVLinks
- * and PCI links carry is nominal: from generation, width and count. AMD's links between GPUs (xGMI) are read as NVLinks are. NVSwitches of a host become one switch, as NCCL
- * itself has it. Several values of host_hash become several machines of a cluster.
+ * becomes machine, numa, processing units, switches (bridges), accelerators with their ranks, and
+ * nics. The bandwidths of NVLinks and PCI links are nominal: from generation, width and count.
+ * AMD's links between GPUs (xGMI) are read as NVLinks are. NVSwitches of a host become one switch,
+ * as NCCL itself has it. Several values of host_hash become several machines of a cluster.
  *
- * What it does not know it leaves out, and says so.
+ * It leaves out elements that it does not know, and says so.
  */
 #ifndef TUTTI_FORMAT_NCCL_XML_H
 #define TUTTI_FORMAT_NCCL_XML_H

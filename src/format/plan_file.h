@@ -1,5 +1,5 @@
-/* plan_file.h - a plan in a file. It decides what ranks send each other, so only a file of this user or of root will do, which nobody else
- * can write.
+/* plan_file.h - a plan in a file. It decides what ranks send each other, so only a file that
+ * belongs to this user or to root, and that no other user can write, will do.
  */
 #ifndef TUTTI_FORMAT_PLAN_FILE_H
 #define TUTTI_FORMAT_PLAN_FILE_H
@@ -15,9 +15,9 @@ enum { PLAN_FILE_BYTES_MAX = 1 << 24 };
  * mistake, and this thread's message says in which line. NO_MEMORY. On failure *plan is NULL. */
 enum tutti_status plan_file_parse(const char *text, size_t text_bytes, struct plan **plan);
 
-/* The same of a file. Failures besides those: INVALID_OPTIONS: there is no such file, or it is no regular file, is larger than
- * PLAN_FILE_BYTES_MAX, belongs to somebody else, or can be written by others. The message has the path. Blocks as long as the file system
- * does. */
+/* The same of a file. Failures besides those: INVALID_OPTIONS: there is no such file, or it is no
+ * regular file, is larger than PLAN_FILE_BYTES_MAX, belongs to another user, or can be written by
+ * others. The message has the path. Blocks as long as the file system does. */
 enum tutti_status plan_file_load(const char *path, struct plan **plan);
 
 #endif

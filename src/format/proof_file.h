@@ -3,9 +3,11 @@
  *     ~/.cache/tutti/proofs/FINGERPRINT-VERSION.proof:   what the proof says, and the whole plan
  *
  * 1. An entry counts if it has the plan word for word: fingerprints may be equal by chance, or by intent.
- * 2. VERSION is that of the library and of its proof (VERIFY_VERSION): what another one has proven does not count.
- * 3. The folder must belong to this user, and be closed to all others; an entry must belong to this user or to root, and nobody else may be able to
- *    write it. So nobody can make a wrong plan run but the one whose processes run it.
+ * 2. VERSION is that of the library and of its proof (VERIFY_VERSION): the proofs of another one do
+ *    not count.
+ * 3. The folder must belong to this user, and be closed to all others; an entry must belong to this
+ *    user or to root, and no other user may be able to write it. So only the user whose processes
+ *    run a plan could make a wrong one run.
  * 4. Without a folder, or with one that fails, plans are proven each time: nothing else changes.
  */
 #ifndef TUTTI_FORMAT_PROOF_FILE_H

@@ -1,4 +1,4 @@
-/* topo_json.h - a topology as JSON: what people write who know their racks, and what programs read.
+/* topo_json.h - a topology as JSON: people who know their racks write it, and programs read it.
  *
  *     { "tutti_topology": 1,
  *       "root": { "kind": "rack", "name": "r1", "children": [

@@ -16,6 +16,7 @@ enum {
     TRACE_JSON_BYTES_MAX = 1 << 22,
     TRACE_ENTRIES_MAX = 4096,
     TRACE_RANKS_MAX = 1 << 16,
+    TRACE_CORES_MAX = 1 << 12,
     TRACE_HOST_SIZE = 256,
     TRACE_ALGORITHM_SIZE = 128, /* a name may be the path of a plan, or its end */
     TRACE_CHOICES_MAX = 256,
@@ -78,6 +79,8 @@ struct trace_failure {
 struct trace_json {
     char communicator[24], reason[16];
     int size;
+    int core_count; /* of each host, the least of all, as the ranks took it; 0: an older dump */
+    int rack;       /* of its host; -1: none is known */
     struct trace_place own;
     uint64_t wall_ns, monotonic_ns, calls, messages_begun;
     struct trace_failure failure;

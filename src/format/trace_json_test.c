@@ -11,7 +11,8 @@
 
 #define HEAD                                                                              \
     "{\"tutti_trace\": 1, \"communicator\": \"ab\", \"rank\": 1, \"size\": 3, \"host\": " \
-    "\"h\", \"pid\": 71, \"monotonic_ns\": 900, \"calls\": 9, \"later\": {\"version\": [2]}"
+    "\"h\", \"pid\": 71, \"cores\": 2, \"monotonic_ns\": 900, \"calls\": 9, \"later\": "  \
+    "{\"version\": [2]}"
 
 static const char sample[] = HEAD
     ", \"failure\": {\"status\": \"TIMEOUT\", \"reporter\": 0, \"sequence\": 9, \"message\": "
@@ -43,6 +44,7 @@ static void all_members_are_read(void **state)
     assert_int_equal(trace.own.rank, 1);
     assert_int_equal(trace.own.pid, 71);
     assert_int_equal(trace.size, 3);
+    assert_int_equal(trace.core_count, 2);
     assert_int_equal(trace.calls, 9);
     assert_string_equal(trace.failure.status, "TIMEOUT");
     assert_int_equal(trace.place_count, 1); /* named twice, and here once */

@@ -24,12 +24,13 @@ static enum tutti_status check_owner(const char *path, int fd)
     if (about.st_uid != geteuid() && about.st_uid != 0)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "%.200s: it belongs to user %u, and only a file of user %u (this "
-                         "process's) or 0 will do: copy it, or measure again",
-                         path, (unsigned)about.st_uid, (unsigned)geteuid());
+                         "process's)%s will do: copy it, or make it again",
+                         path, (unsigned)about.st_uid, (unsigned)geteuid(),
+                         geteuid() != 0 ? " or 0" : "");
     if ((about.st_mode & 022) != 0)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "%.200s: other users can write it (mode %04o): say `chmod go-w` if you "
-                         "know that nobody changed it, or measure again",
+                         "know that nobody changed it, or make it again",
                          path, (unsigned)about.st_mode & 07777);
     return TUTTI_OK;
 }

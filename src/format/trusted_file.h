@@ -1,5 +1,5 @@
-/* trusted_file.h - reads a file whose writer decides how a job computes: only a file of this user or of root will do, which nobody else can
- * write.
+/* trusted_file.h - reads a file whose writer decides how a job computes: only a file that belongs
+ * to this user or to root, and that no other user can write, will do.
  */
 #ifndef TUTTI_FORMAT_TRUSTED_FILE_H
 #define TUTTI_FORMAT_TRUSTED_FILE_H
@@ -8,9 +8,10 @@
 
 #include "tutti/tutti.h"
 
-/* *text is the caller's, with a zero byte behind it that *size does not count. INVALID_OPTIONS: there is no such file, or it is no regular
- * file, belongs to somebody else, or can be written by others; the message has the path. On failure *text is NULL. Blocks as long as
- * the file system does. */
+/* *text is the caller's, with a zero byte behind it that *size does not count. INVALID_OPTIONS:
+ * there is no such file, or it is no regular file, belongs to another user, or can be written by
+ * others; the message has the path. On failure *text is NULL. Blocks as long as the file system
+ * does. */
 enum tutti_status trusted_file_read(const char *path, size_t bytes_max, char **text, size_t *size);
 
 /* For what a reader says of such a file: puts the path before this thread's message. Returns the status. */

@@ -1,11 +1,13 @@
-/* board.h - what the ranks of a communicator tell each other besides data: who is where, and why it failed.
+/* board.h - what the ranks of a communicator tell each other besides data: where each is in its
+ * calls, and why the communicator failed.
  *
- * One board in the shared memory of a host. The ranks of the host have places by their local numbers; of ranks of other hosts there is only
- * what the ranks of this one have said of them. Each rank writes its own lines; the failure is written once, by whoever is first:
+ * One board in the shared memory of a host. The ranks of the host have places by their local
+ * numbers; of ranks of other hosts there is only what the ranks of this one have said of them. Each
+ * rank writes its own lines; the failure is written once, by the first rank that finds one:
  *
  *     healthy ──claim (first writer wins)──► being written ──► published, for good
  *
- * What others wrote is only shown and compared, never used as a size or an address.
+ * Data that others wrote is only shown and compared, never used as a size or an address.
  */
 #ifndef TUTTI_HEALTH_BOARD_H
 #define TUTTI_HEALTH_BOARD_H
@@ -122,7 +124,8 @@ static inline void board_begin(struct board_call *calls, const struct call_descr
     if (!CALLS_ARE_WATCHED) return;
     struct board_call *call = &calls[begun % BOARD_CALLS];
     atomic_store_explicit(&call->begun, 0, memory_order_relaxed);
-    /* Releases, so that whoever sees one of these (acquire, in board_read_call) sees the zero too. */
+    /* Releases, so that a rank that sees one of these (acquire, in board_read_call) sees the zero
+     * too. */
     atomic_store_explicit(&call->signature, description->signature, memory_order_release);
     atomic_store_explicit(&call->count, description->count, memory_order_release);
     atomic_store_explicit(&call->what, board_word_of(description), memory_order_release);
@@ -150,18 +153,20 @@ static inline bool board_may_have_begun(struct board_call *calls, uint64_t numbe
         atomic_load_explicit(&calls[number % BOARD_CALLS].begun, memory_order_relaxed);
     return begun == 0 ? number > BOARD_CALLS : begun >= number;
 }
-/* How many calls began. */
+/* The number of calls that began. */
 uint64_t board_begun(struct board_call *calls);
 /* Whether one of them is not over. */
 bool board_is_engaged(struct board_call *calls);
 /* The same of all slots. */
 bool board_is_in_call(struct board *board, int size, int rank);
-/* How many calls a rank began in all slots but that of messages: the sequence number of its latest one, where none waits in line. */
+/* The number of calls that a rank began in all slots but that of messages: the sequence number of
+ * its latest one, if none waits in line. */
 uint64_t board_sequence(struct board *board, int size, int rank);
 
-/* How far a rank is with its calls of both forms. Blocking calls have slot 0, and started, prepared and grouped ones the others in
- * turn. All ranks make all calls in the same order, so two ranks of which each has made more calls of one form than the other
- * has, whenever that was read of each, have not called the same: see crossing.h. */
+/* The numbers of calls that a rank has made, for both forms. Blocking calls have slot 0, and
+ * started, prepared and grouped ones the others in turn. All ranks make all calls in the same
+ * order, so two ranks of which each has made more calls of one form than the other has, whenever
+ * that was read of each, have not called the same: see crossing.h. */
 struct board_progress {
     uint64_t blocking; /* calls so far */
     uint64_t started;  /* the same, also those in line */
@@ -175,7 +180,7 @@ struct board_progress {
 /* A rank writes its own: how many started calls it has made; which one it waits for, 0: none. Any one thread each. */
 static inline void board_set_started(struct board *board, int rank, uint64_t number)
 {
-    /* Pairs with board_read_progress: whoever sees it sees the blocking calls before it. */
+    /* Pairs with board_read_progress: a rank that sees it sees the blocking calls before it. */
     atomic_store_explicit(&board->ranks[rank].started, number, memory_order_release);
 }
 void board_set_awaited(struct board *board, int rank, uint64_t number, uint64_t sequence,
@@ -195,17 +200,20 @@ struct board_finding {
     bool is_stopped;
     uint64_t sequence; /* of that rank's latest call, or 0: not known */
 };
-/* What a rank has found out about its call of that number in a slot. */
+/* Notes what a rank has found out about its call of that number in a slot. */
 void board_set_finding(struct board *board, int rank, int slot, uint64_t begun,
                        const struct board_finding *finding);
-/* What it has found out about a call that it is still in; false: nothing. finding->rank is one of all of the communicator. */
+/* Reads what it has found out about a call that it is still in; false: nothing. finding->rank is
+ * one of all of the communicator. */
 bool board_read_finding(struct board *board, int size, int rank, int all,
                         struct board_finding *finding);
-/* Whether nobody of this host has said so of that rank, one of all, in the last 10 s: then the caller does. */
+/* Whether no rank of this host has said so of that rank, one of all, in the last 10 s: then the
+ * caller does. */
 bool board_may_report(struct board *board, int size, int of_all, uint64_t now_ns);
 /* The same of a straggler. */
 bool board_may_name(struct board *board, int size, int of_all, uint64_t now_ns);
-/* How often a rank has waited for one that came later, and once more: only its own. */
+/* The number of times that a rank has waited for one that came later; and adds one to it, which a
+ * rank does only for itself. */
 uint64_t board_waits(const struct board *board, int rank);
 void board_add_wait(struct board *board, int rank);
 /* The failure that comes next is a verdict; there is none yet. */

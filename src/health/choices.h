@@ -7,8 +7,8 @@
  *
  * Invariants
  *  1. Choice n lies at n % the ring's size. A reader that finds the number n before and after the rest has read one choice.
- *  2. Whoever holds the domain writes; anybody may read meanwhile. Nobody takes a lock.
- *  3. The memory comes with the first choice. Where there is none, no choice is kept, and calls go on.
+ *  2. The thread that holds the domain writes; any thread may read meanwhile. None takes a lock.
+ *  3. The memory comes with the first choice. If there is none, no choice is kept, and calls go on.
  *
  * Texts are not copied: they live as long as the communicator.
  */
@@ -62,7 +62,7 @@ struct choice_entry {
 /* A plan of the user that cannot be chosen on this communicator at all. */
 struct unused_plan {
     const char *algorithm;
-    enum collective collective;
+    enum collective collective; /* COLLECTIVE_COUNT: nobody knows it, for the file cannot be read */
     char why[120];
 };
 enum { UNUSED_PLANS_MAX = 8 };
@@ -82,7 +82,7 @@ void choices_note_unused(struct choices *choices, enum collective collective, co
                          const char *why);
 /* Forgets the choices so far. With the domain held. */
 void choices_restart(struct choices *choices);
-/* Nobody else reads. */
+/* No other code reads. */
 void choices_release(struct choices *choices);
 size_t choices_bytes(const struct choices *choices); /* of memory */
 

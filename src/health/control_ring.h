@@ -1,10 +1,11 @@
 /* control_ring.h - short messages between ranks of one host, besides all operations: they still work when the communicator has failed.
  *
- * In shared memory each rank has a ring that it alone writes; everybody reads all rings and keeps what is meant for it. A message is
- * lost when CONTROL_RING_KEPT more are written before it is read: for protocols that repeat themselves. Ranks that died or left
- * leave their last messages behind.
+ * In shared memory each rank has a ring that it alone writes; every rank reads all rings and keeps
+ * the messages that are meant for it. A message is lost when CONTROL_RING_KEPT more are written
+ * before it is read: for protocols that repeat themselves. Ranks that died or left leave their last
+ * messages behind.
  *
- * What others wrote is foreign: whoever reads checks what it says. */
+ * Messages of others are foreign: their reader checks what they say. */
 #ifndef TUTTI_HEALTH_CONTROL_RING_H
 #define TUTTI_HEALTH_CONTROL_RING_H
 

@@ -1,4 +1,5 @@
-/* network_leave.h - the end of a communicator with a network: nobody leaves before the others have what it sent. */
+/* network_leave.h - the end of a communicator with a network: no rank leaves before the others have
+ * what it sent. */
 #ifndef TUTTI_HEALTH_NETWORK_LEAVE_H
 #define TUTTI_HEALTH_NETWORK_LEAVE_H
 

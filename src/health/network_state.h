@@ -15,6 +15,7 @@
 struct remote_flags {
     bool is_dead : 1;   /* its process has ended, or it is taken for dead */
     bool has_ended : 1; /* for certain */
+    bool was_found : 1; /* taken for dead, and alive for the agreement after that */
     bool is_invited : 1, knows_failure : 1, has_joined : 1;
     bool is_suspect : 1;   /* its host is, and it was said */
     _Atomic bool has_left; /* may be read without the domain */
@@ -47,7 +48,7 @@ struct network {
     uint64_t *next_ns; /* of each host: when to ask its first rank to connect again */
     bool is_stopped, all_have_joined;
     unsigned passes;
-    struct remote_flags *flags;   /* one a rank; NULL where there is one host */
+    struct remote_flags *flags;   /* one per rank; NULL where there is one host */
     struct rank_map ranks;        /* of struct remote_rank; of no ranks where there is one host */
     struct heartbeat *heartbeat;  /* of the first rank of a host, see heartbeats.h; or NULL */
     uint64_t heartbeat_looked_ns; /* when it was looked at last */
@@ -63,7 +64,8 @@ enum { CONTROL_MESSAGE_BYTES = 296, CONTROL_HEARTBEAT = 64, CONTROL_AGREEMENT };
 void remote_hear(void *context, int peer, const void *message, size_t bytes);
 /* The flags of a rank of another host; NULL: it is on this one, or there is nothing to know yet. */
 struct remote_flags *remote_of(const struct health *health, int rank);
-/* What it has said, from when there is room for that; NULL: there is none, and it was never asked. */
+/* The words of that rank, kept from when there is room for them; NULL: there is none, and the rank
+ * was never asked. */
 const struct remote_rank *remote_find(const struct network *network, int rank);
 /* Makes room for that; NULL: out of memory. */
 struct remote_rank *remote_know(struct network *network, int rank);
@@ -83,7 +85,7 @@ bool remote_all_hosts_have_joined(const struct network *network);
 /* To rank 0, by the first rank of another host; and the answer, by rank 0 when all have. */
 void remote_tell_joined(struct network *network);
 void remote_tell_all_have_joined(struct network *network);
-/* From now on it counts as dead: nobody waits for it, and nothing more is done to reach it. */
+/* From now on it counts as dead: no rank waits for it, and nothing more is done to reach it. */
 void remote_declare_dead(struct network *network, int rank);
 
 #endif

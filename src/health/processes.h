@@ -46,8 +46,9 @@ struct processes {
 /* The pid by which this rank knows another rank of this host, or 0: it is in another PID namespace. */
 pid_t processes_visible_pid(const struct rendezvous_member *own,
                             const struct rendezvous_member *member);
-/* Fills in the processes of those who have met on this host, and begins to watch those behind this rank's own as its neighbours.
- * names: of the ranks by number, or NULL: their numbers; not kept. NO_MEMORY, NO_DESCRIPTORS; processes_close in any case. */
+/* Fills in the processes of the ranks that have met on this host, and begins to watch those behind
+ * this rank's own as its neighbours. names: of the ranks by number, or NULL: their numbers; not
+ * kept. NO_MEMORY, NO_DESCRIPTORS; processes_close in any case. */
 enum tutti_status processes_open(struct processes *processes,
                                  const struct rendezvous_member *members, int number, int size,
                                  const int *names);

@@ -7,7 +7,7 @@
 #include "health/health.h"
 #include "os/futex.h"
 
-/* What of this rank may still be read or written by others. */
+/* What others may still read or write of this rank. */
 struct engagement {
     int slot;
     uint64_t begun;                      /* the number of its call in the slot */
@@ -18,8 +18,9 @@ bool health_stop_links(struct health *health);
 /* After a failure: until no peer can still be reading or writing this rank's memory, or for as long as that may
  * reasonably take. */
 void health_quiesce(struct health *health, const struct engagement *engagement);
-/* Between saying on the board that a call begins and the look whether the communicator has failed. Whoever fails has its fence
- * (health_quiesce) between saying so and its look at who is in a call: so one of the two sees the other. */
+/* Between saying on the board that a call begins and the look whether the communicator has failed.
+ * Whoever fails has its fence (health_quiesce) between saying so and its look at which ranks are in
+ * a call: so one of the two sees the other. */
 static inline void health_publish(const struct team *team)
 {
     atomic_signal_fence(memory_order_seq_cst);

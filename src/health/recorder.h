@@ -3,7 +3,8 @@
  *     begin ──► entry: number 0 (being written), what is called, when, number n ──► end: when, how
  *                             └─ waits: for whom, since when; written only by a rank that has waited long
  *
- * A ring of one cache line a call, written by whoever holds the domain. Anybody may read it meanwhile.
+ * A ring with one cache line for each call, written by the thread that holds the domain. Any thread
+ * may read it meanwhile.
  *
  * A look at the processor's clock costs 6 to 16 ns, and a small call takes 200. So a call that is short (small, of ranks that have a core
  * each, over shared memory) is timed once: while it waits for its peers' messages, where the look costs nothing. Its end is
@@ -12,7 +13,7 @@
  *
  * Invariants
  *  1. Entry n lies at n % the ring's size; a reader that finds the number n before and after the rest has read one entry, as on the board.
- *  2. Whoever ends or waits in an entry that was overtaken by newer ones writes nothing.
+ *  2. A thread that ends or waits in an entry that was overtaken by newer ones writes nothing.
  *  3. Nothing here takes a lock, a system call or a read-modify-write.
  *
  * It keeps no addresses and no data.
@@ -104,11 +105,11 @@ static inline void recorder_add(_Atomic uint64_t *counter, uint64_t more)
 static inline uint64_t recorder_next(struct recorder *recorder)
 {
     const uint64_t number = atomic_load_explicit(&recorder->latest, memory_order_relaxed) + 1;
-    /* Pairs with recorder_latest: whoever sees the number sees a recorder that is ready. */
+    /* Pairs with recorder_latest: a thread that sees the number sees a recorder that is ready. */
     atomic_store_explicit(&recorder->latest, number, memory_order_release);
     return number;
 }
-/* What is recorded next has number 1 again. Returns how many there were. */
+/* The next record has number 1 again. Returns how many there were. */
 uint64_t recorder_restart(struct recorder *recorder);
 
 /* `what` as record_what made it; begin_ticks of clock_ticks, or 0: recorder_end finds it. */
@@ -118,7 +119,8 @@ static inline void recorder_begin(struct recorder *recorder, uint64_t number, ui
 {
     struct record_entry *entry = recorder_place(recorder, number);
     atomic_store_explicit(&entry->number, 0, memory_order_relaxed);
-    /* Releases, so that whoever sees one of these (acquire, in recorder_read) sees the zero too. */
+    /* Releases, so that a thread that sees one of these (acquire, in recorder_read) sees the zero
+     * too. */
     atomic_store_explicit(&entry->begin_ticks, begin_ticks, memory_order_release);
     atomic_store_explicit(&entry->end_ticks, 0, memory_order_release);
     atomic_store_explicit(&entry->count, count, memory_order_release);

@@ -57,7 +57,7 @@ struct straggler {
     _Atomic uint64_t *held_ns; /* this rank, by each rank, in all */
 };
 
-/* What a rank answers of a call. */
+/* A rank's answer about a call. */
 struct straggler_answer {
     uint64_t age_ns; /* since it began it; 0: it has not */
     uint64_t waits;

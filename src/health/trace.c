@@ -150,6 +150,15 @@ static uint64_t wall_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* What the choice of algorithms knows of the machines, besides the names of hosts. */
+static void put_machines(FILE *file, const struct health *health)
+{
+    const int cores = health->team->members.core_count;
+    const int rack = atomic_load_explicit(&health->trace.rack, memory_order_relaxed);
+    if (cores > 0) fprintf(file, ", \"cores\": %d", cores);
+    if (rack >= 0) fprintf(file, ", \"rack\": %d", rack);
+}
+
 static void write_trace(const struct health *health, const char *reason, unsigned entries_max,
                         FILE *file)
 {
@@ -157,7 +166,9 @@ static void write_trace(const struct health *health, const char *reason, unsigne
             VERSION, health->trace.id, health->team->rank, health->team->size);
     fputs(" \"host\": ", file);
     json_write_text(file, health->team->members.host_name);
-    fprintf(file, ", \"pid\": %d, \"reason\": \"%s\",\n", (int)getpid(), reason);
+    fprintf(file, ", \"pid\": %d, \"reason\": \"%s\"", (int)getpid(), reason);
+    put_machines(file, health);
+    fputs(",\n", file);
     fprintf(file, " \"wall_ns\": %" PRIu64 ", \"monotonic_ns\": %" PRIu64 ",\n", wall_ns(),
             clock_now_ns());
     const uint64_t calls = recorder_latest(&health->recorder);
@@ -306,9 +317,15 @@ enum tutti_status trace_init(struct health *health)
     struct trace *trace = &health->trace;
     const char *folder = option_text(OPTION_TRACE_DIR);
     pthread_mutex_init(&trace->lock, NULL);
+    trace_set_rack(health, -1);
     if (folder != NULL && (trace->folder = strdup(folder)) == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     return recorder_init(&health->recorder);
+}
+
+void trace_set_rack(struct health *health, int rack)
+{
+    atomic_store_explicit(&health->trace.rack, rack, memory_order_relaxed);
 }
 
 void trace_open(struct health *health)

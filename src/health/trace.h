@@ -1,8 +1,9 @@
 /* trace.h - what the flight recorder of a communicator tells: files of JSON, answers to tutti-trace, numbers for Prometheus.
  *
- * A dump is written at most once for a failure, by whoever comes first: the thread whose call failed, before it returns, or the
- * process's monitor, which the rank that finds the failure wakes on all processes of its host. docs/tracing.md describes
- * the members of a dump, format/trace_json.h reads them.
+ * A dump is written at most once for a failure, by the thread that comes first: the thread whose
+ * call failed, before it returns, or the process's monitor, which the rank that finds the failure
+ * wakes on all processes of its host. docs/tracing.md describes the members of a dump,
+ * format/trace_json.h reads them.
  */
 #ifndef TUTTI_HEALTH_TRACE_H
 #define TUTTI_HEALTH_TRACE_H
@@ -22,12 +23,15 @@ struct trace {
     char *folder;          /* TUTTI_TRACE_DIR, or NULL */
     bool is_dumped;        /* for the failure; under the lock */
     _Atomic bool is_first; /* this rank told its host of the failure, and still has to tell the monitors */
+    _Atomic int rack; /* of this rank; -1: no racks are known */
     char id[METRICS_ID_SIZE];
     struct monitor_client client;
 };
 
 /* NO_MEMORY. */
 enum tutti_status trace_init(struct health *health);
+/* What dumps say from now on; -1: there are no racks. Any thread. */
+void trace_set_rack(struct health *health, int rack);
 /* From now on the monitor may ask; *health is complete. */
 void trace_open(struct health *health);
 /* It does not any more. */
@@ -35,8 +39,9 @@ void trace_close(struct health *health);
 void trace_release(struct health *health);
 /* This rank has put a failure on its host's board. Cheap. Any thread. */
 void trace_tell_failure(struct health *health);
-/* A call failed: dumps if it was for a failure of the communicator, and nobody has. Blocks for 2 s at most when the file system does not answer.
- * Any thread, without the domain. Keeps the thread's error message. */
+/* A call failed: dumps if it was for a failure of the communicator, and no thread has dumped yet.
+ * Blocks for 2 s at most when the file system does not answer. Any thread, without the domain.
+ * Keeps the thread's error message. */
 void trace_dump_failure(struct health *health);
 /* As tutti_trace_dump. */
 enum tutti_status trace_dump(struct health *health, const char *folder);

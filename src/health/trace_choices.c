@@ -138,8 +138,10 @@ static void put_unused_plans(FILE *file, const struct choices *choices)
     const struct unused_plan *plan;
     const char *between = " \"unused_plans\": [\n  ";
     for (int i = 0; (plan = choices_unused(choices, i)) != NULL; i++) {
-        fprintf(file, "%s{\"call\": \"%s\", \"algorithm\": ", between,
-                collective_name(plan->collective));
+        fprintf(file, "%s{", between);
+        if (plan->collective != COLLECTIVE_COUNT)
+            fprintf(file, "\"call\": \"%s\", ", collective_name(plan->collective));
+        fputs("\"algorithm\": ", file);
         json_write_name(file, plan->algorithm);
         fputs(", \"reason\": ", file);
         json_write_text(file, plan->why);
