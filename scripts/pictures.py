@@ -395,10 +395,10 @@ def gallery(root, drawn, ranks):
     pages = pages_of(root)
     lines = ["# Gallery", "",
              "<!-- Made by scripts/pictures.py from the list of algorithms: `make pictures` writes it anew. -->", "",
-             "What every operation does, and how every algorithm does it. The pictures of operations have one colour for",
+             "This page shows what every operation does, and how every algorithm does it. The pictures of operations have one colour for",
              "each rank's data; \N{GREEK CAPITAL LETTER SIGMA} is a reduction, with a stroke for every rank that is in it.",
              "Those of algorithms are drawn by `tutti-plan draw` from the plan that runs; [Plans](plan.md#the-picture) tells",
-             "how to read them. What the costs mean is said in [Algorithms](algorithms.md).", ""]
+             "how to read them. [Algorithms](algorithms.md) explains the costs.", ""]
     collectives = []
     for one in ranks:
         if one[0] not in collectives:

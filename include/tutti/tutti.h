@@ -18,13 +18,13 @@
  *     tutti_X_prepare(..., &p)  checks and plans everything once; tutti_start(p, &r) then starts it
  *                               as often as you like, on what the same buffers hold by then.
  * This file has the blocking forms, and includes the others from forms.h. Between
- * tutti_group_begin() and tutti_group_end() blocking calls are only started; the end waits for
- * all. Started, prepared and grouped calls of different ranks meet each other. Blocking calls meet
+ * tutti_group_begin() and tutti_group_end() blocking calls are only started; the end waits for all.
+ * Started, prepared and grouped calls of different ranks match each other. Blocking calls match
  * only blocking calls. Ranks that wait for each other in different forms get MISMATCH.
  *
  * Buffers.  Every collective also takes its buffers as lists of tensors (tutti_X_list): the
- * tensors, one after the other, are the buffer, and Tutti does not copy them together. In the v
- * forms (tutti_Xv) blocks have different counts.
+ * tensors, one after the other, are the buffer, and Tutti does not copy them into one. In the v
+ * forms (tutti_Xv) blocks may have different counts.
  *
  * Errors.  Functions return TUTTI_OK or a status. tutti_error_message() then tells this thread what
  * went wrong, and tutti_comm_failure() which rank is to blame. An invalid argument is found before
@@ -36,7 +36,7 @@
  * every rank, so let one thread at a time make them. Any thread may wait, test and abort, at any
  * time.
  *
- * A child of fork() has no communicators. Its calls on those of its parent return
+ * A child of fork() has no communicators. A call on one of its parent's communicators returns
  * TUTTI_INVALID_COMM; tutti_comm_free() there gives memory back without telling the other ranks
  * anything.
  *
@@ -145,7 +145,7 @@ enum tutti_dtype {
     TUTTI_INT32,
     TUTTI_INT64,
     TUTTI_FLOAT16,     /* IEEE 754 binary16 */
-    TUTTI_FLOAT8_E4M3, /* OCP OFP8: no infinity, largest 448; too large values become NaN */
+    TUTTI_FLOAT8_E4M3, /* OCP OFP8: no infinity, largest 448; values too large become NaN */
     TUTTI_FLOAT8_E5M2, /* OCP OFP8: largest 57344, then infinity */
     TUTTI_INT8,
     TUTTI_INT16,
@@ -172,12 +172,12 @@ typedef const struct tutti_operation *tutti_op;
 #define TUTTI_BXOR ((tutti_op)11)
 
 /* result[i] = left[i] op right[i] for count elements, at any alignment; result may be left or
- * right. Any thread that moves operations may call it, several at a time. It must neither block nor
- * call Tutti. */
+ * right. Any thread that moves operations may call it, and several may at once. It must neither
+ * block nor call Tutti. */
 typedef void tutti_combine(const void *left, const void *right, void *result, size_t count,
                            enum tutti_dtype dtype, void *context);
 
-/* A user-defined operation. Every rank creates its own, the same on all ranks. */
+/* A user-defined operation. Every rank creates its own, which must be the same on all ranks. */
 struct tutti_op_options {
     size_t size_bytes;      /* sizeof(struct tutti_op_options); TUTTI_OP_OPTIONS_INIT sets it */
     const char *name;       /* the same on all ranks; copied, up to 31 characters; NULL: "user" */
@@ -195,8 +195,8 @@ struct tutti_op_options {
  * (INVALID_OPTIONS, NO_MEMORY) *op is NULL. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_op_create(const struct tutti_op_options *options,
                                                            tutti_op *op);
-/* Frees an operation, which nothing started or prepared may still use. op may be NULL or a
- * constant. Local; any thread; does not block. */
+/* Frees an operation. No started or prepared call may still use it. op may be NULL or a constant.
+ * Local; any thread; does not block. */
 TUTTI_API enum tutti_status tutti_op_free(tutti_op op);
 
 /* Bytes of one element; 0 if dtype is invalid. Any thread; does not block. */
@@ -215,8 +215,8 @@ struct tutti_request;  /* opaque: an operation under way */
 struct tutti_prepared; /* opaque: an operation that can be started again and again */
 struct tutti_mesh;     /* opaque: communicators along named axes */
 
-/* The name of a communicator to be. One rank makes it, and the application carries it to the
- * others. */
+/* The name of a communicator that is yet to be created. One rank makes it, and the application
+ * carries it to the others. */
 struct tutti_id {
     unsigned char bytes[128];
 };
@@ -231,19 +231,20 @@ struct tutti_store {
     void *context;
 };
 
-/* Whether ranks compare data that they receive with a checksum (CRC-32C) of what was sent. Changed
- * data is read once more: sent again, or from a second copy. If that has changed, too, the call
- * ends with CORRUPT, which names the rank that sent it. The same on all ranks. */
+/* Whether ranks check the data that they receive against a checksum (CRC-32C) of what was sent.
+ * Changed data is read once more: the sender sends it again, or there is a second copy. If that has
+ * changed, too, the call ends with CORRUPT, and its message names the rank that sent the data. Must
+ * be the same on all ranks. */
 enum tutti_integrity {
     TUTTI_INTEGRITY_DEFAULT, /* TUTTI_INTEGRITY, else OFF; derived communicators inherit it */
     TUTTI_INTEGRITY_OFF,     /* ranks take data as the network delivers it */
-    TUTTI_INTEGRITY_NETWORK, /* ranks compare all data that comes over TCP */
+    TUTTI_INTEGRITY_NETWORK, /* ranks check all data that comes over TCP */
     TUTTI_INTEGRITY_ON /* and all data through shared memory, which no rank then reads in place */
 };
 
 /* Whether data between hosts is encrypted (TLS 1.3), so that others can neither read nor change it.
  * Needs the job's secret, TUTTI_SECRET_FILE or TUTTI_SECRET: without one, nothing goes between
- * hosts, and INVALID_OPTIONS says so. The same on all ranks. */
+ * hosts, and INVALID_OPTIONS says so. Must be the same on all ranks. */
 enum tutti_encryption {
     TUTTI_ENCRYPTION_DEFAULT, /* TUTTI_ENCRYPTION, else OFF; derived communicators inherit it */
     TUTTI_ENCRYPTION_OFF,     /* anybody on the network can read what ranks send each other */
@@ -280,7 +281,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_id_create(struct tutti_id *id);
 /* The launcher that started this process, as its environment shows it, such as "torchrun" or
  * "Slurm". NULL: none that tutti_comm_create(NULL, ...) can use, and the error message says why.
  * *rank and *size become those of this process, or -1; each pointer may be NULL. Not collective.
- * The text is static. Any thread, while none changes the environment; does not block. */
+ * The text is static. Any thread, while no thread changes the environment; does not block. */
 TUTTI_API const char *tutti_launcher(int *rank, int *size);
 
 /* Joins a communicator; collective over its ranks, each with its own rank number. options may be
@@ -293,8 +294,8 @@ tutti_comm_create(const struct tutti_comm_options *options, struct tutti_comm **
 /* Leaves the communicator: blocks until this rank's started operations are done (or their deadlines
  * have passed), then gives all memory back. NULL is allowed. Not collective: peers that still need
  * this rank get an error that names it. tutti_wait, tutti_test and tutti_group_end still say how
- * its requests ended; its prepared calls can only be freed. Any later call on it returns
- * INVALID_COMM, until another communicator is created at the same address. */
+ * its requests ended; its prepared calls can only be freed. Any later call on the communicator
+ * returns INVALID_COMM, until another communicator is created at the same address. */
 TUTTI_API enum tutti_status tutti_comm_free(struct tutti_comm *comm);
 /* Ends every present and future operation of the communicator on all ranks with TUTTI_ABORTED. Any
  * thread may call it, also while a call is blocked. The first failure wins. The other ranks' error
@@ -306,8 +307,8 @@ TUTTI_API int tutti_comm_rank(const struct tutti_comm *comm);
 TUTTI_API int tutti_comm_size(const struct tutti_comm *comm);
 /* Whether started operations can move while this rank computes. 1: over a network, or if the host
  * has a CPU on which no rank there computes (more CPUs than ranks, or TUTTI_PROGRESS_CPUS). 0: they
- * can only move instead of computing, so a blocking call at the end costs no more. -1: comm is no
- * communicator. Ranks may get different answers. Any thread; does not block. */
+ * can move only at the expense of computing, so a blocking call at the end costs no more. -1: comm
+ * is no communicator. Ranks may get different answers. Any thread; does not block. */
 TUTTI_API int tutti_comm_overlaps(const struct tutti_comm *comm);
 
 /* Derived communicators. Each is independent of the one it was made from: it fails, and is freed,
@@ -333,7 +334,8 @@ tutti_comm_group(struct tutti_comm *comm, const int *ranks, int rank_count,
                  const struct tutti_comm_options *options, struct tutti_comm **created);
 
 /* A mesh numbers the ranks of comm along named axes; the last axis varies fastest. With axes dp=2,
- * tp=2, rank 2 is (1, 0). Along each axis, the ranks that differ only there form a communicator. */
+ * tp=2, rank 2 is (1, 0). The ranks that differ only in their coordinate along an axis form a
+ * communicator. */
 struct tutti_axis {
     const char *name;                         /* "dp", "tp", ...; distinct */
     int size;                                 /* the product of all sizes is the size of comm */
@@ -363,14 +365,15 @@ struct tutti_footprint {
 /* Fills *footprint.  Any thread, between operations; does not block. */
 TUTTI_API enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
                                                  struct tutti_footprint *footprint);
-/* Says which algorithm a call would take on this communicator, and why: in the first line what is
- * chosen and by what, then a line for each algorithm with the time that the cost model expects of
- * it, the fastest first, and why those that are left out cannot do the call. For calls with private
- * memory, an operation that commutes, and the communicator's own settings. collective: "allreduce"
- * and so on; count and dtype as in that call. text: gets as much as fits into text_bytes, and a
- * zero at the end. Not collective. Any thread; does not block, but takes some milliseconds for a
- * size that was not called before. INVALID_OPTIONS: there is no collective of that name, or no room for text.
- * INVALID_DTYPE, NO_MEMORY. INVALID_ALGORITHM: the communicator's rules leave none. */
+/* Says which algorithm a call on this communicator would take, and why. The first line says which
+ * one is chosen, and by what. A line for each algorithm follows, with the time that the cost model
+ * predicts for it, the fastest first. Then come the algorithms that cannot do the call, with the
+ * reason. All of this is for private memory, an operation that commutes, and the communicator's own
+ * settings. collective: "allreduce" and so on; count and dtype as in that call. text: gets as much
+ * as fits into text_bytes, and a zero at the end. Not collective. Any thread; does not block, but
+ * takes some milliseconds for a size that no call has had before. INVALID_OPTIONS: there is no
+ * collective of that name, or no room for text. INVALID_DTYPE, NO_MEMORY. INVALID_ALGORITHM: the
+ * communicator's rules leave none. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_explain(const struct tutti_comm *comm,
                                                               const char *collective, size_t count,
                                                               enum tutti_dtype dtype, char *text,
@@ -389,21 +392,22 @@ struct tutti_failure {
 TUTTI_API enum tutti_status tutti_comm_failure(const struct tutti_comm *comm,
                                                struct tutti_failure *failure);
 /* Writes this rank's flight recorder, its last calls on the communicator, to
- * FOLDER/tutti-ID-rankN.json, in place of an earlier one. `tutti-trace` reads the files of all
- * ranks together. folder: created if it does not exist; NULL: TUTTI_TRACE_DIR, where a communicator
- * that fails also writes this by itself. Not collective. Any thread, also while a call is blocked;
- * blocks until the file system has taken it, 30 s at most. INVALID_OPTIONS: no folder is given, nor
- * TUTTI_TRACE_DIR set. SYSTEM, NO_SPACE or NO_MEMORY: the file cannot be written, and no part of it
- * is there; after 30 s without an answer it may still appear. The communicator stays as it is. */
+ * FOLDER/tutti-ID-rankN.json, and replaces an earlier one. `tutti-trace` reads the files of all
+ * ranks together. folder: created if it does not exist; NULL: TUTTI_TRACE_DIR, to which a
+ * communicator that fails writes the same by itself. Not collective. Any thread, also while a call
+ * is blocked; blocks until the file system has taken it, 30 s at most. INVALID_OPTIONS: folder is
+ * NULL, and TUTTI_TRACE_DIR is not set. SYSTEM, NO_SPACE or NO_MEMORY: the file cannot be written,
+ * and no part of it is there; after 30 s without an answer it may still appear. The communicator
+ * stays as it is. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_dump(struct tutti_comm *comm,
                                                             const char *folder);
 
-/* Operations of one kind that this rank began on a communicator, its own ones alone. Both only
- * grow. */
+/* Operations of one kind that this rank began on a communicator; those of other ranks are not
+ * counted. Both numbers only grow. */
 struct tutti_comm_counters {
     size_t size_bytes; /* set by the caller to sizeof(struct tutti_comm_counters) */
     uint64_t calls;
-    /* Count times element size, as called. Of the v forms all blocks of this rank's input, or else
+    /* Count times element size, as called. In the v forms, all blocks of this rank's input, or else
      * of its output: what an allgatherv gathers, and what a reduce_scatterv reduces. */
     uint64_t bytes;
 };
@@ -422,46 +426,47 @@ struct tutti_trace_entry {
     const char *operation; /* "allreduce", "send" and so on; NULL: there is no such entry */
     const char *algorithm; /* of a collective; NULL if it is not known */
     uint64_t bytes;        /* as struct tutti_comm_counters counts them */
-    /* Of CLOCK_MONOTONIC. end_ns is 0 until it is over. Both are the same of a call that took 2 us
-     * or less. */
+    /* Of CLOCK_MONOTONIC. end_ns is 0 until the operation is over. Both are equal for a call that
+     * took 2 us or less. */
     uint64_t begin_ns, end_ns;
     int peer; /* of a message; TUTTI_ANY_RANK until it is known. Of a collective the root, or 0 */
     int tag;  /* of a message; else 0 */
 };
-/* Fills *entry with the oldest entry that is there whose number is `number` or more. The recorder
- * has the last 512 collectives, and as many messages. Any thread, also while a call is blocked; does
- * not block. INVALID_OPTIONS: entry->size_bytes is not set. */
+/* Fills *entry with the oldest entry in the recorder whose number is `number` or more. The recorder
+ * keeps the last 512 collectives, and as many messages. Any thread, also while a call is blocked;
+ * does not block. INVALID_OPTIONS: entry->size_bytes is not set. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_read(const struct tutti_comm *comm,
                                                             enum tutti_trace_of of, uint64_t number,
                                                             struct tutti_trace_entry *entry);
 
 /* After failures, with ULFM's meaning (Bland, Bouteiller, Herault, Bosilca, Dongarra: Post-failure
  * recovery of MPI communication capability, IJHPCA 27(3), 2013). A communicator in which a rank
- * failed stays failed: all its operations return why. The calls below work on it all the same, and
- * on healthy ones. They are collective over the ranks that are left, in the same order on each, and
- * block until these have called, at most for the communicator's timeout.
+ * failed stays failed: all its operations return that status. The calls below work on failed
+ * communicators as well as on healthy ones. They are collective over the surviving ranks, in the
+ * same order on each, and block until all of these have called, at most for the communicator's
+ * timeout.
  *
  *     if (tutti_allreduce(...) == TUTTI_PROC_FAILED &&
  *         tutti_comm_shrink(comm, NULL, &smaller) == TUTTI_OK)
  *         tutti_comm_free(comm), comm = smaller;
  *
  * In a partition the larger side (more than half of the ranks, or half of them with rank 0) goes
- * on. Ranks of the other side get MINORITY after some seconds. Where most ranks have died for
- * certain, the rest goes on. */
+ * on. Ranks of the other side get MINORITY after some seconds. If most ranks are known to have
+ * died, the rest goes on. */
 
 /* Ends every present and future operation on all ranks with TUTTI_REVOKED, as tutti_comm_abort
- * does: for a rank that knows of a failure that others do not, before all shrink. The first failure
- * wins. Any thread; does not block. */
+ * does. A rank calls it if it knows of a failure that others may not know of, before all of them
+ * shrink. The first failure wins. Any thread; does not block. */
 TUTTI_API enum tutti_status tutti_comm_revoke(struct tutti_comm *comm);
 /* *word becomes the bitwise AND of the words of all ranks that took part: the same on all of them,
  * whatever fails meanwhile. OK: all ranks of the communicator took part. PROC_FAILED: not all did;
- * *word is that of the others, and the message lists the missing ranks, the same on all. MINORITY,
- * TIMEOUT and others: nothing was agreed, and *word is as it was. */
+ * *word is the AND of those that did, and the message lists the missing ranks, the same on all.
+ * MINORITY, TIMEOUT and others: nothing was agreed, and *word is as it was. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_agree(struct tutti_comm *comm, uint64_t *word);
 /* A communicator of the ranks that are left, in their old order; options as for tutti_comm_split.
- * All of them get it, or none; a rank that dies meanwhile is left out, too. On failure *created is
- * NULL: PROC_FAILED (the others went on without this rank), MINORITY, TIMEOUT, or what kept a rank
- * from making it. */
+ * All of them get it, or none does; a rank that dies meanwhile is left out, too. On failure
+ * *created is NULL: PROC_FAILED (the others went on without this rank), MINORITY, TIMEOUT, or what
+ * kept a rank from making it. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_comm_shrink(struct tutti_comm *comm, const struct tutti_comm_options *options,
                   struct tutti_comm **created);
@@ -486,24 +491,24 @@ struct tutti_call_options {
         sizeof(struct tutti_call_options), 0, NULL, 0, 0, NULL, 0, 0 \
     }
 
-/* Memory of devices. Buffers may lie in memory of a GPU: each of `send` and `recv` as a whole, in
- * that of one GPU. Ranks need not be alike: one may have its buffers in a GPU's
- * memory and another one in the host's. Results have the same bits. The driver is found when the
- * program has loaded (libcuda.so.1) and initialised it before it creates the communicator, or at
- * the first call with a stream. TUTTI_CUDA_DRIVER names a file that Tutti loads itself.
+/* Memory of devices. Buffers may lie in the memory of a GPU; each of `send` and `recv` then lies in
+ * that of one GPU as a whole. Ranks may differ in this: one may have its buffers in a GPU's memory
+ * and another one in the host's. Results have the same bits. Tutti finds CUDA's driver
+ * (libcuda.so.1) if the program has loaded and initialised it before it creates the communicator,
+ * or at the first call with a stream. TUTTI_CUDA_DRIVER names a file that Tutti loads itself.
  *
  * Without a stream, buffers must be ready when the call is made, and are ready when it is done, as
- * ever. With one, the call is work of that stream: `_start` and `_prepare` forms are waited for as
- * usual, or by the stream; the other forms return at once, and a failure shows in the next call on
- * the communicator and in tutti_comm_failure. The deadline counts from when the stream
- * comes to the operation. If it fails, the stream goes on, and `recv` is undefined. A call in a
- * stream occupies some of the GPU's multiprocessors from then to its end (TUTTI_GPU_BLOCKS).
+ * ever. With one, the call is work of that stream. `_start` and `_prepare` forms are waited for as
+ * usual, or by the stream. The other forms return at once, and a failure shows in the next call on
+ * the communicator and in tutti_comm_failure. The deadline counts from the moment at which the
+ * stream reaches the operation. If it fails, the stream goes on, and `recv` is undefined. A call in
+ * a stream occupies some of the GPU's multiprocessors (TUTTI_GPU_BLOCKS) from then to its end.
  *
- * Messages (tutti_send, tutti_recv) from and to memory of a GPU go through memory of the host, which
- * each of them has for itself until it is over. The thread that sends copies before the message
- * begins: the call, or the start, returns when the GPU has copied. The thread that receives copies
- * what it has received in the call that ends the request: tutti_wait, tutti_test, the end of the
- * group, the blocking call. SYSTEM: the GPU could not copy; only that message fails.
+ * Messages (tutti_send, tutti_recv) from and to memory of a GPU go through memory of the host; each
+ * message has its own until it is over. The thread that sends copies before the message begins: the
+ * call, or the start, returns when the GPU has copied. The thread that receives copies what it has
+ * received in the call that ends the request: tutti_wait, tutti_test, the end of the group, the
+ * blocking call. SYSTEM: the GPU could not copy; only that message fails.
  *
  * INVALID_BUFFER: managed memory, or memory of several GPUs. UNSUPPORTED: the stream is being
  * captured into a graph; an operation made from a function; send and recv with a stream. */
@@ -513,19 +518,18 @@ struct tutti_call_options {
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_wait(struct tutti_request **request);
 /* Like tutti_wait without blocking: TUTTI_IN_PROGRESS leaves the request as it is. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_test(struct tutti_request **request);
-/* Takes back a started receive that no message has met yet. OK: it never happened, its buffer is
- * the caller's again, and *request is NULL. IN_PROGRESS: a message has met it, or it has failed;
- * wait for it as usual. UNSUPPORTED: a send, which its receiver may know already, or a collective,
- * also one that waits for its turn: it is counted, and the other ranks wait for it.
- * tutti_comm_revoke and tutti_comm_abort end those. Local; does not block. One thread per
- * request. */
+/* Takes back a started receive that no message has matched yet. OK: it never happened, its buffer
+ * is the caller's again, and *request is NULL. IN_PROGRESS: a message has matched it, or it has
+ * failed; wait for it as usual. UNSUPPORTED: a send, which its receiver may know of already, or a
+ * collective, for which the other ranks wait even if it has not begun. tutti_comm_revoke and
+ * tutti_comm_abort end those. Local; does not block. One thread per request. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_cancel(struct tutti_request **request);
 /* Adds 1 to an eventfd when the request is done, or at once if it is: for threads that sleep until
  * one of several requests, or something else, needs them. tutti_test then completes the request as
  * usual. event_fd stays the caller's, and must stay open until it has been added to, which may be a
- * moment after tutti_test says that the request is done. A request has at most one. Only the thread
- * that has the request; does not block. INVALID_REQUEST: it is NULL, or has one already.
- * INVALID_OPTIONS: not a descriptor. */
+ * moment after tutti_test says that the request is done. A request has at most one eventfd. Only
+ * the thread that owns the request may call this; does not block. INVALID_REQUEST: it is NULL, or
+ * has an eventfd already. INVALID_OPTIONS: not a descriptor. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_notify(struct tutti_request *request, int event_fd);
 
 /* Starts a prepared operation, as a call of its communicator. It runs once at a time: after
@@ -599,11 +603,11 @@ TUTTI_OPERATION enum tutti_status tutti_barrier(struct tutti_comm *comm);
 
 /* ------------------------------------------------------------- v forms: blocks of different counts
  *
- * Counts and displacements are in elements. Block i lies at displs[i] from the start of its
- * buffer, and has counts[i] elements; displs may be NULL: the blocks lie one after the other.
- * Arrays have n entries; they are copied. Blocks of a written buffer must not overlap. Where each
- * rank gives only its own counts (gatherv, scatterv, alltoallv), both ends of a transfer must give
- * the same one. If they differ, the transfer finds it (MISMATCH). */
+ * Counts and displacements are in elements. Block i lies at displs[i] from the start of its buffer,
+ * and has counts[i] elements; displs may be NULL: the blocks lie one after the other. Arrays have n
+ * entries; they are copied. Blocks of a written buffer must not overlap. Where each rank gives only
+ * its own counts (gatherv, scatterv, alltoallv), both ends of a transfer must give the same count.
+ * If they differ, the call fails with MISMATCH. */
 
 /* gatherv: block i of recv on root = send[send_count] of rank i; recv, recv_counts and recv_displs
  * are ignored elsewhere. In place: send == recv + recv_displs[root] elements on root. */
@@ -641,11 +645,11 @@ TUTTI_OPERATION enum tutti_status tutti_alltoallv(const void *send, const size_t
 /* ------------------------------------------------------------------------- lists of tensors
  *
  * The tensors of a list, one after the other, are the buffer of the collective of that name; Tutti
- * does not copy them together. So one allreduce takes many gradients, and one allgather one tensor
- * per rank. Each rank cuts its buffers into tensors as it likes; the number of elements in all must
- * be what the collective needs. The list is copied. Tensors must not overlap, which is not checked.
- * In place: the same tensors where the buffers of the collective would be the same. A list may be
- * NULL where its buffer is ignored. */
+ * does not copy them into one. So one allreduce takes many gradients, and one allgather one tensor
+ * per rank. Each rank cuts its buffers into tensors as it likes; all tensors together must have as
+ * many elements as the collective needs. The list is copied. Tensors must not overlap; this is not
+ * checked. In place: the same tensors where the buffers of the collective would be the same. A list
+ * may be NULL where its buffer is ignored. */
 struct tutti_tensor {
     void *data;   /* only read in lists to be sent */
     size_t count; /* elements */
@@ -692,12 +696,13 @@ TUTTI_OPERATION enum tutti_status tutti_alltoall_list(const struct tutti_list *s
  *
  * A message goes from one rank to one rank and carries a tag. A recv takes the first message, in
  * the order of sending, that fits its source and tag; recvs that fit the same message take it in
- * the order of calling. Small messages leave before their receiver calls. They wait there, up to
- * TUTTI_UNEXPECTED bytes (16 MiB) and 65536 messages in all; beyond that their senders wait, and a
- * rank that then waits for a message that cannot come gets UNEXPECTED_FULL. Large messages wait at
- * the sender until they are received: a blocking send to a rank that sends too may wait until its
- * deadline; group or start the two. These calls have no order among the collectives. As
- * everywhere, a deadline that passes ends the communicator. */
+ * the order of calling. Small messages leave before their receiver calls. They wait at the
+ * receiver, up to TUTTI_UNEXPECTED bytes (16 MiB) and 65536 messages in all. Beyond that their
+ * senders wait, and a rank that then waits for a message that cannot come gets UNEXPECTED_FULL.
+ * Large messages wait at the sender until they are received. So if two ranks send to each other
+ * with blocking calls, both may wait until their deadlines: group or start these calls. Messages
+ * and collectives have no order among each other. As everywhere, a deadline that passes ends the
+ * communicator. */
 #define TUTTI_ANY_RANK (-1)
 #define TUTTI_ANY_TAG (-1)
 
@@ -722,29 +727,29 @@ TUTTI_OPERATION enum tutti_status tutti_recv(void *recv, size_t count, enum tutt
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* Memory that every process of this host in a communicator with this one can read in place: 64-byte
- * aligned, zeroed, the caller's until tutti_mem_free. Needs no communicator. Any thread; does not
- * block on peers. On failure (NO_SPACE, NO_MEMORY) *memory is NULL. */
+/* Allocates memory that the processes of this host that have a communicator with this one can read
+ * in place: 64-byte aligned, zeroed, the caller's until tutti_mem_free. Needs no communicator. Any
+ * thread; does not block on peers. On failure (NO_SPACE, NO_MEMORY) *memory is NULL. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mem_alloc(size_t size_bytes, void **memory);
-/* Frees memory of tutti_mem_alloc, which no operation may still use. NULL is allowed. Any thread;
- * does not block. */
+/* Frees memory that came from tutti_mem_alloc, which no operation may still use. NULL is allowed.
+ * Any thread; does not block. */
 TUTTI_API enum tutti_status tutti_mem_free(void *memory);
 
-/* Tells Tutti of memory that the caller has and uses often, a framework's tensors say: the
- * size_bytes bytes at `memory` stay mapped where they are, in the same pages, until
+/* Tells Tutti of memory that the caller has and uses often, such as a framework's tensors. The
+ * size_bytes bytes at `memory` must stay mapped where they are, in the same pages, until
  * tutti_mem_unregister. The memory stays the caller's. A network card then registers it once, as a
  * whole, when an operation first uses it through that card, instead of for each operation. It
  * changes nothing between ranks of one host, and nothing over TCP. Needs no communicator, and holds
- * for all that this process has, now and later; a child of fork() has no registered memory. Any
- * thread; does not block. INVALID_BUFFER: memory is NULL, from tutti_mem_alloc, or overlaps memory
- * that is registered already; or size_bytes is 0. INVALID_COUNT: it ends beyond the address space.
- * A failure (also NO_MEMORY) changes nothing. */
+ * for all communicators of this process, now and later; a child of fork() has no registered memory.
+ * Any thread; does not block. INVALID_BUFFER: memory is NULL, from tutti_mem_alloc, or overlaps
+ * memory that is registered already; or size_bytes is 0. INVALID_COUNT: it ends beyond the address
+ * space. A failure (also NO_MEMORY) changes nothing. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mem_register(void *memory, size_t size_bytes);
-/* Ends that: when it returns TUTTI_OK no network card has the memory registered, and the caller may
- * do with it what it likes. `memory` is what tutti_mem_register got. IN_PROGRESS: an operation, or a
- * thread that is busy with one, still uses it; it stays registered, so wait for the operation and
- * try again. INVALID_BUFFER: no registered memory begins there. Any thread; blocks at most a second,
- * for other threads that move operations through network cards. */
+/* Ends a registration: when it returns TUTTI_OK, no network card has the memory registered, and the
+ * caller may do with it what it likes. `memory` is the address that tutti_mem_register got.
+ * IN_PROGRESS: an operation, or a thread that is busy with one, still uses it; it stays registered,
+ * so wait for the operation and try again. INVALID_BUFFER: no registered memory begins there. Any
+ * thread; blocks at most a second, for other threads that move operations through network cards. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mem_unregister(void *memory);
 
 #ifdef __cplusplus

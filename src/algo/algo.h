@@ -26,8 +26,8 @@ struct algorithm {
     const char *summary;     /* one line for people */
     const char *cost;        /* in alpha, beta, gamma, p, n */
     const char *source;      /* paper or origin */
-    /* What comes from a file or from the user (loaded.h) is a plan for one number of ranks and one root, in the place of a
-     * generator; NULL: it is one of the list. */
+    /* An algorithm from a file or from the user (loaded.h) has a plan for one number of ranks and
+     * one root, in the place of a generator; NULL: it is one of the list. */
     const struct plan *plan;
     uint64_t plan_fingerprint;
 };
@@ -38,15 +38,15 @@ extern const int algo_count;
 /* NULL when there is none of that name for that collective. */
 const struct algorithm *algo_find(enum collective collective, const char *name);
 enum { ALGO_RADIX_MIN = 2, ALGO_RADIX_MAX = 64 };
-/* "NAME", or "NAME/RADIX" for what has a radix; *radix is 0 where none is said. False, and nothing
- * is set, when there is none of that name, or none with such a radix. */
+/* "NAME", or "NAME/RADIX" for an algorithm that has a radix; *radix is 0 if none is given. False,
+ * and nothing is set, if there is none of that name, or none with such a radix. */
 bool algo_parse(enum collective collective, const char *text, const struct algorithm **algorithm,
                 unsigned *radix);
-/* Whether every rank is in the order once: INVALID_RANK and *message, where it is not. */
+/* Checks that every rank is in the order once: INVALID_RANK and *message if not. */
 enum tutti_status algo_check_order(const int *order, int rank_count, const char **message);
-/* Where nothing is known of hosts: what needs levels supports nothing. */
+/* If nothing is known of hosts: an algorithm that needs levels supports nothing. */
 bool algo_supports(const struct algorithm *algorithm, int rank_count);
-/* Where it is known which ranks are on one host. */
+/* If it is known which ranks are on one host. */
 bool algo_supports_levels(const struct algorithm *algorithm, int rank_count);
 /* One rank's plan. *message tells what went wrong. */
 enum tutti_status algo_rank_plan(const struct algorithm *algorithm, const struct algo_params *params,

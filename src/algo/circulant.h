@@ -1,4 +1,4 @@
-/* circulant.h - circulant graphs: everyone has peers at the same distances.
+/* circulant.h - circulant graphs: every rank has peers at the same distances.
  *
  *     p = 11, skips 1 2 3 6 11        blocks held before and after each of 4 rounds
  *
@@ -6,8 +6,8 @@
  *       gets      | 0 1 2             from the rank at distance 3, which holds its own 3
  *       holds 6:  0 1 2 3 4 5
  *
- * A skip is at most the radix times the one before it: with k = radix - 1 ports, whoever holds s
- * blocks gets up to s more from each of the ranks at s, 2s, .. ks.
+ * A skip is at most the radix times the one before it: with k = radix - 1 ports, a rank that holds
+ * s blocks gets up to s more from each of the ranks at s, 2s, .. ks.
  */
 #ifndef TUTTI_ALGO_CIRCULANT_H
 #define TUTTI_ALGO_CIRCULANT_H
@@ -26,7 +26,7 @@ struct circulant circulant_of(int rank_count, int radix);
 /* Each skip is a power of the radix: what the last round lacks of one is not sent. */
 struct circulant circulant_of_powers(int rank_count, int radix);
 
-/* Everyone's block to everyone, in round_count rounds. */
+/* Every rank's block to every rank, in round_count rounds. */
 void circulant_gather(struct plan_builder *b, int rank, const struct circulant *circulant);
 
 #endif

@@ -5,15 +5,15 @@
  *     `between` lies in the output of the whole where    reduce    = reduce_scatter, gather
  *     that has such chunks, and in scratch elsewhere     broadcast = scatter, allgather
  *
- * Chunks are matched by class. Where one plan cuts a block into more chunks than the other, the
- * coarse one acts on ranges. Nobody waits for a whole phase: lane i of the second plan continues
- * lane i of the first, and what it needs from other lanes is one dependency a lane, on the last
- * step there that touches the same chunks. A lane's first message of the second plan leaves with
- * the last step of the first, if that is where it is made.
+ * Chunks are matched by class. If one plan cuts a block into more chunks than the other, the coarse
+ * one acts on ranges. No rank waits for a whole phase: lane i of the second plan continues lane i
+ * of the first, and what it needs from other lanes is one dependency per lane, on the last step
+ * there that touches the same chunks. A lane's first message of the second plan leaves with the
+ * last step of the first, if that is where it is made.
  *
- * A right first and a right second make a whole with the right results. Whether buffers are free
- * when they are written again, and links have one lane, depends on who sends to whom: plan_verify
- * says so. Plans whose input and output come to lie on one place, or on buffers that may be one,
+ * If both plans are right, the whole has the right results. Whether buffers are free when they are
+ * written again, and links have one lane, depends on which ranks send to which: plan_verify finds
+ * that out. Plans whose input and output come to lie on one place, or on buffers that may be one,
  * are made `in_place`.
  */
 #ifndef TUTTI_ALGO_COMPOSE_H

@@ -4,9 +4,8 @@
  *                    |     |  |        chunk i becomes `scale` chunks of the whole, from the given
  *     small          0     1  2        places on; groups, scratch and channels are renumbered
  *
- * What moves between ranks and what is added stays the same, so a small plan that does its
- * collective does it on those chunks of the whole. Whether the whole is right is for plan_verify to
- * say.
+ * The messages and the sums stay the same, so a small plan that does its collective does it on
+ * those chunks of the whole. plan_verify says whether the whole is right.
  *
  * An uneven embedding gives each class of the plan its own number of chunks, where its ranks have
  * shares of different sizes; it says what they are like and where they lie:
@@ -14,10 +13,11 @@
  *     class of the plan      0      1        2      3          starts   0 2 3 3 5
  *     like                  [6 7]  [0]      [ ]    [3 4]       like     6 7 0 3 4
  *
- * Steps on a class of which the whole has nothing, as of 2, are left out, on all ranks alike.
+ * Steps on a class of which the whole has no chunk, such as 2, are left out, on all ranks alike.
  *
- * The root of a whole that is a broadcast or a scatter has everything (plan_has_all), and in place it must not store it again. So
- * nobody sends to it, and what it would receive, or copy from scratch, it reads from its input.
+ * The root of a whole that is a broadcast or a scatter has everything (plan_has_all), and in place
+ * it must not store it again. So no rank sends to it, and it reads from its input what it would
+ * receive, or copy from scratch.
  */
 #ifndef TUTTI_ALGO_EMBED_H
 #define TUTTI_ALGO_EMBED_H
@@ -51,7 +51,8 @@ struct embedder {
     int root; /* of the whole, where that has everything; or EMBED_NO_ROOT */
     uint32_t first_scratch;
     int *groups; /* number in the whole, per group of the plan */
-    /* The same without the root, for messages of others: PLAN_NO_GROUP where that leaves nobody to send to. */
+    /* The same without the root, for messages of others: PLAN_NO_GROUP if that leaves no rank to
+     * send to. */
     int *other_groups;
     uint32_t *at[PLAN_BUFFER_COUNT]; /* uneven: where each chunk of the plan begins */
 };
@@ -71,9 +72,9 @@ struct plan_place embed_place(const struct embedder *embedder, struct plan_place
 /* Source number i of the step, where that is a place and no link in the whole. */
 bool embed_source_place(const struct embedder *embedder, const struct plan_step *step, uint32_t i,
                         struct plan_place *place);
-/* Whether the step sends to anybody in the whole. */
+/* Whether the step sends to any rank in the whole. */
 bool embed_sends(const struct embedder *embedder, const struct plan_step *step);
-/* What a step of the plan says, for the builder's step that is begun: */
+/* Add the parts of a step of the plan to the builder's step that is begun: */
 void embed_sources(const struct embedder *embedder, const struct plan_step *step);
 void embed_targets(const struct embedder *embedder, const struct plan_step *step);
 

@@ -1,5 +1,5 @@
-/* generators.h - the generators of all families, for the list (list.c) and for plans that are made of several
- * (composed.c and hierarchical*.c), and for nobody else.
+/* generators.h - the generators of all families, for the list (list.c) and for plans that are made
+ * of several (composed.c and hierarchical*.c), and for no other file.
  *
  * A generator is called for two ranks and more: generate.c writes the plan of one rank, a copy.
  */
@@ -79,7 +79,7 @@ static inline int circle_at(const struct circle *circle, int distance)
     return circle->order != NULL ? circle->order[place] : place;
 }
 
-/* 2 when nothing is said, and never more than there are ranks. */
+/* 2 if none is given, and never more than there are ranks. */
 static inline int radix_of(const struct algo_params *params)
 {
     const unsigned most = (unsigned)params->rank_count;

@@ -7,7 +7,7 @@
  *                          design_end_slice
  *     design_release
  *
- * Whatever goes wrong sticks in the builder; until somebody looks, calls have no effect.
+ * Errors stick in the builder; until a caller looks, further calls have no effect.
  */
 #ifndef TUTTI_ALGO_HIERARCHICAL_DESIGN_H
 #define TUTTI_ALGO_HIERARCHICAL_DESIGN_H

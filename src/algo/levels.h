@@ -13,20 +13,20 @@
  *      of their smallest ranks, or as a given order of ranks comes to them.  So plans that are made from
  *      positions do not depend on how ranks are numbered, and levels that are left out (racks, where
  *      only hosts count) can still say which units are near each other.
- *   2. Only what says something is a level: at each one some team has two members, and at the top one
- *      all units are in one team of two or more (of one rank or more where there are no levels).
- *      So where every host has one rank, level 0 is that of racks.
+ *   2. A level must tell something apart: at each one some team has two members, and at the top one
+ *      all units are in one team of two or more (of one rank or more where there are no levels). So
+ *      where every host has one rank, level 0 is that of racks.
  *
  * *Shards.*  The work of a team is cut into as many shards as the smallest multiple of its level's
  * smallest team that gives every member of the largest one a shard.  Members own runs of them; so
- * nobody owns more than one in a smallest team does, who has to do that much in any case.
+ * no member owns more than a member of a smallest team, which has to do that much in any case.
  */
 #ifndef TUTTI_ALGO_LEVELS_H
 #define TUTTI_ALGO_LEVELS_H
 
 #include "algo/generate.h"
 
-/* Whether the levels can be used: INVALID_RANK and *message, where they cannot. */
+/* Checks that the levels can be used: INVALID_RANK and *message if not. */
 enum tutti_status algo_check_levels(const struct algo_levels *levels, int rank_count,
                                     const char **message);
 /* Groups get the numbers 0, 1, .. in the order of their smallest ranks, which is in first_of for every rank. Returns how many there are; 0:

@@ -2,13 +2,15 @@
  *
  *     text or steps ──► plan ──► loaded_create ──► loaded_prove ──► struct algorithm, by a name of its own
  *
- * Such an algorithm does one collective on one number of ranks and, where there is one, from one root. It is not in the list (algo.h), so
- * nobody finds it by algo_find; whoever loaded it hands it on.
+ * Such an algorithm does one collective on one number of ranks and, where there is one, from one
+ * root. It is not in the list (algo.h), so algo_find does not find it; the code that loaded it
+ * hands it on.
  *
  * Before it runs, its proof (plan/verify.h) has to hold for every way in which it can be called:
  *   1. with separate buffers on all ranks, and in place on all ranks,
- *   2. where ranks differ in that. What one rank stores in another one's memory (plan/placement.h) depends on these two alone, so every
- *      pair of ranks is tried both ways: ranks that have bit k in their number are in place, and then those that have it not.
+ *   2. where ranks differ in that. The stores of one rank in another one's memory
+ *      (plan/placement.h) depend on these two alone, so every pair of ranks is tried both ways:
+ *      ranks that have bit k in their number are in place, and then those that have it not.
  */
 #ifndef TUTTI_ALGO_LOADED_H
 #define TUTTI_ALGO_LOADED_H
@@ -22,7 +24,7 @@
 /* More is refused: a proof of so many steps takes seconds. */
 enum { LOADED_RANKS_MAX = 1024, LOADED_STEPS_MAX = 250000 };
 
-/* What the proof says of a plan besides that it is right. */
+/* The findings of a proof besides that the plan is right. */
 struct loaded_proof {
     bool in_rank_order; /* operands come in the order of ranks */
     bool has_one_tree;  /* one association tree for every element */

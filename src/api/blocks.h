@@ -1,4 +1,5 @@
-/* blocks.h - what a call has beside two buffers in one piece: counts of its own a block, and segments. */
+/* blocks.h - what a call has beside two buffers in one piece: counts for each block, and
+ * segments. */
 #ifndef TUTTI_API_BLOCKS_H
 #define TUTTI_API_BLOCKS_H
 

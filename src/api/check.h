@@ -19,7 +19,7 @@ struct block_arguments {
     const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
 };
 
-/* What one public function was called with. Small, since each call fills one. */
+/* The arguments of one call of a public function. Small, since each call fills one. */
 struct arguments {
     enum collective collective;
     enum shape shape;

@@ -38,7 +38,7 @@ static inline bool dtype_is_valid(enum tutti_dtype dtype)
     return (unsigned)dtype < DTYPE_COUNT;
 }
 
-/* tutti_dtype_size of what is one, for the path of a call. */
+/* tutti_dtype_size of a valid dtype, for the path of a call. */
 static inline size_t dtype_size(enum tutti_dtype dtype)
 {
 #define X(enumerator, name, bytes, kind) [enumerator] = bytes,

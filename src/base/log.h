@@ -1,4 +1,5 @@
-/* log.h - one sink for what people should read. Silent unless TUTTI_LOG asks: warn (default), info, debug, off. */
+/* log.h - one sink for lines that people should read. Silent unless TUTTI_LOG asks: warn (default),
+ * info, debug, off. */
 #ifndef TUTTI_BASE_LOG_H
 #define TUTTI_BASE_LOG_H
 
@@ -6,7 +7,8 @@
 
 enum log_level { LOG_WARN = 1, LOG_INFO, LOG_DEBUG };
 
-/* Whether lines of that level are written: for those who would have to find out first what to say. Any thread. */
+/* Whether lines of that level are written: for callers that would have to find out first what to
+ * say. Any thread. */
 bool log_is_wanted(enum log_level level);
 
 /* Writes one line to stderr, prefixed and made printable; callers do the rate limiting. Any thread, also under locks: if stderr is a

@@ -46,11 +46,11 @@ struct tutti_operation {
     uint64_t identity; /* of all that ranks must agree on */
 };
 
-/* What the constants stand for, by kind. */
+/* The operations that the constants stand for, by kind. */
 extern const struct tutti_operation op_builtins[OP_BUILTIN_COUNT];
 /* Handles below are constants; no object lies there. */
 enum { OP_HANDLE_CONSTANTS = 4096 };
-/* What a handle stands for; NULL when it is no handle. */
+/* The operation that a handle stands for; NULL if it is no handle. */
 static inline const struct tutti_operation *op_resolve(tutti_op op)
 {
     const uintptr_t number = (uintptr_t)op;
@@ -61,7 +61,7 @@ static inline const struct tutti_operation *op_resolve(tutti_op op)
 const struct tutti_operation *op_builtin(enum op kind);
 /* The public handle. */
 tutti_op op_handle(const struct tutti_operation *operation);
-/* Of an operation that is not for every dtype, whether it is for that one. */
+/* Whether an operation that is not for every dtype is for that one. */
 bool op_is_for(const struct tutti_operation *operation, enum tutti_dtype dtype);
 static inline bool op_supports(const struct tutti_operation *operation, enum tutti_dtype dtype)
 {

@@ -41,9 +41,10 @@ enum tutti_status option_count(enum option_id option, int *count);
 enum tutti_status option_bytes(enum option_id option, size_t *bytes);
 /* Of kind DURATION, at least 1; SECONDS; or MILLISECONDS, where 0 is 0. */
 enum tutti_status option_duration(enum option_id option, uint64_t *duration_ns);
-/* The place of the word in the table, from 0; -1: nobody sets the option and it has no default. */
+/* The place of the word in the table, from 0; -1: the option is not set and has no default. */
 enum tutti_status option_choice(enum option_id option, int *choice);
-/* The same for what must not fail: a word that is not in the table counts as not set, and option_mistake_tell tells of it. */
+/* The same for callers that must not fail: a word that is not in the table counts as not set, and
+ * option_mistake_tell tells of it. */
 int option_wish(enum option_id option);
 
 /* For readers of TEXT: INVALID_OPTIONS, with a message that has the name, the value and what is needed. */

@@ -17,7 +17,7 @@ static const struct option_description option_descriptions[] = {
 #undef OPTION_ONE
 };
 
-/* What was read, in the field that is of the option's kind; the others are as before. */
+/* The value that was read, in the field of the option's kind; the other fields are as before. */
 struct option_result {
     bool is_on;
     int number;

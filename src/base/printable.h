@@ -8,7 +8,8 @@
  * direction of writing or breaks lines (U+2028 to U+202E, U+2066 to U+2069), and each byte that is not UTF-8. The text never gets
  * longer. */
 void printable_make(char *text);
-/* How many bytes the UTF-8 character at `text` has; 0: there is no valid one. Reads nothing beyond a zero byte. */
+/* The number of bytes of the UTF-8 character at `text`; 0: there is no valid one. Reads nothing
+ * beyond a zero byte. */
 int printable_character_bytes(const char *text);
 
 #endif

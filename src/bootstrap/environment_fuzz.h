@@ -1,4 +1,5 @@
-/* environment_fuzz.h - for fuzzers: the environment, made of their input, NAME=value a line. */
+/* environment_fuzz.h - for fuzzers: the environment, made of their input: NAME=value in each
+ * line. */
 #ifndef TUTTI_BOOTSTRAP_ENVIRONMENT_FUZZ_H
 #define TUTTI_BOOTSTRAP_ENVIRONMENT_FUZZ_H
 

@@ -51,7 +51,7 @@ struct exchange;
  * ranks have come. The caller owns *exchange (NULL on failure). */
 enum tutti_status exchange_open(const struct launcher_place *place, unsigned means,
                                 uint64_t deadline_ns, struct exchange **exchange);
-/* Which of the means it is. */
+/* The means by which it goes. */
 enum exchange_means exchange_means_of(const struct exchange *exchange);
 /* Puts value under this rank's key; the bytes are copied. Each key once. */
 enum tutti_status exchange_put(struct exchange *exchange, const char *key, const void *value,

@@ -10,7 +10,8 @@
  *     the token that it made just now, and rank 0 only when all ranks have come into the generation that it made
  *     just now; whichever old files they meet on the way, they keep looking.
  *  3. Looking is polling, with pauses from 0.2 ms doubling up to 50 ms: notifications do not cross NFS.
- *  4. The last one to leave removes the folder. A run that fails may leave it there; it is in nobody's way.
+ *  4. The last rank to leave removes the folder. A run that fails may leave it there; it does no
+ *     harm.
  *
  * Two runs of one job at the same time are not told apart: they disturb each other and end at their deadline.
  */
@@ -24,8 +25,9 @@
 
 struct folder;
 
-/* path: an existing folder. Blocks, on rank 0 until all ranks are there, on others until rank 0 is. INIT_TIMEOUT at
- * the deadline, naming who is missing; AUTH_FAILED when somebody else's folder is in our place. */
+/* path: an existing folder. Blocks, on rank 0 until all ranks are there, on others until rank 0 is.
+ * INIT_TIMEOUT at the deadline, naming the ranks that are missing; AUTH_FAILED if a folder of
+ * another user is in our place. */
 enum tutti_status folder_open(const char *path, const char *run_id, int rank, int size,
                               uint64_t deadline_ns, struct folder **folder);
 /* Key: letters, digits, '-' and '_'. */

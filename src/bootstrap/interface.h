@@ -1,17 +1,19 @@
 /* interface.h - which address of this host to offer to the others.
  *
- * What the user says decides first, then how the kernel would reach the address that all ranks know (MASTER_ADDR),
- * then what an interface looks like: not loopback, not a bridge of containers. interface_choose is a pure function
- * of a list; the readers of the system beside it are thin.
+ * The user's wish decides first, then the way by which the kernel would reach the address that all
+ * ranks know (MASTER_ADDR), then the look of an interface: not loopback, not a bridge of
+ * containers. interface_choose is a pure function of a list; the readers of the system beside it
+ * are thin.
  *
  *     TUTTI_SOCKET_IFNAME   prefixes of names, separated by commas: "eth,ib"; with ^ in front all but these; with =
  *                           (or ^=) whole names: "=eth0,eth1". Names that come first are better.
  *     TUTTI_SOCKET_FAMILY   4 or 6; both when not set
  *     TUTTI_RAILS           how many network cards carry data, 1 to 4; 1 when not set
  *
- * Rails are addresses of as many cards: the first is the one that is chosen where one is enough; the others are of its family,
- * in the order of the same preferences, each of another interface. What is not meant for other hosts is a further rail only
- * where the user names it: bridges of containers. Loopback and link-local IPv6 (whose scope others do not know) never are.
+ * Each rail is an address of another card. The first is the one that is chosen if one is enough.
+ * The others are of its family, in the order of the same preferences, each of another interface. A
+ * bridge of containers, which is not meant for other hosts, is a further rail only if the user
+ * names it. Loopback and link-local IPv6 (whose scope others do not know) never are.
  */
 #ifndef TUTTI_BOOTSTRAP_INTERFACE_H
 #define TUTTI_BOOTSTRAP_INTERFACE_H
@@ -57,9 +59,9 @@ enum tutti_status interface_choose(const struct interface *interfaces, size_t co
 
 /* The addresses of this host, in the system's order; what does not fit into `max` is left out. */
 enum tutti_status interface_list(struct interface *interfaces, size_t max, size_t *count);
-/* What the environment says; wish->names points into it. The rest of *wish is empty. */
+/* The wish in the environment; wish->names points into it. The rest of *wish is empty. */
 enum tutti_status interface_wish_read(struct interface_wish *wish);
-/* How many rails are wanted: TUTTI_RAILS. */
+/* The number of rails that are wanted: TUTTI_RAILS. */
 enum tutti_status interface_rails_read(unsigned *rail_max);
 /* All of it for this host: the list, the environment, and the way to target (none: not known). */
 enum tutti_status interface_find(const struct net_address *target, bool is_beyond_host,

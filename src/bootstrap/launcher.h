@@ -1,11 +1,12 @@
 /* launcher.h - which launcher started this process, and as which rank of how many: read from the environment, by a table.
  *
- *  1. A place is taken only from variables of one launcher. Where launchers are nested, the inner one wins, as far as
- *     the environment can tell (the order of the table in launcher.c).
+ *  1. A place is taken only from variables of one launcher. If launchers are nested, the inner one
+ *     wins, as far as the environment can tell (the order of the table in launcher.c).
  *  2. Variables that contradict each other are refused, and the message names them and says what to do. The number of a
  *     Kubernetes pod is the rank of a process only where something says that a pod has one process; the shell of a
  *     batch job is no rank.
- *  3. Nobody is asked anything: reading the environment, and who made one descriptor (see run_id), is all.
+ *  3. No other process is asked. Only the environment is read, and which process made one
+ *     descriptor (see run_id).
  */
 #ifndef TUTTI_BOOTSTRAP_LAUNCHER_H
 #define TUTTI_BOOTSTRAP_LAUNCHER_H

@@ -9,10 +9,11 @@
  *     Then nothing says goodbye, and the manager takes this process for a failed one when it ends.
  *  2. The manager's bytes are foreign: lines are bounded, words have to be printable, numbers have to be numbers.
  *
- * A process has one such connection, and an MPI library in it counts on it: whoever finalizes first ends it for
- * both. Use this only when asked to, see exchange.h.
+ * A process has one such connection, and an MPI library in it counts on it: the one that finalizes
+ * first ends it for both. Use this only when asked to, see exchange.h.
  *
- * What it does not do: spawning, publishing names, and the modes in which the manager is connected to (PMI_PORT).
+ * It neither spawns nor publishes names, and it does not know the modes in which the manager is
+ * connected to (PMI_PORT).
  */
 #ifndef TUTTI_BOOTSTRAP_PMI1_H
 #define TUTTI_BOOTSTRAP_PMI1_H
@@ -60,7 +61,7 @@ enum tutti_status pmi1_put(struct pmi1 *client, const char *key, const char *val
                            uint64_t deadline_ns);
 /* Blocks until all processes of the job are here. */
 enum tutti_status pmi1_fence(struct pmi1 *client, uint64_t deadline_ns);
-/* The terminated value of a key that somebody put before the last fence. */
+/* The terminated value of a key that some rank put before the last fence. */
 enum tutti_status pmi1_get(struct pmi1 *client, const char *key, char *value, size_t value_bytes,
                            uint64_t deadline_ns);
 /* Says goodbye; the manager then takes it that this process may end. Not for a second time in a process. */

@@ -2,9 +2,10 @@
  *
  *  1. The library (libpmix.so.2) is loaded when it is first needed, and never unloaded: it has threads. Tutti can be
  *     built without its header (pmix.h); then, and where the library is missing, opening returns UNSUPPORTED.
- *  2. PMIx counts its users, but cannot be begun again after its last user has left. So the first open begins it, and
- *     this process leaves it at exit(): an MPI library in it may begin and end before, meanwhile or afterwards. Who
- *     ends without exit(), mpirun takes for a rank that failed.
+ *  2. PMIx counts its users, but cannot be begun again after its last user has left. So the first
+ *     open begins it, and this process leaves it at exit(): an MPI library in it may begin and end
+ *     before, meanwhile or afterwards. mpirun takes a process that ends without exit() for a rank
+ *     that failed.
  *  3. Keys live as long as the process: one may be put once.
  *  4. A fence or a get that comes too late is left behind: its answer, should it ever come, finds nobody. After a
  *     fence that timed out the service can only be closed.

@@ -24,7 +24,7 @@
 #include "bootstrap/key.h"
 #include "tutti/tutti.h"
 
-/* What a rank says of itself. */
+/* A rank's description of itself. */
 struct rendezvous_member {
     int32_t rank;
     int32_t pid;
@@ -61,11 +61,11 @@ struct rendezvous_options {
 struct rendezvous_result {
     int segment_fd;                 /* a descriptor of the caller's own; -1 on rank 0 */
     struct rendezvous_key identity; /* of what came out of it: the same on its ranks, and nowhere else */
-    struct rendezvous_member *members; /* one a rank */
+    struct rendezvous_member *members; /* one per rank */
     unsigned message_count;            /* sent and received by this rank */
 };
 
-/* Blocks until everybody is there or the deadline. On failure *result is empty. */
+/* Blocks until all ranks are there, or until the deadline. On failure *result is empty. */
 enum tutti_status rendezvous_meet(const struct rendezvous_options *options,
                                   struct rendezvous_result *result);
 /* Closes what was not taken. */

@@ -4,8 +4,8 @@
  *     TUTTI_SECRET_FILE   a file that has it, of this user or root and closed to all others (mode 600, say); a newline at its end
  *                         does not count
  *
- * Without either the key follows from the job's run id. That keeps jobs apart and drops strays, but anybody who can
- * read or guess the id can join: then is_secret is false.
+ * Without either the key follows from the job's run id. That keeps jobs apart and drops strays, but
+ * any process that can read or guess the id can join: then is_secret is false.
  */
 #ifndef TUTTI_BOOTSTRAP_SECRET_H
 #define TUTTI_BOOTSTRAP_SECRET_H

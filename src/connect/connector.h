@@ -4,9 +4,10 @@
  *        ▲            │ nobody listens  │ the process there does not show the job's key
  *        └────────────┴─────────────────┘
  *
- * A connector goes on if nobody listens there, or if the process that listens does not show the job's key, because both may change.
- * Otherwise a stranger who took the port of a rank that ended could end a job. If the listener has shown the key and its version or
- * configuration does not fit, that will not change, and the connector ends.
+ * A connector goes on if no process listens there, or if the process that listens does not show the
+ * job's key, because both may change. Otherwise a stranger who took the port of a rank that ended
+ * could end a job. If the listener has shown the key and its version or configuration does not fit,
+ * that will not change, and the connector ends.
  *
  * Pauses between attempts double from 5 ms to 250 ms, with a random part: ranks that were refused together do not come back together.
  *
@@ -41,8 +42,8 @@ struct connector_options {
  * message says why: VERSION, INVALID_OPTIONS, or an error of the system; at its deadline INIT_TIMEOUT, or AUTH_FAILED if the process
  * that listened there last did not show the key, or said that this rank does not have it. */
 enum tutti_status connector_test(struct connector *connector, struct accepted_connection *accepted);
-/* How many attempts in a row reached a process that is not of this job: it refused the hello, or spoke another protocol. A rank that
- * listens there does neither. */
+/* The number of attempts in a row that reached a process that is not of this job: it refused the
+ * hello, or spoke another protocol. A rank that listens there does neither. */
 unsigned connector_foreign_answers(const struct connector *connector);
 /* Why the last attempt that is over failed, with the address and the system's word for it: "connecting to 10.0.0.1:80: Network is
  * unreachable". A connector that goes on tries at least twice a second, so the text says what holds now. False: no attempt failed. */
@@ -71,7 +72,8 @@ void connector_handle(struct loop_entry *entry, uint64_t now_ns);
 void connector_list_progress(struct connector_list *list, uint64_t now_ns);
 /* Logs refusals: one line every ten seconds at most. */
 void connector_list_log(struct connector_list *list, uint64_t now_ns);
-/* In a child of fork(): closes the descriptors. The memory stays, and nobody may use the connectors any more. */
+/* In a child of fork(): closes the descriptors. The memory stays, and the connectors may not be
+ * used any more. */
 void connector_list_forget(struct connector_list *list);
 
 #endif

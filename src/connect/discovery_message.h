@@ -25,7 +25,7 @@
 
 enum { DISCOVERY_HOST_NAME_MAX = 64, DISCOVERY_TEXT_MAX = 256 };
 
-/* What a rank says of itself. */
+/* A rank's description of itself. */
 struct discovery_entry {
     uint64_t host;              /* equal for ranks that can share memory, see host_id_read */
     struct net_address address; /* of its process's port; none: it has no port */
@@ -67,7 +67,7 @@ struct discovery_reader {
     size_t done; /* 0 for a new message */
 };
 
-/* How many of the next bytes the caller may write to *to; 0: the message is complete. */
+/* The number of bytes that the caller may write to *to next; 0: the message is complete. */
 size_t discovery_reader_wants(const struct discovery_reader *reader, void **to);
 /* The caller has written that many of them. AUTH_FAILED, with this thread's error: the message makes no sense; read no more. */
 enum tutti_status discovery_reader_took(struct discovery_reader *reader, size_t bytes);

@@ -31,7 +31,7 @@ struct accepted_connection {
     char text[HELLO_TEXT_MAX];
 };
 
-/* What an event of epoll points to: the first member of a larger struct. */
+/* The target of an event of epoll: the first member of a larger struct. */
 enum loop_entry_kind { LOOP_SOCKET, LOOP_TIMER, LOOP_INCOMING, LOOP_CONNECTOR };
 struct loop_entry {
     enum loop_entry_kind kind;
@@ -78,7 +78,8 @@ bool handshake_call(struct handshake_loop *loop, struct handshake *handshake,
 void handshake_progress(struct handshake_loop *loop, struct handshake *handshake,
                         struct loop_entry *entry, uint64_t now_ns);
 bool handshake_is_over(const struct handshake *handshake);
-/* What became of it, once it is over. The socket, if there is one, belongs to *accepted from then on. */
+/* The outcome of a handshake that is over. The socket, if there is one, belongs to *accepted from
+ * then on. */
 void handshake_fill(struct handshake *handshake, struct accepted_connection *accepted);
 /* Closes the socket, unless handshake_fill has given it away, and wipes what the hello knew of the key. */
 void handshake_close(struct handshake_loop *loop, struct handshake *handshake);

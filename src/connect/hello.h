@@ -23,9 +23,9 @@
  * 2. A hello takes and gives at most HELLO_BYTES, in at most HELLO_TIMEOUT_NS, and allocates nothing.
  * 3. Versions and configurations count only after the other side has proven that it has the key. A REFUSAL proves nothing: it is a
  *    hint for a person who looks for a mistake, and decides nothing (listener.h).
- * 4. If both sides are configured to encrypt, the hello stops before it is done, with a key of its own for TLS. That key is made from
- *    the job's key and the transcript, so it depends on what they said here in clear. Nobody between them can make one side go on in
- *    clear.
+ * 4. If both sides are configured to encrypt, the hello stops before it is done, with a key of its
+ *    own for TLS. That key is made from the job's key and the transcript, so it depends on what
+ *    they said here in clear. An attacker between them cannot make one side go on in clear.
  *
  * It does not encrypt, and says nothing about what follows it in clear: an attacker that can change packets on their way can take over
  * such a connection. A process that has the key can say that it is any rank.
@@ -59,7 +59,7 @@ enum {
 
 struct hello_call;
 
-/* What a rank says of itself. */
+/* A rank's description of itself. */
 struct hello_self {
     struct secret_key key;
     int rank;             /* HELLO_ANY_RANK: it has none (yet) */
@@ -72,7 +72,7 @@ struct hello_self {
     void *configure_context;
 };
 
-/* What a caller wants to reach, and why. */
+/* The rank that a caller wants to reach, and why. */
 struct hello_call {
     int peer_rank; /* the rank that it means to reach; HELLO_ANY_RANK: any rank that listens there */
     uint32_t purpose;
@@ -125,7 +125,8 @@ void hello_start_answer(struct hello *hello, const struct hello_self *self,
                         const unsigned char nonce[HELLO_NONCE_BYTES], uint64_t now_ns);
 void hello_release(struct hello *hello);
 
-/* How many bytes it can take now: none beyond the hello, so later bytes stay in the socket. 0: it takes none now. */
+/* The number of bytes that it can take now: none beyond the hello, so later bytes stay in the
+ * socket. 0: it takes none now. */
 size_t hello_wants(const struct hello *hello);
 /* Takes bytes of the other side. More bytes than it wants make it a STRAY. */
 void hello_take(struct hello *hello, const void *bytes, size_t count, uint64_t now_ns);

@@ -45,7 +45,7 @@ struct listener_options {
     unsigned incoming_max; /* 0: 64 */
 };
 
-/* What has happened since the listener was opened. */
+/* Counts of what has happened since the listener was opened. */
 struct listener_counts {
     uint64_t incoming;    /* connections that came */
     uint64_t accepted;    /* of these: hellos that succeeded */
@@ -65,12 +65,14 @@ enum tutti_status listener_open(const struct listener_options *options, struct l
 /* From now on the listener can encrypt. Before that, a peer that wants to encrypt counts as a stray. INVALID_OPTIONS: the listener's
  * key is not a secret. UNSUPPORTED: OpenSSL cannot do it here. */
 enum tutti_status listener_encrypt(struct listener *listener);
-/* The caller frees all connectors first. Closes accepted connections that nobody took. NULL is fine. */
+/* The caller frees all connectors first. Closes accepted connections that were not taken. NULL is
+ * fine. */
 void listener_close(struct listener *listener);
-/* Frees the copy that a child of fork() has. Closes the child's descriptors, those of connectors included, and changes nothing that
- * they share with the parent's. The memory of connectors stays, and nobody may use them any more. */
+/* Frees the copy that a child of fork() has. Closes the child's descriptors, those of connectors
+ * included, and changes nothing that they share with the parent's. The memory of connectors stays,
+ * and they may not be used any more. */
 void listener_forget(struct listener *listener);
-/* Where it listens; no address if it has no listening socket. */
+/* The address at which it listens; no address if it has no listening socket. */
 void listener_address(const struct listener *listener, struct net_address *address);
 /* A descriptor that is readable when listener_progress has something to do, deadlines included. It belongs to the listener. */
 int listener_descriptor(const struct listener *listener);

@@ -77,7 +77,7 @@ bool port_is_announced(const struct rendezvous_key *name);
 void port_withdraw(const struct rendezvous_key *name);
 /* From now on connections for the client are accepted. */
 void port_enter(struct port_client *client);
-/* Ends the client's connectors and closes its connections that nobody took. */
+/* Ends the client's connectors and closes its connections that were not taken. */
 void port_leave(struct port_client *client);
 /* Asks for connection number `stream` to a peer. To a lower rank this makes a connector, which tries until the deadline. To a higher rank
  * it does nothing: the higher rank connects. */
@@ -88,11 +88,12 @@ enum tutti_status port_connect(struct port_client *client, int peer, unsigned st
 enum tutti_status port_connect_from(struct port_client *client, int peer, unsigned stream,
                                     const struct net_address *from,
                                     const struct net_address *address, uint64_t deadline_ns);
-/* Sends a higher rank a callback request: it should connect to this rank. Tries for a while; nobody is told if the request does not get
- * through. */
+/* Sends a higher rank a callback request: it should connect to this rank. Tries for a while; no
+ * error is reported if the request does not get through. */
 enum tutti_status port_request_callback(struct port_client *client, int peer, unsigned stream,
                                         const struct net_address *address);
-/* How many attempts in a row to connect to a peer reached another process at its address, see connector_foreign_answers. */
+/* The number of attempts in a row to connect to a peer that reached another process at its address,
+ * see connector_foreign_answers. */
 unsigned port_foreign_answers(const struct port_client *client, int peer);
 /* Why connections to a peer (-1: to any peer) fail now, if they do: "connecting to 10.0.0.1:80: Network is unreachable". Connections that
  * others can stand in for do not count. */

@@ -1,8 +1,9 @@
 /* agreement.h - the ranks of a communicator agree, once, whatever fails meanwhile: a pure state machine.
  *
- * Each rank brings a 64-bit word. All ranks that come to a decision come to the same one: a set of ranks, and the bitwise AND of the
- * words of exactly those in it. That carries ULFM's agree (the word) and shrink (the set: whoever is in it goes on, in the order of
- * the old ranks). A rank that failed before it brought its word is not in the set, and all who decide know that.
+ * Each rank brings a 64-bit word. All ranks that come to a decision come to the same one: a set of
+ * ranks, and the bitwise AND of the words of exactly those in it. That carries ULFM's agree (the
+ * word) and shrink (the set: its ranks go on, in the order of the old ranks). A rank that failed
+ * before it brought its word is not in the set, and all ranks that decide know that.
  *
  * One object is one agreement of one rank. Messages, time and what is known of others go in, messages come out by a callback; it
  * knows no clock and no socket, and allocates nothing after its creation. Messages may be lost, doubled, late, in any order.
@@ -15,12 +16,14 @@
  *        │ a quorum: decided           │
  *        │ DECIDE  set, AND ─────────► │  decided
  *
- * The lowest rank that does not suspect all lower ones leads. When it is suspected, the next one begins a ballot of its own: it
- * asks all what they have accepted (PREPARE, PROMISE), takes over what was accepted last, and only if nothing was, proposes anew.
- * Lamport: The Part-Time Parliament (TOCS 1998), Paxos Made Simple (2001). That safety needs no true suspicions, and liveness
- * only eventually true ones: Chandra, Toueg: Unreliable Failure Detectors for Reliable Distributed Systems (JACM 1996). What MPI
- * wants of an agreement: Herault, Bouteiller, Bosilca et al.: Practical Scalable Consensus for Pseudo-Synchronous Distributed
- * Systems (SC 2015). A star: 4 alpha deep without failures, but the leader handles 4 (size - 1) messages.
+ * The lowest rank that does not suspect all lower ones leads. When it is suspected, the next one
+ * begins a ballot of its own: it asks all what they have accepted (PREPARE, PROMISE), takes over
+ * what was accepted last, and only if nothing was, proposes anew. Lamport: The Part-Time Parliament
+ * (TOCS 1998), Paxos Made Simple (2001). That safety needs no true suspicions, and liveness only
+ * eventually true ones: Chandra, Toueg: Unreliable Failure Detectors for Reliable Distributed
+ * Systems (JACM 1996). The demands of MPI on an agreement: Herault, Bouteiller, Bosilca et al.:
+ * Practical Scalable Consensus for Pseudo-Synchronous Distributed Systems (SC 2015). A star: 4
+ * alpha deep without failures, but the leader handles 4 (size - 1) messages.
  *
  * Two sorts of knowledge about others go in, and they are not mixed up:
  *     suspected   nothing was heard for some time; may be wrong, may be taken back; decides only how long to wait and who leads
@@ -30,19 +33,24 @@
  *
  *  1. A ballot is won by a *majority*: more than half of all members, or half of them with rank 0. Any two of these have a rank in
  *     common; so with the rules of Paxos all ballots that are won have the same value.
- *  2. When those that are not declared dead cannot be a majority any more, a leader begins a ballot *by all*: it says whom it has declared dead,
- *     D, and wins with the promises and votes of all others. D is fixed with the ballot; when more are declared dead, a new one is begun.
- *     Ballots by all are above all ballots by majority. A rank declares D dead itself before it promises one.
+ *  2. When those that are not declared dead cannot be a majority any more, a leader begins a ballot
+ *     *by all*: it says which ranks it has declared dead, D, and wins with the promises and votes
+ *     of all others. D is fixed with the ballot; when more are declared dead, a new one is begun.
+ *     Ballots by all are above all ballots by majority. A rank declares D dead itself before it
+ *     promises one.
  *  3. Two ballots by all, of p and q, have a rank in common: otherwise p would be among the dead of q and q among those of
  *     p, each dead before the other began. So by Paxos's rules all ballots by all that are won have the same value.
- *  4. Let M be a majority that voted for v, and b a ballot by all. If they have a rank in common, its promise tells of v. If not, all
- *     of M had died before b began. Only somebody who decided v, and his hearers, can know of v. Such a rank outside D either said so
- *     instead of its promise, which ends b; or it heard of v after its promise, but then not from D, whom it had declared dead by then:
- *     the first one to hear so heard it from nobody. So v was decided by ranks of D only, and is gone with them.
+ *  4. Let M be a majority that voted for v, and b a ballot by all. If they have a rank in common,
+ *     its promise tells of v. If not, all of M had died before b began. Only a rank that decided v,
+ *     and ranks that heard of it, can know of v. Such a rank outside D either said so instead of
+ *     its promise, which ends b; or it heard of v after its promise, but then not from D, whom it
+ *     had declared dead by then: the first one to hear so heard it from no other rank. So v was
+ *     decided by ranks of D only, and is gone with them.
  *
- * So decisions differ at most from those of ranks that had died before the ballot began that won, and only after most members died.
- * Sides of a partition: at most one can have a majority, and a side whose others are merely unreachable has nobody to declare dead. What cannot
- * get a quorum waits, until its owner gives up; it never decides otherwise.
+ * So decisions differ at most from those of ranks that had died before the ballot began that won,
+ * and only after most members died. Sides of a partition: at most one can have a majority, and a
+ * side whose others are merely unreachable has no rank to declare dead. A rank that cannot get a
+ * quorum waits, until its owner gives up; it never decides otherwise.
  *
  * It does not detect failures, does not encrypt or authenticate, and does not defend against ranks that lie.
  */
@@ -92,11 +100,13 @@ struct agreement_options {
 /* Nothing is sent before the first tick or message. NO_MEMORY. One thread at a time may use it; nothing here blocks. */
 enum tutti_status agreement_create(const struct agreement_options *options,
                                    struct agreement **agreement);
-/* One that has decided answers those who have not: it is to be kept as long as somebody may ask, at least until the next one of the
- * same ranks has decided, or all others are known to have decided. */
+/* One that has decided answers those that have not: it is to be kept as long as any of them may
+ * ask, at least until the next one of the same ranks has decided, or all others are known to have
+ * decided. */
 void agreement_free(struct agreement *agreement);
 
-/* What came from that rank. Foreign bytes: what makes no sense, is of another epoch, or from a dead rank, is dropped. May send. */
+/* Takes a message from that rank. Foreign bytes: a message that makes no sense, is of another
+ * epoch, or comes from a dead rank is dropped. May send. */
 void agreement_hear(struct agreement *agreement, int from, const void *bytes, size_t byte_count,
                     uint64_t now_ns);
 /* Time goes by. To be called when agreement_due_ns says so; more often does no harm. May send. */
@@ -118,13 +128,15 @@ void agreement_spread(const struct agreement *agreement);
 void agreement_give_up(struct agreement *agreement);
 
 enum agreement_state agreement_state(const struct agreement *agreement);
-/* Of one that has decided. The set is one bit a rank (rank_set.h), not empty; whoever called may be missing from it. */
+/* Of one that has decided. The set is one bit per rank (rank_set.h), not empty; the calling rank
+ * may be missing from it. */
 const uint64_t *agreement_set(const struct agreement *agreement);
 uint64_t agreement_word(const struct agreement *agreement);
 /* An epoch for the next one, of the same ranks or of those in the set: the same on all that have decided the same, and another one for
  * those that died with a decision of their own. */
 uint64_t agreement_next_epoch(const struct agreement *agreement);
-/* Whom a running one waits for, to be named at a deadline: somebody who has not come, or who leads; -1: nobody in particular. */
+/* The rank that a running one waits for, to be named at a deadline: one that has not come, or that
+ * leads; -1: none in particular. */
 int agreement_awaited(const struct agreement *agreement);
 
 /* To find the agreement that a message is of. False: it is none. */

@@ -9,35 +9,44 @@
  *                  │   kernel answers──► stalled
  *                  └───────heard again──────┘
  *
- * One host is one participant: one process sends for all of its ranks. Every period it counts its own number up and tells its
- * neighbours all numbers; who hears a larger one of some host has heard of that host. So news of every host reaches every host in
- * log2 n steps, by whatever way is left, and a connection that breaks between two hosts makes nobody suspect. While somebody is
- * suspected all others are told, too, four a period in turns, for the neighbours that are left may not hold together.
+ * One host is one participant: one process sends for all of its ranks. Every period it counts its
+ * own number up and tells its neighbours all numbers; a host that hears a larger one of some host
+ * has heard of that host. So news of every host reaches every host in log2 n steps, by whatever way
+ * is left, and a connection that breaks between two hosts makes no host a suspect. While one is
+ * suspected all others are told, too, four per period in turns, for the neighbours that are left
+ * may not hold together.
  *
- * A host of which nothing new comes may be cut off, or dead, or its process may only be stopped or starved. Who has a connection
- * to it sees the difference: a kernel acknowledges what a process does not read. That evidence is passed on as a second number of
- * the silent host, which whoever has new evidence counts up: it is *stalled*, and nobody's verdict.
+ * A host of which nothing new comes may be cut off, or dead, or its process may only be stopped or
+ * starved. A host that has a connection to it sees the difference: a kernel acknowledges what a
+ * process does not read. That evidence is passed on as a second number of the silent host, which
+ * each host with new evidence counts up. The silent host is then *stalled*, and no verdict is
+ * passed on it.
  *
  * The verdict. When a host was suspected for 2 s, all suspects are taken together. If the others, as far as they were heard,
  * have more than half of the ranks, or half of them with the lowest rank, they go on without the suspects: the culprit is the lowest
  * suspected host. Else this side is a minority and may not go on.
  *
  * Invariants
- *   1. Of a cut that stays for the time of a verdict at most one side goes on: sides share no host, so they cannot both have a
- *      majority. A host that one side counts as its own was heard there within the last second; it passes on whom it hears, so who
- *      counts it suspects nobody whom it hears. (Who changes sides just after one had its verdict may be counted by both, one after
- *      the other. To settle that takes an agreement that waits for answers; this only detects.)
- *   2. One side names one culprit. When hosts vanish in short succession (1 s), all wait until the suspicion of all of them is as old;
- *      then the lowest host that is not suspected decides first, and its word reaches the others, who adopt it, before they would
- *      decide by themselves 0.4 s later: they have heard the same numbers, some steps apart.
- *   3. Time in which this process itself did not run is nobody's silence.
+ *   1. Of a cut that stays for the time of a verdict at most one side goes on: sides share no host,
+ *      so they cannot both have a majority. A host that one side counts as its own was heard there
+ *      within the last second; it passes on which hosts it hears, so a side that counts it suspects
+ *      none of these. (A host that changes sides just after one had its verdict may be counted by
+ *      both, one after the other. To settle that takes an agreement that waits for answers; this
+ *      only detects.)
+ *   2. One side names one culprit. When hosts vanish in short succession (1 s), all wait until the
+ *      suspicion of all of them is as old; then the lowest host that is not suspected decides
+ *      first, and its word reaches the others, which adopt it, before they would decide by
+ *      themselves 0.4 s later: they have heard the same numbers, some steps apart.
+ *   3. Time in which this process itself did not run counts as no host's silence.
  *   4. A host that was never heard is not suspected, but it does not count for a majority either.
- *   5. When a host says that it leaves, everybody stops to judge: its silence means nothing, nor does that of those whom it would have
- *      passed on.
+ *   5. When a host says that it leaves, all hosts stop judging: its silence means nothing, nor does
+ *      that of the hosts whose heartbeats it would have passed on.
  *
- * What it does not do: send, tell others of the verdict (who hears of one adopts it), find out which process of a host died.
+ * It does not send, tell others of the verdict (a host that hears of one adopts it), or find out
+ * which process of a host died.
  *
- * Cost: log2 n messages a period and host, of 4 bytes a host. Limits: all hosts use one period; numbers are compared modulo 2^16.
+ * Cost: each host sends log2 n messages in a period, with 4 bytes for each host. Limits: all hosts
+ * use one period; numbers are compared modulo 2^16.
  *
  * R. van Renesse, Y. Minsky, M. Hayden: A gossip-style failure detection service. Middleware 1998 (numbers that rise, and are merged).
  * A. Das, I. Gupta, A. Motivala: SWIM: scalable weakly-consistent infection-style process group membership. DSN 2002 (suspicion
@@ -86,15 +95,16 @@ struct heartbeat;
 enum tutti_status heartbeat_create(const struct heartbeat_options *options,
                                    struct heartbeat **heartbeat);
 void heartbeat_free(struct heartbeat *heartbeat);
-/* What malloc holds for it. */
+/* The bytes that malloc holds for it. */
 size_t heartbeat_bytes(const struct heartbeat *heartbeat);
 
-/* Lets time pass, to be called a few times a period; true when heartbeats are due, see heartbeat_next. */
+/* Lets time pass, to be called a few times per period; true when heartbeats are due, see
+ * heartbeat_next. */
 bool heartbeat_progress(struct heartbeat *heartbeat, uint64_t now_ns);
 /* The next host to send a heartbeat to; false: that was all. is_poke: it is silent, and is sent something that its kernel has to
  * acknowledge, so it wants to be sent even when it has not heard the one before. */
 bool heartbeat_next(struct heartbeat *heartbeat, int *host, bool *is_poke);
-/* How many parts a heartbeat consists of, one message each. */
+/* The number of parts of a heartbeat, one message each. */
 int heartbeat_part_count(const struct heartbeat *heartbeat);
 /* Returns its size. */
 size_t heartbeat_write(const struct heartbeat *heartbeat, int part,
@@ -107,7 +117,8 @@ void heartbeat_hear(struct heartbeat *heartbeat, const void *bytes, size_t byte_
 bool heartbeat_wants_answer(const struct heartbeat *heartbeat, int host);
 void heartbeat_answered(struct heartbeat *heartbeat, int host, uint64_t at_ns);
 
-/* This host leaves, or another one has: heartbeats go on to say so, and nobody is judged any more. */
+/* This host leaves, or another one has: heartbeats go on to say so, and no host is judged any
+ * more. */
 void heartbeat_end(struct heartbeat *heartbeat);
 
 enum heartbeat_state heartbeat_state(const struct heartbeat *heartbeat, int host);
@@ -116,7 +127,7 @@ uint64_t heartbeat_silence_ns(const struct heartbeat *heartbeat, int host);
 /* A host whose state is another one than at the last call for it; false: no more. For the log. */
 bool heartbeat_change(struct heartbeat *heartbeat, int *host, enum heartbeat_state *before,
                       enum heartbeat_state *now);
-/* Whether those who are heard, with this one, could not go on without the others. */
+/* Whether the hosts that are heard, with this one, could not go on without the others. */
 bool heartbeat_is_minority(const struct heartbeat *heartbeat);
 /* True from the moment on that it is found; then it stays. */
 bool heartbeat_judge(const struct heartbeat *heartbeat, struct heartbeat_verdict *verdict);

@@ -1,4 +1,5 @@
-/* rank_set.h - sets of ranks: one bit a rank, in the caller's words; rank 0 is the lowest bit of the first word. */
+/* rank_set.h - sets of ranks: one bit for each rank, in the caller's words; rank 0 is the lowest
+ * bit of the first word. */
 #ifndef TUTTI_CONTROL_RANK_SET_H
 #define TUTTI_CONTROL_RANK_SET_H
 
@@ -6,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How many words a set of that many ranks takes. */
+/* The number of words that a set of that many ranks takes. */
 static inline size_t rank_set_words(int size)
 {
     return ((size_t)size + 63) / 64;

@@ -5,8 +5,9 @@
  *                  domain_is_wanted: other threads wait. The progress thread, and a thread that waits for a started call, unlock after
  *                  the current piece then; a thread in a blocking call keeps the domain until the call ends.
  *
- * The lock is one word. Whoever holds it may be any thread of the process: a caller, a thread in a wait, or the progress thread once
- * the domain is registered with it. Members are for this header and domain.c.
+ * The lock is one word. Its holder may be any thread of the process: a caller, a thread in a wait,
+ * or the progress thread once the domain is registered with it. Members are for this header and
+ * domain.c.
  */
 #ifndef TUTTI_DOMAIN_DOMAIN_H
 #define TUTTI_DOMAIN_DOMAIN_H
@@ -111,7 +112,7 @@ static inline void domain_end_pass(struct domain *domain, bool moved)
     domain->is_last_look = false;
     domain->was_idle = !moved;
 }
-/* How long a thread stays awake without progress before it sleeps. */
+/* The time for which a thread stays awake without progress before it sleeps. */
 uint64_t domain_awake_ns(const struct domain *domain);
 /* A sleep took so long, waking included. A sleep pays where it is long: after a short one the time awake doubles, up to 8 times. Where
  * waking takes longer than the others stay awake, as on a busy host of virtual CPUs, ranks would else put each other to sleep for

@@ -1,4 +1,4 @@
-/* executor.h - who runs kernels that finish later than they are started: a device beside this CPU.
+/* executor.h - runs kernels that finish later than they are started: on a device beside this CPU.
  *
  *     start, start, start ─ flush ──► group 1 ─── runs ─── is_finished
  *     start ─────────────── flush ──► group 2 ─────── runs ─────── is_finished
@@ -7,7 +7,8 @@
  * not there until its group is finished. Groups finish in any order. The kernels of one group run in any order or at once, because none
  * touches what another of its group stores.
  *
- * One thread at a time calls an executor. Whoever sleeps is not woken by its end: an executor wakes the transport (`wake`) if it can.
+ * One thread at a time calls an executor. The end of a group wakes no sleeping thread by itself: an
+ * executor wakes the transport (`wake`) if it can.
  */
 #ifndef TUTTI_KERNEL_EXECUTOR_H
 #define TUTTI_KERNEL_EXECUTOR_H

@@ -22,7 +22,7 @@ struct kernel_encoding {
     unsigned unit_bytes;
 };
 
-/* How many bytes so many elements are when encoded; the first of them begins a unit. */
+/* The number of bytes that this many elements are when encoded; the first of them begins a unit. */
 static inline size_t kernel_encoded_bytes(const struct kernel_encoding *encoding, size_t elements)
 {
     const size_t units =

@@ -3,13 +3,13 @@
  * Every kernel exists as a scalar twin (built without vectorisation) and as SIMD variants that give the same
  * bits; which one a process uses is decided once, from the CPU and TUTTI_KERNEL=scalar|avx2|avx512|neon.
  *
- * Meaning.  result[i] = sources[0][i] op sources[1][i] op ..., left to right. Sums with a divisor above 0 are
- * divided by it (integers truncate towards zero), sums of floats with a factor other than 0 multiplied by it, which
- * is rounded to the type of accumulation first. 8- and 16-bit floats are widened to float32, reduced there
- * in source order, divided or multiplied there and rounded once to nearest even; NaN stays (quiet) NaN; what is
- * too large becomes infinity, in float8_e4m3, which has none, NaN. Integers wrap. min(a, b) = a < b ? a : b;
- * max(a, b) = a > b ? a : b. Logical operations of two and more sources give 0 or 1; one source
- * alone is copied.
+ * Meaning.  result[i] = sources[0][i] op sources[1][i] op ..., left to right. Sums with a divisor
+ * above 0 are divided by it (integers truncate towards zero), sums of floats with a factor other
+ * than 0 multiplied by it, which is rounded to the type of accumulation first. 8- and 16-bit floats
+ * are widened to float32, reduced there in source order, divided or multiplied there and rounded
+ * once to nearest even; NaN stays (quiet) NaN; values too large become infinity or, in float8_e4m3,
+ * which has none, NaN. Integers wrap. min(a, b) = a < b ? a : b; max(a, b) = a > b ? a : b. Logical
+ * operations of two and more sources give 0 or 1; one source alone is copied.
  *
  * Operations of the user's are called piece by piece through the same interface.
  *
@@ -54,8 +54,9 @@ struct kernel_set {
     kernel_reduce *reduce_stream; /* destination and others with non-temporal stores, fenced at the end */
 };
 
-/* The kernels of one dtype and op (which must support the dtype) at that level (which must be available). OP_AVG
- * and OP_SCALED_SUM give the kernels of OP_SUM: whoever calls passes the divisor or the factor. */
+/* The kernels of one dtype and op (which must support the dtype) at that level (which must be
+ * available). OP_AVG and OP_SCALED_SUM give the kernels of OP_SUM: the caller passes the divisor or
+ * the factor. */
 struct kernel_set kernel_get(enum kernel_level level, enum tutti_dtype dtype, enum op op);
 /* Bytes, any alignment; no overlap. copy_far is for sources that are in no cache; copy_stream uses non-temporal stores and
  * fences. */

@@ -149,8 +149,8 @@ KERNEL_INLINE float widen_one(uint32_t code, unsigned exponent_bits, unsigned ma
     return float32_of_bits((code << (23 - mantissa_bits)) + ((least - 1) << 23));
 }
 
-/* To nearest, ties to even, but not beyond the code `largest`: infinity where there is one, else NaN. A carry out of
- * the mantissa makes the next exponent. What is NaN also ends at `largest`. */
+/* To nearest, ties to even, but not beyond the code `largest`: infinity where there is one, else
+ * NaN. A carry out of the mantissa makes the next exponent. NaN also ends at `largest`. */
 KERNEL_INLINE uint32_t narrow_one(uint32_t magnitude, unsigned exponent_bits,
                                   unsigned mantissa_bits, uint32_t largest)
 {

@@ -166,7 +166,7 @@ KERNEL_INLINE void copy_block(unsigned char *to, const unsigned char *from, int 
     for (int k = 0; k < vectors; k++) STREAM(to + k * VECTOR_BYTES, a[k]);
 }
 
-/* Copies with stores past the caches, whole cache lines at a time; whoever calls fences. */
+/* Copies with stores past the caches, whole cache lines at a time; the caller fences. */
 static void copy_past_caches(void *destination, const void *source, size_t bytes)
 {
     enum { ROW = 256, BLOCK = 512, LINE = 64 };

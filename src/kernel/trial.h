@@ -1,5 +1,5 @@
-/* trial.h - random elements for trials of kernels, in tests and in bench/gpu_check: of any dtype, and often such as round, cancel, overflow
- * or are special. The same ones in each run.
+/* trial.h - random elements for trials of kernels, in tests and in bench/gpu_check: of any dtype,
+ * and often such that they round, cancel, overflow or are special. They are the same in each run.
  */
 #ifndef TUTTI_KERNEL_TRIAL_H
 #define TUTTI_KERNEL_TRIAL_H

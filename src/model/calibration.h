@@ -5,12 +5,14 @@
  *     tables of paths ──┼─► calibration ──► is it for this machine? ──► struct model_machine ──► a model
  *     a file ───────────┘   value, spread, how it is known     (machine.h)
  *
- * 1. A calibration always has all numbers. A number that nobody measured has the shipped value, and is said to be assumed.
+ * 1. A calibration always has all numbers. A number that was not measured has the shipped value,
+ *    and is said to be assumed.
  * 2. Values are whole numbers within the bounds of the list below: ranks that have the same calibration compute the same, bit for bit.
  * 3. It belongs to one kind of machine, by its key: processor, caches, kernel, network cards. Numbers of another machine are worse than
  *    assumed ones, so a calibration whose key differs is not to be used.
- * 4. Ranks must never disagree. They compare fingerprints, and where one differs nobody uses a calibration (comm/knowledge.h): a plan that suits
- *    none of them best is better than ranks that choose different plans.
+ * 4. Ranks must never disagree. They compare fingerprints, and if one differs, no rank uses a
+ *    calibration (comm/knowledge.h): a plan that suits none of them best is better than ranks that
+ *    choose different plans.
  *
  * Nothing here reads files (format/calibration_file.h) or measures (tutti-topo --calibrate). Pure functions, on any thread; nothing
  * allocates or blocks.
@@ -119,7 +121,7 @@ const struct calibration_info *calibration_info(enum calibration_parameter param
 /* CALIBRATION_PARAMETERS: there is none of that name. */
 enum calibration_parameter calibration_find(const char *name);
 
-/* What a way costs its two ranks: X(name, most), the least is 0. */
+/* The costs of a way to its two ranks: X(name, most), the least is 0. */
 #define CALIBRATION_WAY_LIST(X)                \
     X(sender_ps, UINT32_MAX)                   \
     X(receiver_ps, UINT32_MAX)                 \
@@ -170,7 +172,7 @@ struct calibration_way {
 enum calibration_table { CALIBRATION_WITHIN, CALIBRATION_BETWEEN, CALIBRATION_TABLES };
 const char *calibration_table_name(enum calibration_table table);
 
-/* What a calibration belongs to. */
+/* The machine that a calibration belongs to. */
 struct calibration_key {
     struct hardware hardware;
     int host_count, rank_count; /* of the job that measured between hosts; 0: none did */

@@ -58,7 +58,8 @@ uint64_t servers_compute(struct servers *servers, int core, int rank, uint64_t n
 /* Kinds of events in which pieces arrive at a port; what they index are flights. */
 enum flight_event { FLIGHT_UPLINK_OUT, FLIGHT_UPLINK_IN, FLIGHT_CARD_IN, FLIGHT_EVENTS };
 
-/* How long a message of no bytes waits until it leaves that host, behind so many bytes at most. */
+/* The time for which a message of no bytes waits until it leaves that host, behind so many bytes at
+ * most. */
 uint64_t servers_wait_ps(const struct servers *servers, int host, uint64_t now_ps,
                          uint64_t bytes_max);
 /* A piece leaves its host for another one. (Without memory events->has_failed is set.) */

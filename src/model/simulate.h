@@ -1,4 +1,5 @@
-/* simulate.h - how long a plan takes on a machine: its steps are run in the head, event by event, piece by piece, as the engine would.
+/* simulate.h - how long a plan takes on a machine: its steps are simulated, event by event, piece
+ * by piece, as the engine would run them.
  *
  *     lane ── piece of a step ──► core ──► link ──► card ──► uplink ──► card ──► core ──► lane of the receiver
  *              waits for its       copies,   up to       each passes one piece after        takes it, and gives
@@ -7,7 +8,8 @@
  *
  * 1. The engine's promises hold here: a lane's steps in order, `after`, one message posted on a link before its lane waits, fused steps
  *    piece by piece, a send is done when its link has taken it, and a message by reference when its receiver has consumed it.
- * 2. A core, a card and an uplink serve whoever comes first; pieces are small, so those who always have some share it fairly.
+ * 2. A core, a card and an uplink serve pieces in the order in which they come. Pieces are small,
+ *    so ranks that always have some share it fairly.
  * 3. Links differ by where their ends are (enum model_distance) and by the way that a message takes: the first one of the path table.
  *
  * 4. Calls like this one come before it, one after the other, so a burst of a port makes none of them shorter than what the port has to do in each.
@@ -52,8 +54,9 @@ enum tutti_status model_simulate(const struct plan *plan, const struct wiring *w
                                  const struct model_machine *machine, size_t count,
                                  size_t element_bytes, struct model_result *result);
 
-/* The same of a part of each message, for those who would wait too long for all of it: of `count` elements in a block that stand for
- * `whole_count`, so that ways and pieces are those of whole messages, and there are fewer pieces. */
+/* The same of a part of each message, for callers that would wait too long for all of it: of
+ * `count` elements in a block that stand for `whole_count`, so that ways and pieces are those of
+ * whole messages, and there are fewer pieces. */
 enum tutti_status model_simulate_part(const struct plan *plan, const struct wiring *wiring,
                                       const struct model_machine *machine, size_t count,
                                       size_t whole_count, size_t element_bytes,

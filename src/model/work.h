@@ -85,8 +85,9 @@ struct model_received {
 void model_add_receiver(struct model_effort *effort, const struct model_machine *machine,
                         const struct model_work *work, const struct plan_step *step, uint64_t bytes,
                         struct model_received received);
-/* What the receiver's core takes to load the line that announces such a message of another core. That is a part of the latency between
- * them, so the message comes by as much earlier. Lines of further pieces lie behind it, and are there when they are needed. */
+/* The time that the receiver's core takes to load the line that announces such a message of another
+ * core. That is a part of the latency between them, so the message comes by as much earlier. Lines
+ * of further pieces lie behind it, and are there when they are needed. */
 uint64_t model_fetch_ps(const struct model_machine *machine, const struct model_work *work);
 
 #endif

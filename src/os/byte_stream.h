@@ -1,14 +1,16 @@
-/* byte_stream.h - a byte stream on a connected socket, plain or inside TLS, for those who need not know which.
+/* byte_stream.h - a byte stream on a connected socket, plain or inside TLS, for callers that need
+ * not know which.
  *
  *     struct byte_stream ──tls NULL──► readv, sendmsg on the socket
  *                    ──tls───────► os/tls.h, which reads and writes the socket
  *
  * 1. Nothing waits, nothing raises SIGPIPE, EINTR is dealt with here.
- * 2. What byte_stream_writev took may lie in this process still, encrypted: then byte_stream_has_output, and a thread that sleeps until the socket
- *    takes more calls byte_stream_writev again. (Nothing of the caller's memory is read any more.)
- * 3. What byte_stream_readv has not given may lie in this process already, where epoll does not see it: then byte_stream_has_input, until
- *    byte_stream_drain says EAGAIN.
- * 4. The end of a stream says nothing: who needs all bytes counts them.
+ * 2. Bytes that byte_stream_writev took may still lie in this process, encrypted. Then
+ *    byte_stream_has_output is true, and a thread that sleeps until the socket takes more calls
+ *    byte_stream_writev again. (Nothing of the caller's memory is read any more.)
+ * 3. Bytes that byte_stream_readv has not given may lie in this process already, where epoll does
+ *    not see them. Then byte_stream_has_input is true, until byte_stream_drain says EAGAIN.
+ * 4. The end of a stream says nothing: a reader that needs all bytes counts them.
  *
  * The descriptor is for epoll and options of sockets. One thread at a time.
  */

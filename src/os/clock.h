@@ -12,7 +12,7 @@ static inline uint64_t clock_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* What poll() takes: the time until the deadline, rounded up, but no longer than a second. */
+/* The timeout for poll(): the time until the deadline, rounded up, but no longer than a second. */
 static inline int clock_poll_ms(uint64_t deadline_ns)
 {
     const uint64_t now = clock_now_ns();
@@ -21,9 +21,9 @@ static inline int clock_poll_ms(uint64_t deadline_ns)
     return left > 1000 ? 1000 : (int)left;
 }
 
-/* The processor's own clock: cheaper than a call of clock_gettime by half, in units that nobody knows. Two pairs of this and
- * clock_now_ns, taken apart, make nanoseconds of what lies between them. All CPUs of a host count alike, as far as
- * the kernel could make them. */
+/* The processor's own clock: cheaper than a call of clock_gettime by half, in units that are not
+ * known. Two pairs of this and clock_now_ns, taken apart, make nanoseconds of what lies between
+ * them. All CPUs of a host count alike, as far as the kernel could make them. */
 static inline uint64_t clock_ticks(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -12,8 +12,9 @@
 enum { CPU_COUNT_MAX = 1024 };
 enum cpu_level { CPU_PACKAGE, CPU_CACHE, CPU_CORE, CPU_ITSELF, CPU_LEVEL_COUNT };
 
-/* What a thread cannot leave, from the largest part (a package) by its last cache and core to one CPU: 1 + the
- * number of the part's lowest CPU; 0 from where on it may move between several. */
+/* The parts that a thread cannot leave, from the largest one (a package) by its last cache and core
+ * to one CPU: 1 + the number of the part's lowest CPU; 0 from where on it may move between
+ * several. */
 struct cpu_place {
     uint16_t parts[CPU_LEVEL_COUNT];
 };

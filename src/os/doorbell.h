@@ -1,8 +1,9 @@
 /* doorbell.h - a bell that wakes a thread that sleeps in poll(), rung by any process that knows its number.
  *
- * An abstract Unix datagram socket named after a random number. Any process of the network namespace can ring it if it learns
- * the number (which the kernel shows to all of them): who is woken looks at what it waits for, and believes nothing. Once it
- * has rung it stays readable until it is hushed, and then ringing it more adds nothing.
+ * An abstract Unix datagram socket named after a random number. Any process of the network
+ * namespace can ring it if it learns the number (which the kernel shows to all of them). So a
+ * thread that is woken looks at what it waits for, and believes nothing. Once a doorbell has rung
+ * it stays readable until it is hushed; ringing it more adds nothing.
  */
 #ifndef TUTTI_OS_DOORBELL_H
 #define TUTTI_OS_DOORBELL_H

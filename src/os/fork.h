@@ -1,8 +1,9 @@
 /* fork.h - what this process holds while it forks, in one order.
  *
- * A child of fork() has all memory of its parent and the forking thread alone. What another thread was in the middle of stays half done in
- * the child for ever: a list of the library, a lock of OpenSSL, the allocator of a sanitizer. So fork() waits until those that take
- * part are between two steps, and holds them there:
+ * A child of fork() has all memory of its parent and the forking thread alone. The work that
+ * another thread was in the middle of stays half done in the child for ever: a list of the library,
+ * a lock of OpenSSL, the allocator of a sanitizer. So fork() waits until the threads that take part
+ * are between two steps, and holds them there:
  *
  *     prepare   take MONITOR_LIFE, MONITOR, PROGRESS, PORT ... LAST_WORD     the outermost lock first
  *     fork()

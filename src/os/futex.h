@@ -8,16 +8,19 @@
 
 /* Sleeps while *word == value, at most timeout_ns; may wake early. Works across processes. */
 void futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns);
-/* Wakes everybody who sleeps on the word. */
+/* Wakes all threads that sleep on the word. */
 void futex_wake(_Atomic uint32_t *word);
 
-/* Prepares this process to be a target of fence_everybody. False where the kernel cannot, or a sandbox forbids it: then nobody's fence
- * reaches this process, and its own reach nobody. Everybody has to know, and fence for himself. */
+/* Prepares this process to be a target of fence_everybody. False where the kernel cannot, or a
+ * sandbox forbids it: then no other process's fence reaches this one, and its own reach no other.
+ * All processes have to know that, and to fence for themselves. */
 bool fence_register(void);
-/* A full memory fence on every running thread of every registered process: what a sleeper calls between
- * "I am asleep" and its last look, so that whoever publishes needs no fence of its own. */
+/* A full memory fence on every running thread of every registered process: what a sleeper calls
+ * between "I am asleep" and its last look, so that a thread that publishes needs no fence of its
+ * own. */
 void fence_everybody(void);
-/* A full memory fence on this thread alone: for publishers where fence_register() has failed for somebody. */
+/* A full memory fence on this thread alone: for publishers where fence_register() has failed for
+ * some process. */
 void fence_this_thread(void);
 
 #endif

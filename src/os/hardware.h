@@ -1,7 +1,7 @@
 /* hardware.h - what a host is made of, in the words of its operating system: by which a file of measurements finds out whether it was made
  * for another machine.
  *
- * What nobody tells is empty or 0. All texts are printable (base/printable.h).
+ * A field that nothing tells is empty or 0. All texts are printable (base/printable.h).
  */
 #ifndef TUTTI_OS_HARDWARE_H
 #define TUTTI_OS_HARDWARE_H

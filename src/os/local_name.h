@@ -4,8 +4,9 @@
  *     name-0123456789abcdef if another user has it: 16 random digits, which nobody can take before; found in the kernel's list of
  *                           all sockets of this network namespace
  *
- * Everybody can guess a name and take it first, and everybody can add names to that list. So a process that connects believes a
- * listener only when the kernel says that it belongs to this user, and passes all others by.
+ * Any user can guess a name and take it first, and any user can add names to that list. So a
+ * process that connects believes a listener only when the kernel says that it belongs to this user,
+ * and passes all others by.
  *
  * It keeps away neither users who flood a listener with connections, nor processes of the same user.
  */
@@ -18,7 +19,7 @@
 
 enum { LOCAL_NAME_MAX = 100 }; /* with the addition, and a zero byte at the end */
 
-/* What a call found on its way. */
+/* The findings of a call on its way. */
 struct local_name_look {
     bool is_taken; /* another user has the name */
     bool is_busy;  /* somebody has it, but cannot be reached now */

@@ -1,7 +1,8 @@
 /* process.h - telling this process from the one that it was forked from, and asking how another process is.
  *
- * A child of fork() has its parent's memory, but neither its threads nor its place among the ranks. What must not
- * be used there is stamped with the generation in which it was made, and the stamp is compared when it is used.
+ * A child of fork() has its parent's memory, but neither its threads nor its place among the ranks.
+ * An object that must not be used there is stamped with the generation in which it was made, and
+ * the stamp is compared when the object is used.
  */
 #ifndef TUTTI_OS_PROCESS_H
 #define TUTTI_OS_PROCESS_H
@@ -10,10 +11,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Written only in a child, before its fork() returns: never while somebody reads. */
+/* Written only in a child, before its fork() returns: never while a thread reads. */
 extern uint32_t process_generation_now;
 
-/* How many forks lie between this process and the one that loaded the library, as far as they were watched. */
+/* The number of forks between this process and the one that loaded the library, as far as they were
+ * watched. */
 static inline uint32_t process_generation(void)
 {
     return process_generation_now;
@@ -25,11 +27,12 @@ uint32_t process_pid_namespace(void);
 bool process_has_own_proc(void);
 /* Whether a process is there and stopped, by a signal or a debugger. */
 bool process_is_stopped(pid_t pid);
-/* Whether there is no such process, or it has ended and nobody has waited for it yet. Works without a descriptor of the process
- * (pidfd_open), and without any descriptor if this process may read the other one's memory. */
+/* Whether there is no such process, or it has ended and its parent has not waited for it yet. Works
+ * without a descriptor of the process (pidfd_open), and without any descriptor if this process may
+ * read the other one's memory. */
 bool process_has_ended(pid_t pid);
-/* The same of a process that has not ended yet, but is about to and runs no code of its own any more: its connections may be gone before
- * it has ended for those who ask. */
+/* The same of a process that has not ended yet, but is about to and runs no code of its own any
+ * more: its connections may be gone before it has ended for those that ask. */
 bool process_is_ending(pid_t pid);
 /* A number that a process keeps until it executes another program (execve), or the same one again: it follows from where the text and
  * stack of the process lie. 0: the system does not tell, as for processes of other users, or the process has ended. */

@@ -37,7 +37,7 @@ struct net_address {
 /* "10.0.0.1:80", "[fe80::1%eth0]:80"; without a port, "10.0.0.1", "[::1]" or "::1", it is 0. Names are not looked
  * up; false, and no address, when it is none. */
 bool net_address_parse(const char *text, struct net_address *address);
-/* What net_address_parse reads, always with the port; "none" for none. */
+/* The text that net_address_parse reads, always with the port; "none" for none. */
 void net_address_print(const struct net_address *address, char text[NET_ADDRESS_TEXT_MAX]);
 /* The same without the port. */
 void net_address_print_host(const struct net_address *address, char text[NET_ADDRESS_TEXT_MAX]);
@@ -64,7 +64,8 @@ enum tutti_status tcp_listen(const struct net_address *address, uint16_t port_la
 /* The same; connections of that protocol come in, and those of TCP. */
 enum tutti_status tcp_listen_with(enum tcp_protocol protocol, const struct net_address *address,
                                   uint16_t port_last, int *fd, struct net_address *bound);
-/* IN_PROGRESS: nobody is there now. NO_DESCRIPTORS, NO_MEMORY: whoever is there stays in the queue. */
+/* IN_PROGRESS: no connection is there now. NO_DESCRIPTORS, NO_MEMORY: a connection that is there
+ * stays in the queue. */
 enum tutti_status tcp_accept(int listener, int *fd, struct net_address *peer);
 
 /* Begins to connect, from an address of this host where `from` is not NULL; ask tcp_connect_test from then on.
@@ -80,8 +81,8 @@ enum tutti_status tcp_connect_test(int fd, const struct net_address *to);
 enum tutti_status tcp_connect(const struct net_address *to, const struct net_address *from,
                               uint64_t deadline_ns, int *fd);
 
-/* What a connection is, once data has gone both ways. A kernel older than Linux 5.16 calls MPTCP TCP; one that leaves SMC only after it
- * was asked for may go on to call it SMC. */
+/* The protocol of a connection, once data has gone both ways. A kernel older than Linux 5.16 calls
+ * MPTCP TCP; one that leaves SMC only after it was asked for may go on to call it SMC. */
 enum tcp_protocol tcp_protocol_of(int fd);
 /* "MPTCP". */
 const char *tcp_protocol_name(enum tcp_protocol protocol);

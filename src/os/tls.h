@@ -2,15 +2,17 @@
  *
  *     tls_start ──► tls_handshake, until it is not IN_PROGRESS ──► tls_readv, tls_writev
  *
- * There are no certificates: both sides prove that they have the same 32 bytes (an external PSK), which should be of this
- * connection alone, and make new keys by an ephemeral exchange (psk_dhe_ke with X25519 or P-256): who learns the 32 bytes later
- * can read nothing of what was recorded. AES-128-GCM where both processors have instructions for it, else
- * ChaCha20-Poly1305; no tickets, no early data, nothing else to choose from. Where OpenSSL is in FIPS mode P-256 and AES-128-GCM
- * are what there is.
+ * There are no certificates: both sides prove that they have the same 32 bytes (an external PSK),
+ * which should be of this connection alone, and make new keys by an ephemeral exchange (psk_dhe_ke
+ * with X25519 or P-256): somebody who learns the 32 bytes later can read nothing of what was
+ * recorded. AES-128-GCM where both processors have instructions for it, else ChaCha20-Poly1305; no
+ * tickets, no early data, nothing else to choose from. If OpenSSL is in FIPS mode, there are only
+ * P-256 and AES-128-GCM.
  *
- * 1. Who does not have the key gets nothing and gives nothing; a changed or replayed record is EBADMSG, and the connection over.
- * 2. A record is taken as a whole: what tls_writev took is encrypted and waits here, and is never read again; so a caller may
- *    go on with other bytes than those that did not fit.
+ * 1. A side without the key gets nothing and gives nothing. A changed or replayed record is
+ *    EBADMSG, and ends the connection.
+ * 2. A record is taken as a whole: bytes that tls_writev took are encrypted and wait here, and are
+ *    never read again. So a caller may go on with other bytes than those that did not fit.
  * 3. Up to 64 KiB go with one call of the kernel, and come with one. Large parts are decrypted to where they belong.
  * 4. Its own direction's key is renewed long before the cipher's limit (RFC 8446, 5.5).
  * 5. Errors of OpenSSL are taken out of its queue again, and no state of it that others see is changed: neither signals nor
@@ -63,7 +65,7 @@ ssize_t tls_readv(struct tls *tls, const struct iovec *parts, int count, bool lo
 ssize_t tls_writev(struct tls *tls, const struct iovec *parts, int count);
 bool tls_has_input(const struct tls *tls);
 bool tls_has_output(const struct tls *tls);
-/* What one takes, about. */
+/* The memory that one takes, about. */
 size_t tls_bytes(void);
 
 #endif

@@ -1,8 +1,9 @@
 /* userfault.h - being told when memory of this process goes: munmap, mremap, madvise(MADV_DONTNEED), mmap over it (userfaultfd).
  *
- * Watched memory behaves as ever: it is registered for write protection, and nothing is ever protected, so no access stops. Two things
- * do change. A thread that unmaps watched memory waits until somebody has read the message. And the kernel does not join a
- * watched mapping with one beside it that is not; so whole mappings are watched (os/mapping.h), never parts of one.
+ * Watched memory behaves as ever: it is registered for write protection, and nothing is ever
+ * protected, so no access stops. Two things do change. A thread that unmaps watched memory waits
+ * until a reader has read the message. And the kernel does not join a watched mapping with one
+ * beside it that is not; so whole mappings are watched (os/mapping.h), never parts of one.
  *
  * Works without privileges from Linux 5.11 on, where a sandbox allows the system call.
  */

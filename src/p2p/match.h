@@ -1,4 +1,5 @@
-/* match.h - which receive gets which message: posted receives, and messages that nobody has received yet.
+/* match.h - which receive gets which message: posted receives, and messages that no call has
+ * received yet.
  *
  *     posted:    per source, and one queue for any source; a number of its own tells which was posted first
  *     arrivals:  per source, and all in the order of their coming
@@ -74,7 +75,7 @@ struct match_source {
 enum { MATCH_CLASS_COUNT = 64 }; /* memory for arrivals comes in powers of two */
 
 struct matcher {
-    struct match_source *sources; /* one a rank */
+    struct match_source *sources; /* one per rank */
     int source_count;
     struct request_queue posted_any;
     uint64_t post_count;

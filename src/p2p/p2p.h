@@ -18,10 +18,11 @@
  *   2. Unexpected payloads and envelopes are bounded: beyond the bounds a sender's link is left alone, so its
  *      messages wait with their sender. Answers (come, drop) and payloads have channels of their own, so what
  *      is held back never keeps this rank's own sends from being received.
- *   3. What comes over a link is foreign: read once, checked, and only then used. What makes no sense is a fault
- *      that names the peer.
- *   4. Nothing here waits, sleeps or reads a clock. Links to a peer are opened on its first use, links from all
- *      peers by the first start: anybody may send, and what is not looked at keeps its sender waiting.
+ *   3. Data that comes over a link is foreign: it is read once, checked, and only then used. A
+ *      message that makes no sense is a fault that names the peer.
+ *   4. Nothing here waits, sleeps or reads a clock. Links to a peer are opened on its first use,
+ *      links from all peers by the first start: any peer may send, and a message that is not looked
+ *      at keeps its sender waiting.
  *   5. Once warm, nothing is allocated (see match.h).
  *
  * A request is the caller's memory, and must stay where it is until it is done; then it is not touched again.
@@ -78,7 +79,8 @@ struct p2p_request {
     int state;
 };
 
-/* Uses that slot of the transport, and nobody else does. UNSUPPORTED: its pieces are too small. */
+/* Uses that slot of the transport, which nothing else uses. UNSUPPORTED: its pieces are too
+ * small. */
 enum tutti_status p2p_create(struct transport *transport, int slot,
                              const struct p2p_options *options, struct p2p **p2p);
 /* Requests that are not done are forgotten. NULL is allowed. */

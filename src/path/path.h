@@ -57,19 +57,20 @@ static inline unsigned path_bit(unsigned way)
 {
     return 1u << way;
 }
-/* Where a sender copies bytes to, for as long as there is room. */
+/* The ways by which a sender copies bytes to a place of the link, for as long as there is room. */
 enum { PATH_PLACES = 1 << PATH_INLINE | 1 << PATH_SLOT | 1 << PATH_GROUP_SLOT };
 static inline bool path_is_place(enum path_way way)
 {
     return (path_bit(way) & PATH_PLACES) != 0;
 }
-/* Which move bytes from memory to memory as they lie. */
+/* The ways that move bytes from memory to memory as they lie. */
 enum { PATH_AS_THEY_LIE = 1 << PATH_READ | 1 << PATH_COPY | 1 << PATH_WRITE | 1 << PATH_DIRECT };
 const char *path_way_name(enum path_way way);
 
 /* ---------------------------------------------------------------------------------------------- what is sent */
 
-/* The traffic that a message is part of: who else sends how much, and what becomes of it at its receiver. A property of the plan. */
+/* The traffic that a message is part of: which other ranks send how much, and what becomes of it at
+ * its receiver. A property of the plan. */
 enum path_traffic {
     PATH_EXCHANGE = 1,         /* every rank sends as much as it receives, all of it to be stored */
     PATH_FROM_ROOT = 2,        /* one rank sends, each other one stores its part */
@@ -84,7 +85,7 @@ enum path_traffic {
 };
 enum path_traffic path_traffic_of(enum collective collective);
 
-/* Who reads it. */
+/* The readers of a message. */
 enum path_readers {
     PATH_TO_ONE = 1,
     PATH_TO_ONE_ON_A_CHAIN =
@@ -94,7 +95,7 @@ enum path_readers {
     PATH_ANY_READERS = 15
 };
 
-/* What the step does with it. */
+/* The use that the step makes of a message. */
 enum path_step {
     PATH_SENDS = 1,  /* sends memory, and nothing else */
     PATH_PASSES = 2, /* computes what it sends, or stores it, too */
@@ -109,8 +110,8 @@ enum path_cores {
     PATH_ANY_CORES = 3
 };
 
-/* How many ranks of the plan send to several ranks at once. Shared slots and slots of groups are few: they keep moving only where at most
- * two ranks fill them. */
+/* The number of ranks of the plan that send to several ranks at once. Shared slots and slots of
+ * groups are few: they keep moving only if at most two ranks fill them. */
 enum path_senders { PATH_FEW_SENDERS = 1, PATH_MANY_SENDERS = 2, PATH_ANY_SENDERS = 3 };
 
 /* A message as binding knows it. */
@@ -142,14 +143,15 @@ enum path_completion {
     PATH_CONSUMED, /* when the receiver has consumed it */
 };
 
-/* Who moves a byte, and how often each of them loads and stores it. */
+/* The work of moving a byte: how often each side loads and stores it. */
 struct path_work {
     uint8_t sender_loads, sender_stores, receiver_loads, receiver_stores;
     uint8_t kernel_copies; /* by the operating system, on either side */
     uint8_t crossings;     /* of each line from one core's cache to another's */
 };
 
-/* What it costs, in picoseconds so that costs are whole numbers: for a message, and for each of its bytes once caches are warm. */
+/* The cost of a way, in picoseconds so that costs are whole numbers: for a message, and for each of
+ * its bytes once caches are warm. */
 struct path_cost {
     uint32_t sender_ps, receiver_ps;
     uint32_t sender_ps_a_byte, receiver_ps_a_byte;
@@ -190,7 +192,7 @@ struct path_sizes {
     size_t copies_bytes_min; /* of a block, whose cost within a host is that of copies even over a network: agreed */
 };
 
-/* What holds for every transport. */
+/* The sizes that hold for every transport. */
 #define PATH_SIZES                                                                                 \
     {                                                                                              \
         .piece_bytes_min = (size_t)16 << 10,                                                       \
@@ -256,7 +258,7 @@ size_t path_piece_bytes(const struct path_sizes *sizes, size_t largest_bytes, un
 size_t path_least_bytes(const struct path_table *table, enum path_way way);
 /* The largest message that goes inline; 0: none does. */
 size_t path_inline_bytes(const struct path_table *table);
-/* What both lists have, in the order of the first. */
+/* The ways that both lists have, in the order of the first. */
 struct path_list path_common(const struct path_list *list, const struct path_list *other);
 
 /* Which table is for which peer. */

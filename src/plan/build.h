@@ -28,7 +28,7 @@ void plan_builder_free(struct plan_builder *builder);
 enum tutti_status plan_builder_finish(struct plan_builder *builder, struct rank_plan **rank_plan,
                                       const char **message);
 
-/* What went wrong first (static text); NULL while all is well. */
+/* The first error (static text); NULL while all is well. */
 const char *plan_builder_error(const struct plan_builder *builder);
 /* A generator gives up: the error (static text) sticks like any other. */
 void plan_fail(struct plan_builder *builder, enum tutti_status status, const char *error);

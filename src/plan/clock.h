@@ -46,7 +46,7 @@ void clock_drop(struct clock_pool *pool, struct clock *clock);
 
 /* Replaces *clock, if others hold it too, by a copy for this holder alone; false when out of memory. */
 bool clock_own(struct clock_pool *pool, struct clock **clock);
-/* What another lane's clock knows, and `entry` of that lane itself. */
+/* Adds what another lane's clock knows, and `entry` of that lane itself. */
 void clock_join(struct clock_pool *pool, struct clock *into, const struct clock *from,
                 uint32_t lane, uint32_t entry);
 /* Everything that came before is now completed, for this holder alone; false when out of memory. */

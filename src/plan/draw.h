@@ -1,8 +1,9 @@
 /* draw.h - a plan as a picture: how the chunks move between the ranks, round by round.
  *
- * Ranks stand side by side, time runs downwards. A box shows what a rank holds of every chunk: the best it
- * has seen so far, stored or on its way through. Arrows are messages, coloured like the chunk they carry.
- * An all-to-all shows inputs first and outputs from then on; a barrier shows who is known to have entered.
+ * Ranks stand side by side, time runs downwards. A box shows what a rank holds of every chunk: the
+ * best it has seen so far, stored or on its way through. Arrows are messages, coloured like the
+ * chunk they carry. An all-to-all shows inputs first and outputs from then on; a barrier shows
+ * which ranks are known to have entered.
  */
 #ifndef TUTTI_PLAN_DRAW_H
 #define TUTTI_PLAN_DRAW_H

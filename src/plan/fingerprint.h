@@ -4,11 +4,12 @@
  * (call/program.c), and the fingerprint of the plan is part of it; so ranks whose plans differ find that out with the first
  * message, wherever their plans come from.
  *
- * The fingerprint is a function of the plan's structure alone: shape, and for each rank its groups, scratch classes, and steps in the
- * order of lanes, with sources, destination, targets, channels, `after` and `final`. What a step does not use (the channel of a step that
- * sends nothing, say), how arrays are laid out and what pads structs is not in it. It is the same for every compiler, word size
- * and byte order, and for a plan that went through its text form. It is no protection against people who look for two plans with
- * one fingerprint.
+ * The fingerprint is a function of the plan's structure alone: shape, and for each rank its groups,
+ * scratch classes, and steps in the order of lanes, with sources, destination, targets, channels,
+ * `after` and `final`. It leaves out the fields that a step does not use (the channel of a step
+ * that sends nothing, say), the layout of arrays, and the padding of structs. It is the same for
+ * every compiler, word size and byte order, and for a plan that went through its text form. It is
+ * no protection against people who look for two plans with one fingerprint.
  */
 #ifndef TUTTI_PLAN_FINGERPRINT_H
 #define TUTTI_PLAN_FINGERPRINT_H

@@ -4,8 +4,8 @@
  * Cuts fall on cache lines where a part has several of them, so that no two ranks write one line and vectors
  * stay aligned. A pure function of counts, parts and element size: the same on every rank that knows them.
  *
- * Offsets are those of a buffer whose blocks lie one after the other; where its bytes really are is for
- * buffer.h to say.
+ * Offsets are those of a buffer whose blocks lie one after the other; buffer.h says where its bytes
+ * really are.
  */
 #ifndef TUTTI_PLAN_LAYOUT_H
 #define TUTTI_PLAN_LAYOUT_H
@@ -16,7 +16,8 @@
 
 #include "base/collective.h"
 
-/* The count of a block that lies neither in this rank's input nor in its output, and that nobody told it. */
+/* The count of a block that lies neither in this rank's input nor in its output, and that it was
+ * not told. */
 #define LAYOUT_UNKNOWN SIZE_MAX
 
 struct layout {

@@ -1,7 +1,7 @@
 /* placement.h - which results may be stored straight in the memory of the ranks that they are sent to.
  *
- * By its letter a plan moves messages: a step computes its result and sends it, and the step that receives it stores it.
- * Where memory is shared, the engine saves that copy:
+ * By its letter a plan moves messages: a step computes its result and sends it, and the step that
+ * receives it stores it. If memory is shared, the engine saves that copy:
  *
  *     rank R                                                     rank P
  *     advertises, from the very beginning of the operation,
@@ -13,9 +13,10 @@
  * So R's memory changes before R's receiving step begins, at a time that P decides. placement_of_step says which steps may do
  * that. It looks at the plan of one rank, because that is all that binding sees (engine/bind.c):
  *
- *  1. A step advertises if it does nothing but store the first message of a link in the output, waits for no other
- *     step (`after`), and no other step of its rank touches that memory before it. Later steps of its lane may. There is
- *     one exception: a step may send exactly that memory, to the rank from which the message comes, and to nobody else.
+ *  1. A step advertises if it does nothing but store the first message of a link in the output,
+ *     waits for no other step (`after`), and no other step of its rank touches that memory before
+ *     it. Later steps of its lane may. There is one exception: a step may send exactly that memory,
+ *     to the rank from which the message comes, and to no other.
  *  2. A step places if it reduces, and has a message from each rank that it sends to among its sources.
  *
  * That is safe only if P has read the exception's memory before it stores its result there: the message that P reduces has to be

@@ -47,9 +47,9 @@
  * order through chains of messages alone holds between accesses to the same position of the range; any other
  * order needs a completed step (program order or `after`).
  *
- * A fused step takes its messages first and then waits for room to post: the engine can hold one result beside
- * an earlier message that nobody has read yet. A copy of a chunk onto itself stores nothing. A rank's next run
- * of the plan begins when what it sent from memory was consumed.
+ * A fused step takes its messages first and then waits for room to post: the engine can hold one
+ * result beside an earlier message that has not been read yet. A copy of a chunk onto itself stores
+ * nothing. A rank's next run of the plan begins when what it sent from memory was consumed.
  *
  * In place the root of a broadcast or a scatter stores nothing in its output, where all is already: its memory may be such that it
  * can only be read.
@@ -115,7 +115,8 @@ struct plan_shape {
     uint32_t parts; /* chunks in a block, at least 1 */
 };
 
-/* One rank's steps. Owned by whoever got it from plan_builder_finish; plan_rank_free gives it back. */
+/* One rank's steps. Owned by the caller that got it from plan_builder_finish; plan_rank_free gives
+ * it back. */
 struct rank_plan {
     struct plan_shape shape;
     int rank;

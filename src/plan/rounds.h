@@ -14,8 +14,8 @@
 
 enum { ROUNDS_RANKS_MAX = 64, ROUNDS_STEPS_MAX = 20000, ROUNDS_CHUNKS_MAX = 1 << 20 };
 
-/* What a chunk holds. In a barrier there is one chunk without contents: the ranks that are known to have
- * entered. */
+/* The contents of a chunk. In a barrier there is one chunk without contents: the ranks that are
+ * known to have entered. */
 struct round_value {
     uint32_t chunk_class;
     uint64_t ranks; /* bit r: rank r's contribution is in it; 0 where nobody wrote */
@@ -28,7 +28,7 @@ struct round_message {
     uint32_t first_value, value_count; /* in rounds.values */
 };
 
-/* What a step has made, in an order in which the steps can run. */
+/* The results of a step. They come in an order in which the steps can run. */
 struct round_result {
     uint32_t round;
     int rank;
@@ -51,7 +51,7 @@ enum tutti_status rounds_init(struct rounds *rounds, const struct plan *plan, un
                               const double *example_values, uint32_t value_count,
                               const char **message);
 void rounds_release(struct rounds *rounds);
-/* What input chunk i of a rank holds at the beginning. */
+/* The contents of input chunk i of a rank at the beginning. */
 struct round_value rounds_input(const struct plan *plan, int rank, uint32_t chunk,
                                 const double *example_values, uint32_t value_count);
 

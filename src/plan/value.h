@@ -1,9 +1,9 @@
 /* value.h - what a chunk holds during the verifier's run: one rank's contribution, or a reduction of several.
  *
- * A value knows its class, who contributed, and a hash of its expression tree that does not change when the
- * two operands of one reduction change places, nor with the class. Equal reductions are stored once.
- * Contributors are a bit set up to VERIFY_EXACT_RANKS ranks; above, they are the sum of one pseudo-random
- * 128-bit number per rank, beside their count.
+ * A value knows its class, the ranks that contributed, and a hash of its expression tree that does
+ * not change when the two operands of one reduction change places, nor with the class. Equal
+ * reductions are stored once. Contributors are a bit set up to VERIFY_EXACT_RANKS ranks; above,
+ * they are the sum of one pseudo-random 128-bit number per rank, beside their count.
  */
 #ifndef TUTTI_PLAN_VALUE_H
 #define TUTTI_PLAN_VALUE_H

@@ -1,13 +1,14 @@
 /* verify.h - proves that a plan, from anywhere, computes its collective.
  *
- * Links have one writer, one reader a destination and no wildcards, so a plan is a Kahn network: one abstract
- * run decides it. The verifier runs it with capacity 1 and proves
+ * Links have one writer, one reader per destination and no wildcards, so a plan is a Kahn network:
+ * one abstract run decides it. The verifier runs it with capacity 1 and proves
  *   - every output chunk holds each required contribution exactly once (and nothing else),
  *   - no deadlock at capacity 1,
  *   - no race: every conflicting pair of accesses is ordered by program order, dependencies and messages,
  *     with separate and with aliased buffers, and for the plan run twice in succession,
  *   - in place, that the root of a broadcast or a scatter stores nothing in the caller's memory, which has all of it already,
- *   - no read of what nobody wrote, no message nobody receives, no step on ranges of different classes,
+ *   - no read of chunks that were never written, no message that is not received, no step on ranges
+ *     of different classes,
  *   - links have one writing and one reading lane,
  *   - averages are scaled exactly once (`final`),
  *   - for results that every rank holds, that all ranks hold the same expression tree up to commuting the

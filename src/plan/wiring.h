@@ -1,7 +1,8 @@
-/* wiring.h - who takes which message: links of a whole plan, with sends and receives matched.
+/* wiring.h - which step takes which message: links of a whole plan, with sends and receives
+ * matched.
  *
- * Links are FIFO with one writer and one reader a destination, so that the k-th message sent is the k-th one
- * received, whatever happens when. Therefore matching needs no run:
+ * Links are FIFO with one writer and one reader per destination, so that the k-th message sent is
+ * the k-th one received, whatever happens when. Therefore matching needs no run:
  *
  *     step --send--> link ==+==> port (receiver) --receive--> step
  *                           +==> port                         one port, or one per other member of a group

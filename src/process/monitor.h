@@ -10,7 +10,8 @@
  *  1. The thread exists as long as there are clients; it sleeps in poll, and without metrics nothing but the above wakes it.
  *  2. It blocks all signals. A child of fork() has neither the thread nor its clients, and does not keep the socket's name. fork()
  *     comes between two answers, unless one takes too long (os/fork.h).
- *  3. Clients are called with the monitor's lock held, so none goes away meanwhile; nobody is waited for with the lock held.
+ *  3. Clients are called with the monitor's lock held, so none goes away meanwhile; nothing is
+ *     waited for with the lock held.
  *  4. The monitor answers only processes of the same user, or root: one at a time, one request each, for a moment at most.
  *
  * A process that cannot have it (no descriptor, no thread) works without, with a line in the log.
@@ -48,7 +49,7 @@ void monitor_register(struct monitor_client *client);
 /* When this returns the client is not touched any more; with the last one the thread is gone. One that is not registered is
  * let alone. */
 void monitor_unregister(struct monitor_client *client);
-/* Makes the thread call everybody's `look`. Any thread; cheap, a system call. */
+/* Makes the thread call the `look` of all clients. Any thread; cheap, a system call. */
 void monitor_look(void);
 /* The same in another process of this host, if it has a monitor. Never waits long. Any thread. */
 void monitor_look_at(pid_t pid);

@@ -14,8 +14,8 @@
 enum tutti_status watch_open(uint64_t process_key, pid_t pid, int *fd);
 /* Of -1: nothing. */
 void watch_close(int fd);
-/* Whether there is no such process, or it has ended and nobody has waited for it yet. Keeps no descriptor, so another
- * process may have that pid by now: then it looks alive. */
+/* Whether there is no such process, or it has ended and its parent has not waited for it yet. Keeps
+ * no descriptor, so another process may have that pid by now: then it looks alive. */
 bool watch_has_ended(pid_t pid);
 
 #endif

@@ -4,10 +4,12 @@
  *         │ rank 0   rank 1   switch 4  │ ══B+(S)══►  a rank that is outside of S has to get
  *         └─────────────────────────────┘             everything that starts in S through there
  *
- * A *ratio* is the time that a block of one byte a rank takes, where a unit of capacity is a byte in a unit of time: its bound is the
- * largest one of weight(S) / B+(S), over all sets S of nodes that leave a rank out. Every rank has weight 1 in an allgather, the root alone
- * in a broadcast. The bound is attained by trees (forest.h): Zhao et al., "ForestColl: Throughput-Optimal Collective Communications on
- * Heterogeneous Network Fabrics", 2024; for one root, Edmonds, "Edge-Disjoint Branchings", 1973.
+ * A *ratio* is the time that a block of one byte per rank takes, where a unit of capacity is a byte
+ * in a unit of time: its bound is the largest one of weight(S) / B+(S), over all sets S of nodes
+ * that leave a rank out. Every rank has weight 1 in an allgather, the root alone in a broadcast.
+ * The bound is attained by trees (forest.h): Zhao et al., "ForestColl: Throughput-Optimal
+ * Collective Communications on Heterogeneous Network Fabrics", 2024; for one root, Edmonds,
+ * "Edge-Disjoint Branchings", 1973.
  *
  * How: a flow says whether a ratio suffices, and a narrowest cut why not; the ratio of that cut is the next one to try (Dinkelbach,
  * "On Nonlinear Fractional Programming", 1967). It ends at the bound itself, since every ratio tried is that of a cut. All exact.

@@ -5,10 +5,11 @@
  * s; it is at most once received by every rank; so many fit over an edge. A schedule that is found has passed synth_steps_check; that there is
  * none is said only when the solver has refuted every split, or a checked cut has (time_cut.h), and `evidence` says which of both have, for all.
  *
- * reduce_scatter, reduce, scatter: the reverse of an allgather, a broadcast, a gather over the reversed edges. gather: a maximum flow, where
- * that has room; the solver is asked only about what it cannot do. allreduce: refuted where one rank's broadcast is,
- * for its contribution must get everywhere; found as a reduce_scatter and an allgather of C/n chunks, S/2 steps and R/2 rounds each.
- * Where neither succeeds the answer is unknown.
+ * reduce_scatter, reduce, scatter: the reverse of an allgather, a broadcast, a gather over the
+ * reversed edges. gather: a maximum flow, where that has room; the solver is asked only about what
+ * it cannot do. allreduce: refuted where one rank's broadcast is, for its contribution must get
+ * everywhere; found as a reduce_scatter and an allgather of C/n chunks, S/2 steps and R/2 rounds
+ * each. If neither succeeds the answer is unknown.
  */
 #ifndef TUTTI_SYNTH_EXACT_H
 #define TUTTI_SYNTH_EXACT_H

@@ -11,8 +11,9 @@
  * 3. Trees grow edge by edge, the widest first, so that no known cut becomes too narrow for the rest; a flow finds the cuts. A tree
  *    that does not come about so grows anew, with a flow for every edge: then it always does (Edmonds, "Edge-Disjoint Branchings", 1973;
  *    Bérczi, Frank, "Packing Arborescences", 2010; ForestColl).
- * 4. Pairs of edges make up a switch only if as much leads into it as out of it. Where that is not so, what is too much is left unused;
- *    then, and where k was given, the ratio attained may be above the bound. Both are told.
+ * 4. Pairs of edges make up a switch only if as much leads into it as out of it. Otherwise the
+ *    surplus is left unused. Then, and if k was given, the ratio attained may be above the bound.
+ *    Both are told.
  */
 #ifndef TUTTI_SYNTH_FOREST_H
 #define TUTTI_SYNTH_FOREST_H

@@ -3,10 +3,12 @@
  *     machine ─┬─ switch NVSwitch ══ 300 GB/s ══ accelerator ── rank 0          accelerator and rank are one node
  *              └─ nic ══ 25 GB/s ══ accelerator of rank 0                        nic and switches are switches
  *
- * 1. A link carries what it says, in each direction. Where a link says nothing, that is an error: a bound would mean nothing.
+ * 1. A link carries what it says, in each direction. A link that says nothing is an error: a bound
+ *    would mean nothing.
  * 2. An accelerator with one rank is that rank.
- * 3. What stands in a machine and has no link there is joined to the machine by standing there. Nobody says what that carries: it gets
- *    as much as all links of the topology together, so that it limits nothing.
+ * 3. A part that stands in a machine and has no link there is joined to the machine by standing
+ *    there. The topology does not say how much that carries: it gets as much as all links of the
+ *    topology together, so that it limits nothing.
  * 4. Capacities are multiples of one unit. Measured ones are rounded by up to 2 % for it. If there is none that fits all of them, all
  *    are rounded; by how much is told, and more than a tenth is an error.
  */

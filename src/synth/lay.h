@@ -5,8 +5,9 @@
  *     ...     ╱                 ╲ ...
  *
  * 1. A block is cut into `pieces` times as many chunks as a root has trees (by weight); a tree carries its chunks of each piece.
- * 2. A link is for all trees between two ranks. Its messages follow each other in the order of a timetable in which everything
- *    did happen with one message a link, and so do the steps of a lane: they cannot get stuck.
+ * 2. A link is for all trees between two ranks. Its messages follow each other in the order of a
+ *    timetable in which everything did happen with one message per link, and so do the steps of a
+ *    lane: they cannot get stuck.
  * 3. Reductions go up trees that were found in the graph with its edges turned around. In an allreduce each piece that is complete goes
  *    down again, while others are still on their way up.
  */

@@ -1,9 +1,11 @@
 /* residual.h - what is left of a graph while trees are taken out of it, and which cuts limit what may still be taken.
  *
- * 1. What is promised: from the node before all roots, `needs` of each, all fits to every rank. Equivalently, no set S that leaves a
- *    rank out has a negative slack: what crosses out of S, less what starts inside of it.
- * 2. Whoever takes something looks at the known cuts first, which is cheap, and asks from time to time whether the promise holds. If not,
- *    he goes back to where it held; the cuts that were found are known from then on.
+ * 1. The promise: from the node before all roots, `needs` of each, all fits to every rank.
+ *    Equivalently, no set S that leaves a rank out has a negative slack: what crosses out of S,
+ *    less what starts inside of it.
+ * 2. Code that takes something looks at the known cuts first, which is cheap, and asks from time to
+ *    time whether the promise holds. If not, it goes back to where it held; the cuts that were
+ *    found are known from then on.
  */
 #ifndef TUTTI_SYNTH_RESIDUAL_H
 #define TUTTI_SYNTH_RESIDUAL_H

@@ -57,8 +57,8 @@ enum tutti_status synth_steps_join(const struct synth_steps *reduce_scatter,
 enum tutti_status synth_steps_check(const struct synth_steps *steps,
                                     const struct synth_graph *graph);
 
-/* What it does as a plan, proven by plan_verify with separate buffers and, if `in_place`, with aliased ones. INTERNAL: the
- * verifier refuses it, and the message has its report. */
+/* The schedule as a plan, proven by plan_verify with separate buffers and, if `in_place`, with
+ * aliased ones. INTERNAL: the verifier refuses it, and the message has its report. */
 enum tutti_status synth_steps_plan(const struct synth_steps *steps, bool in_place,
                                    struct plan **plan);
 

@@ -5,9 +5,10 @@
  *     step 1    ·    ·   (█)   █          those steps in which its sender is already outside and its receiver, at the step's end,
  *     the end   ·    ·    ·    █          still inside.
  *
- * All chunks that come from a node with time -1 and are wanted by a node with time S have to get in. Are they more than fit, there is no
- * schedule, however clever: this is what time_cut_check adds up, and it trusts nobody who found the cut. A reduction is judged
- * backwards, as the collective whose reverse it is; an allreduce by what one rank's contribution needs to get to another.
+ * All chunks that come from a node with time -1 and are wanted by a node with time S have to get
+ * in. If they are more than fit, there is no schedule, however clever. time_cut_check adds this up,
+ * and trusts no finder of a cut. A reduction is judged backwards, as the collective whose reverse
+ * it is; an allreduce by what one rank's contribution needs to get to another.
  */
 #ifndef TUTTI_SYNTH_TIME_CUT_H
 #define TUTTI_SYNTH_TIME_CUT_H

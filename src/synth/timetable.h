@@ -7,11 +7,12 @@
  *    Up a tree, a rank may pass on a sum that all its children's messages are in. At a root what is complete goes down.
  * 2. An edge takes one message after the other, as its room allows, and never rests while there is one for it.
  * 3. An edge prefers the piece that started earlier; of one piece, the tree that has the longest way to go behind the edge.
- * 4. Links are not as regular as this, and behind a message that is late all others of its edge wait, since their order is fixed. So nobody
- *    counts on a message for some time after it has come: for as long as it takes the whole no longer than about half a percent.
+ * 4. Links are not as regular as this, and behind a message that is late all others of its edge
+ *    wait, since their order is fixed. So no step counts on a message for some time after it has
+ *    come: for as long as it takes the whole no longer than about half a percent.
  *
- * The order of the entries is one in which everything did happen with one message an edge: the same steps in that order cannot get stuck,
- * at whatever speed.
+ * The order of the entries is one in which everything did happen with one message per edge: the
+ * same steps in that order cannot get stuck, at whatever speed.
  */
 #ifndef TUTTI_SYNTH_TIMETABLE_H
 #define TUTTI_SYNTH_TIMETABLE_H
@@ -27,7 +28,7 @@ struct timetable_tree {
     double part;                         /* of the root's block that goes over it */
 };
 
-/* What is to be put into order. */
+/* The trees to be put into order. */
 struct timetable {
     const struct forest *up, *down; /* whose rooms count; or NULL; up: of the graph turned around */
     const struct timetable_tree *trees;

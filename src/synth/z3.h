@@ -1,7 +1,8 @@
 /* z3.h - the questions that exact synthesis asks of the Z3 solver, whose library is loaded when the first question is asked.
  *
- * Unknowns are facts, which hold or do not. A literal is a fact, or with a minus sign its opposite. What is said of them adds up; then
- * z3_solve answers whether all of it can hold at once, and z3_holds how.
+ * Unknowns are facts, which hold or do not. A literal is a fact, or with a minus sign its opposite.
+ * Statements about them add up; then z3_solve answers whether all of them can hold at once, and
+ * z3_holds how.
  *
  * Nothing here needs Z3's headers: the few functions are declared in z3.c as version 4.8 and later have them. A process without the library
  * (Debian: libz3-4) gets UNSUPPORTED, whose message says so.

@@ -7,8 +7,9 @@
  * 1. The first level is that of the hosts, even where each has one rank. Further ones come from the topology, from the
  *    finest to the coarsest, where they tell hosts apart and nest: racks, switches, clusters
  *    (topo_place_of_machine).
- * 2. Machines of the topology are found by the names of hosts: exactly, or by the part before the first dot where
- *    just one machine fits so. Ranks that the topology has are not looked at: who runs where is known.
+ * 2. Machines of the topology are found by the names of hosts: exactly, or by the part before the
+ *    first dot where just one machine fits so. Ranks that the topology has are not looked at: the
+ *    host of each rank is known.
  * 3. Pure but for the file: ranks with the same hosts and the same file get the same of everything. Whether they have is
  *    what the fingerprint is for: ranks that do not agree make plans that do not fit each other.
  */

@@ -34,7 +34,7 @@ enum tutti_status comm_hosts_create(const struct discovery_entry *entries, int r
 enum tutti_status comm_hosts_of_some(const struct comm_hosts *hosts, const int *ranks, int rank,
                                      int size, struct comm_hosts **some);
 void comm_hosts_free(struct comm_hosts *hosts);
-/* Where a rank is. Any thread. */
+/* The place of a rank. Any thread. */
 void comm_hosts_entry(const struct comm_hosts *hosts, int rank, struct discovery_entry *entry);
 /* Gives up the own entries for those in the table, which the first rank of the host has written, if they are the same. The table stays as
  * long as the hosts. */

@@ -1,6 +1,6 @@
 /* options.h - options of a communicator or a call: the caller's, completed from the environment.
  *
- * What the caller says wins over the environment. base/option_list.h has the table of all variables.
+ * The caller's options win over the environment. base/option_list.h has the table of all variables.
  */
 #ifndef TUTTI_TEAM_OPTIONS_H
 #define TUTTI_TEAM_OPTIONS_H

@@ -3,7 +3,8 @@
  *     rank discovery: a table for each rank ──► the first rank of the host writes its table into the segment
  *                                          └──► each rank compares it with its own, and gives up its own
  *
- * What lies in the segment is foreign: an entry is read into a local and checked before it is used.
+ * The contents of the segment are foreign: an entry is read into a local and checked before it is
+ * used.
  */
 #ifndef TUTTI_TEAM_RANK_TABLE_H
 #define TUTTI_TEAM_RANK_TABLE_H
@@ -16,7 +17,7 @@
 
 struct rank_table {
     _Alignas(64) _Atomic uint32_t is_written;
-    _Alignas(64) struct discovery_entry entries[]; /* one a rank */
+    _Alignas(64) struct discovery_entry entries[]; /* one per rank */
 };
 
 static inline size_t rank_table_bytes(int size)

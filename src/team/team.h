@@ -1,5 +1,5 @@
-/* team.h - a team: the ranks of a communicator as one of them sees them. Who they are, on which hosts, what leads to them, and which
- * thread moves that.
+/* team.h - a team: the ranks of a communicator as one of them sees them. It has their number, their
+ * hosts, the transports that lead to them, and the lock of the thread that moves these.
  *
  * A team knows nothing of calls, nor of what becomes of its ranks. Everything but the domain stays as it is from the creation of the
  * communicator on.
@@ -19,7 +19,7 @@
 #include "tune/rules.h"
 #include "tutti/tutti.h"
 
-/* What the creator of the communicator or the environment has set. */
+/* The settings that the creator of the communicator or the environment has made. */
 struct settings {
     uint64_t timeout_ns, init_timeout_ns;
     bool deterministic;
@@ -78,13 +78,13 @@ static inline void team_host_name_of(const struct team *team, int rank,
     memcpy(name, team->members.hosts == NULL ? team->members.host_name : entry.host_name,
            DISCOVERY_HOST_NAME_MAX);
 }
-/* Whether there is anybody on another host. */
+/* Whether there is a rank on another host. */
 static inline bool team_spans_hosts(const struct team *team)
 {
     return team->members.hosts != NULL;
 }
-/* How often a step checks a full link before it takes the way through memory. A check costs a spin; with more ranks than cores, one turn of
- * every other rank on this core. */
+/* The number of times that a step checks a full link before it takes the way through memory. A
+ * check costs a spin; with more ranks than cores, one turn of every other rank on this core. */
 static inline uint32_t team_spin_budget(const struct team *team)
 {
     return team->members.oversubscribed ? 8 : 128;

@@ -1,7 +1,8 @@
 /* host.h - what a transport between the ranks of one host is made from, and what these ranks have in common.
  *
- * Such a transport knows its ranks by numbers of its own, 0 to size - 1. Where they are some of the ranks of something larger, links show
- * names instead as their `peer`; the functions that open links take numbers in any case.
+ * Such a transport knows its ranks by numbers of its own, 0 to size - 1. If they are some of the
+ * ranks of something larger, links show names instead as their `peer`; the functions that open
+ * links take numbers in any case.
  *
  * Any thread may `look` at its peers (peers.h), at any time between opening and closing.
  */
@@ -26,14 +27,15 @@ struct host_options {
     int rank, size;
     int segment_fd; /* taken, also on failure */
     size_t board_bytes;
-    const struct host_peer *peers; /* one a rank */
+    const struct host_peer *peers; /* one per rank */
     uint64_t deadline_ns;          /* for everybody to have mapped the segment */
-    /* Asked now and then while somebody has not: whether all can still come. Not OK, with this thread's error set,
-     * ends the waiting. NULL: they can, until the deadline. */
+    /* Asked now and then while some rank has not: whether all can still come. Not OK, with this
+     * thread's error set, ends the waiting. NULL: they can, until the deadline. */
     enum tutti_status (*look)(void *context);
     void *look_context;
-    /* Every message is compared with a checksum that its sender made. What changed is taken from a second copy; a rank that sent what
-     * changed for good is corrupt, and its links are at fault. The same on all ranks. */
+    /* Every message is compared with a checksum that its sender made. A changed message is taken
+     * from a second copy. If that has changed, too, its sender is corrupt, and its links are at
+     * fault. The same on all ranks. */
     bool checks;
     const int *names; /* one a rank, what links to it show as their peer; NULL: its number. Copied */
 };

@@ -8,7 +8,7 @@
 
 #include "path/path.h"
 
-/* What binding has to know of a transport that leads to all ranks. */
+/* The facts that binding has to know of a transport that leads to all ranks. */
 struct transport_path {
     struct path_map map;
     size_t piece_bytes_max;

@@ -5,8 +5,9 @@
  *                                              │                                        │
  *                                              └──────────── look: vanished, ended ◄────┘
  *
- * A transport makes its own connections: opening a link to a peer, telling it something, or `connect` makes one wanted, and `progress`
- * goes for it. Where ranks share memory there is nothing to connect: transport_peers_in_memory.
+ * A transport makes its own connections: opening a link to a peer, telling it something, or
+ * `connect` makes one wanted, and `progress` goes for it. If ranks share memory there is nothing to
+ * connect: transport_peers_in_memory.
  *
  * *Control messages* go beside all links. A peer hears each one exactly once, in order, whatever happens to connections, as long as it
  * neither closes its transport nor breaks. Their first 32 bits are their kind. The kind PEERS_OWN_KIND belongs
@@ -14,7 +15,8 @@
  *   - They do not overtake credit: when a peer hears a message, it has all credit that this rank had returned before it told it.
  *     (Otherwise a rank could hear that a peer left while it still waits for that peer's last credit.)
  *   - Giving up links (`stop`) leaves no gap before later messages.
- *   - Whoever hears a message may tell another one at once, so a transport tells while it hears.
+ *   - A rank that hears a message may tell another one at once, so a transport tells while it
+ *     hears.
  *
  * Threads: as for links, one at a time, unless a function says "any thread". No function waits.
  */
@@ -72,15 +74,16 @@ struct peer_ops {
      * allocates nothing once the peer is known (by a link, a connection or an earlier message). */
     enum tutti_status (*tell_final)(struct transport *transport, int peer, const void *message,
                                     size_t bytes);
-    /* How many messages to the peer it has not acknowledged. */
+    /* The number of messages to the peer that it has not acknowledged. */
     unsigned (*unheard)(const struct transport *transport, int peer);
 
     void (*report)(const struct transport *transport, int peer, struct peer_report *report);
     /* When the peer's host acknowledged anything last, whether its process runs or not; 0: not known. Asks its host once a second from
      * then on. */
     uint64_t (*answered_ns)(const struct transport *transport, int peer);
-    /* Whether the peer is there, as far as the transport can tell by itself. What has ended stays so. To be asked again and again: a look
-     * may begin something of which a later one sees the outcome. */
+    /* Whether the peer is there, as far as the transport can tell by itself. A peer that has ended
+     * stays so. To be asked again and again: a look may begin something of which a later one sees
+     * the outcome. */
     enum peer_presence (*look)(struct transport *transport, int peer, uint64_t now_ns);
     /* Writes why connections to a peer (-1: to any) currently fail, without a full stop. False if they do not, or if it is this rank. */
     bool (*trouble)(const struct transport *transport, int peer, char text[PEERS_TROUBLE_MAX]);
@@ -95,10 +98,12 @@ struct peer_ops {
     /* The peer has left, or is taken for dead: nothing more is done to reach it. */
     void (*forget)(struct transport *transport, int peer);
 
-    /* Whether a peer may be waiting for something that waits here for being sent; then somebody has to call `progress`. */
+    /* Whether a peer may be waiting for something that waits here to be sent; then some thread has
+     * to call `progress`. */
     bool (*is_awaited)(const struct transport *transport);
-    /* Like `progress`, for somebody who starts nothing any more: true when each peer has consumed all that was sent to it, has heard
-     * all it was told, and knows what was consumed and heard here, or is gone. When stopped only messages count. */
+    /* Like `progress`, for a rank that starts nothing any more: true when each peer has consumed
+     * all that was sent to it, has heard all it was told, and knows what was consumed and heard
+     * here, or is gone. When stopped only messages count. */
     bool (*finish)(struct transport *transport);
     /* The same of one peer, without progress, and where its connections are lost it may come back. */
     bool (*is_settled)(const struct transport *transport, int peer);

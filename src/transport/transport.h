@@ -22,16 +22,19 @@
  *   advertised_at ─ address, or NULL    advertise(destination, n)
  *   written(n)                          peek ─ view of n bytes at the destination
  *
- * Both are offers: whoever does not take them up sends by another way. And a sender's own message may carry a
- * *reference* (refer) by which the receiver copies memory when it likes (copy). What a link can do of all this are its
- * *capabilities*; it has all functions, and nobody calls those that belong to a capability which it lacks.
+ * Both are offers: a rank that does not take them up sends by another way. And a sender's own
+ * message may carry a *reference* (refer) by which the receiver copies memory when it likes (copy).
+ * The *capabilities* of a link say what it can do of all this. It has all functions, and no caller
+ * uses those that belong to a capability which it lacks.
  *
- * What the sender committed or posted in one call is one message; a chunk may be cut into any messages, the
- * receiver takes it as a stream of views. A transport may show what was posted as several messages, and put several
- * where one was expected, one behind the other. A message of 0 bytes carries order only.
+ * The bytes that the sender commits or posts in one call are one message. A chunk may be cut into
+ * any messages; the receiver takes it as a stream of views. A transport may show what was posted as
+ * several messages, and put several where one was expected, one behind the other. A message of 0
+ * bytes carries order only.
  *
- * Every message carries the signature of its slot's operation (transport.signatures): a message with another
- * one is a fault, and nothing of it is handed up. What a peer wrote is foreign: it is read once and checked.
+ * Every message carries the signature of its slot's operation (transport.signatures): a message
+ * with another one is a fault, and nothing of it is handed up. Data that a peer wrote is foreign:
+ * it is read once and checked.
  *
  * Threads: the links of one slot belong to one thread at a time. Nothing here blocks but sleep.
  */
@@ -65,7 +68,8 @@ struct link_reference {
     uint64_t kind, where;
 };
 
-/* What an end of a link can do beside sending and receiving copies: the same in each slot and channel. */
+/* The capabilities of an end of a link beside sending and receiving copies: the same in each slot
+ * and channel. */
 enum link_capability {
     LINK_SHARES = 1, /* tx: a target of send_shared and forward; rx: `place` in views, forward */
     LINK_ADVERTISES = 2,      /* tx: advertised_at, written; rx: advertise */
@@ -140,8 +144,9 @@ struct link_rx_ops {
     /* The next message may be stored there by its sender if it has that many bytes; until it has come nobody
      * else touches that memory. For nothing where the sender cannot write. */
     void (*advertise)(struct link_rx *link, void *destination, size_t bytes);
-    /* So many bytes, of any messages, that have not come yet may be stored there as they come, by this end itself; views
-     * then show them there. Until they are consumed nobody else touches that memory. A later call replaces an earlier one. */
+    /* So many bytes, of any messages, that have not come yet may be stored there as they come, by
+     * this end itself; views then show them there. Until they are consumed, no other code touches
+     * that memory. A later call replaces an earlier one. */
     void (*place_directly)(struct link_rx *link, void *destination, size_t bytes);
     /* Copies from memory that the link's sender refers to, `offset` bytes into it. EMPTY: not possible, as for take.
      * FAULT: the reference makes no sense. */
@@ -169,9 +174,10 @@ struct transport {
      * transports below a router point to the router's. Links keep the pointer, so it is set before the first of them is opened. */
     uint64_t *signatures;
     uint64_t own_signatures[TRANSPORT_SLOT_COUNT];
-    /* Of which kind that operation's kernels take memory, beside the host's (NULL: of none): only such memory links give it (`memory` of a
-     * link), and take from it by reference. What else comes by reference is shown without data, to be copied. Set and shared as signatures
-     * are. */
+    /* Of which kind that operation's kernels take memory, beside the host's (NULL: of none): only
+     * such memory links give it (`memory` of a link), and take from it by reference. All other
+     * memory that comes by reference is shown without data, to be copied. Set and shared as
+     * signatures are. */
     const struct memory_kind **takes_kind;
     const struct memory_kind *own_takes_kind[TRANSPORT_SLOT_COUNT];
 };
@@ -184,7 +190,8 @@ struct transport_footprint {
 };
 
 struct transport_ops {
-    /* What every link can take: bytes of a piece, and pieces under way. The same on all ranks. */
+    /* The amounts that every link can take: bytes of a piece, and pieces under way. The same on all
+     * ranks. */
     void (*limits)(struct transport *transport, size_t *piece_bytes_max, unsigned *piece_count_max);
     /* Opens (or finds) a link and prepares it for messages of up to `bytes`. The link stays the transport's. Binding sees
      * to it that there is such a channel. May allocate and call the kernel; does not wait for the peer. */
@@ -217,7 +224,7 @@ struct transport_ops {
      * after each sleep_begin and the last look that follows it, immediately before polling; call sleep_cancel afterwards. -1: there is
      * none, now or later; then poll with a short timeout. The descriptor stays the transport's. */
     int (*descriptor)(struct transport *transport);
-    /* Wakes this rank's own sleeper, from another thread; cheap when nobody sleeps. */
+    /* Wakes this rank's own sleeper, from another thread; cheap if no thread sleeps. */
     void (*wake)(struct transport *transport);
     /* Wakes every rank that sleeps and shares memory with this one, and this one. Ranks of other hosts are woken by messages. */
     void (*wake_all)(struct transport *transport);
@@ -241,7 +248,8 @@ static inline void transport_share_slots(struct transport *transport, const stru
     transport->takes_kind = other->takes_kind;
 }
 
-/* Of links that lack a capability: nobody calls these but the first four, which say that nothing is possible. */
+/* Of links that lack a capability: these are not called, but for the first four, which say that
+ * nothing is possible. */
 enum link_reach link_no_reach(struct link_tx *link, const void *address, size_t bytes);
 bool link_no_post(struct link_tx *link, const void *address, size_t bytes);
 bool link_no_take(struct link_rx *link, void *destination, size_t bytes);
@@ -255,7 +263,8 @@ void link_no_advertise(struct link_rx *link, void *destination, size_t bytes);
 void link_no_place_directly(struct link_rx *link, void *destination, size_t bytes);
 enum link_state link_no_copy(struct link_rx *link, const struct link_reference *reference,
                              size_t offset, void *destination, size_t bytes);
-/* Of transports without groups, and of those whose links do not share: UNSUPPORTED, and nobody calls them. */
+/* Of transports without groups, and of those whose links do not share: UNSUPPORTED, and they are
+ * not called. */
 enum tutti_status transport_no_multicast_tx(struct transport *transport, int slot, int channel,
                                             int group, size_t bytes, struct link_tx **link);
 enum tutti_status transport_no_multicast_rx(struct transport *transport, int slot, int channel,
@@ -273,7 +282,8 @@ void transport_no_footprint(const struct transport *transport, struct transport_
 /* For transports whose links move by themselves, and for those without a descriptor. */
 bool transport_no_progress(struct transport *transport);
 int transport_no_descriptor(struct transport *transport);
-/* For transports on which nobody sleeps, as in virtual time: of sleep_begin, sleep_cancel, wake and wake_all; and of sleep, which ends at once. */
+/* For transports on which no thread sleeps, as in virtual time: of sleep_begin, sleep_cancel, wake
+ * and wake_all; and of sleep, which ends at once. */
 void transport_no_sleeper(struct transport *transport);
 void transport_no_sleep(struct transport *transport, uint64_t timeout_ns);
 

@@ -1,7 +1,8 @@
 /* choose.h - which algorithm for which call: a pure function of values that all ranks share.
  *
- * The first that has a word decides: the call, the rules, the table of measurements, the model. The call and the rules insist: what they name
- * and cannot do the call is an error. The others only propose.
+ * The first of these that names an algorithm decides: the call, the rules, the table of
+ * measurements, the model. The call and the rules insist: if they name an algorithm that cannot do
+ * the call, that is an error. The others only propose.
  */
 #ifndef TUTTI_TUNE_CHOOSE_H
 #define TUTTI_TUNE_CHOOSE_H
@@ -58,9 +59,10 @@ enum tutti_status choose_algorithm(const struct choose_call *call, struct choice
  * NO_MEMORY. */
 enum tutti_status choose_next(const struct choose_call *call, const struct choice *choice,
                               struct ranked *next);
-/* Whether the call may get it where nobody asks for it. */
+/* Whether the call may get it without asking for it. */
 bool choose_may_take(const struct choose_call *call, const struct algorithm *algorithm);
-/* What each would take, rules and wishes aside. Much more work than a choice. NO_MEMORY. */
+/* The time that each would take, rules and wishes aside. Much more work than a choice.
+ * NO_MEMORY. */
 enum tutti_status choose_ranking(const struct choose_call *call, struct ranking *ranking);
 /* NULL: the call can use it. Otherwise why it cannot: a static text, such as "needs a commutative operation". */
 const char *choose_why_not(const struct choose_call *call, const struct algorithm *algorithm);

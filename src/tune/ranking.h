@@ -2,7 +2,7 @@
  * the machines of a communicator.
  *
  *     site, collective, size ──► estimates ──► ranking ──► the first that the call can use (choose.h)
- *                                   in stages: who cannot be the first any more is given up
+ *                                   in stages: those that cannot be the first any more are given up
  *                                   kept for the process: all communicators of the same shape share them
  *
  * Sizes between two powers of two share the ranking of the lower one, so a new count of a known size costs a look.

@@ -6,8 +6,9 @@
  * k, m, g are powers of 1024; NAME may carry a radix ("bruck/4"). Without a range the name holds for all sizes; `^NAME` forbids it. A later entry
  * wins over an earlier one.
  *
- * `file:PATH` in the place of a name is the plan in that file; the path ends before a comma or semicolon. Rules read no files: whoever does
- * says which algorithm it is, and until then such a rule is none.
+ * `file:PATH` in the place of a name is the plan in that file; the path ends before a comma or
+ * semicolon. Rules read no files: the code that does says which algorithm it is, and until then
+ * such a rule is none.
  */
 #ifndef TUTTI_TUNE_RULES_H
 #define TUTTI_TUNE_RULES_H

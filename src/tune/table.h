@@ -8,8 +8,8 @@
  * 1. An entry holds for one key and a range of sizes. Ranges of one key never overlap: an entry that is added takes its range from those
  *    that were there.
  * 2. Entries are sorted, so tables with the same entries are the same, in whatever order these came, and have one fingerprint.
- * 3. What a key leaves out (the kind of machine, links, cores) is for whoever uses the table: it belongs to the machines on which it was
- *    measured.
+ * 3. A key leaves out the kind of machine, links and cores. These are up to the user of the table,
+ *    which belongs to the machines on which it was measured.
  *
  * Nothing here measures (tutti-tune does) or reads files (format/table_file.h).
  */
@@ -23,7 +23,7 @@
 #include "model/calibration.h"
 #include "tutti/tutti.h"
 
-/* How many ranks are on how many hosts in how many racks. */
+/* The numbers of ranks, hosts and racks. */
 struct tune_shape {
     int rank_count; /* 2 or more */
     int host_count, rack_count;
