@@ -19,7 +19,7 @@ struct fabric_shim {
     unsigned late_permille;           /* of completions: shown at a later look, and in any order */
     unsigned again_permille;          /* of calls: FI_EAGAIN */
     unsigned failed_permille;         /* of sends and writes: completed with an error */
-    unsigned lost_permille; /* of writes that are done once they are on their way: other bytes come */
+    unsigned lost_permille; /* of writes without FI_DELIVERY_COMPLETE: done, but other bytes arrive */
     unsigned done_max;      /* sends and writes of which it says that they are done; 0: of all */
     int mask_from,
         mask_to; /* messages of rank mask_from say that they are of rank mask_to; the same: none */

@@ -24,6 +24,9 @@ static enum tutti_status hear_failure(struct tutti_comm *comm, enum tutti_status
 
 /* ---------------------------------------------------------------------------------------- ranks that differ */
 
+/* More than the arguments of any model: from a rank that makes no sense. */
+#define LINES_BYTES_MAX (UINT64_C(1) << 30)
+
 struct lines {
     char *text;
     size_t size;
@@ -96,7 +99,8 @@ static enum tutti_status find_difference(struct tutti_comm *comm, const struct a
     uint64_t bytes = own.size;
     enum tutti_status status = tutti_broadcast(&bytes, &bytes, 1, TUTTI_UINT64, 0, comm);
     if (status == TUTTI_OK) {
-        first = (struct lines){malloc((size_t)bytes + 1), (size_t)bytes};
+        first.size = (size_t)bytes;
+        if (bytes < LINES_BYTES_MAX) first.text = malloc(first.size + 1);
         if (tutti_comm_rank(comm) == 0 && first.text != NULL && own.text != NULL)
             memcpy(first.text, own.text, own.size);
         status = tell_difference(comm, agreement, &own, &first);

@@ -167,7 +167,7 @@ static void describe(const struct data *data, size_t bytes, const struct options
     printf(
         "model          %zu layers, %zu wide, %zu heads, %zu tokens of context, %zu parameters\n",
         shape->layers, shape->width, shape->heads, shape->context, parameters);
-    /* What it takes on x86 for a CPU newer than itself. */
+    /* OpenBLAS takes the kernels for Prescott on a CPU that is newer than itself. */
     const char *const core = openblas_get_corename();
     printf("matrices       by OpenBLAS for %s%s\n", core,
            strcmp(core, "Prescott") == 0
