@@ -1,21 +1,28 @@
-/* drive.h - for paths.c: sends messages over links of a communicator through the contract of transports, by one way at a time.
+/* drive.h - for paths.c: sends messages over links of a communicator through the contract of
+ * transports, by one way at a time.
  *
  *     sender    ──────────────┤[ sends a burst ]├──────────────────────────────┤[ settles ]├
  *     receiver  [ advertises ]├─────────────────┤[ takes the burst, copies it ]├───────────┤ checks
  *                         handshake         handshake                      handshake   handshake
  *
- * The links are in a slot that no call uses, and handshakes go over another communicator, so that they move nothing on these links. A burst fits
- * in flight, so nobody waits within [ ], which alone is timed. Over connections bytes move while a rank calls `progress`: there
- * the calls that moved something count, and those that found nothing are waiting.
+ * The links are in a slot that no call uses, and handshakes go over another communicator, so that
+ * they move nothing on these links. A burst fits into what may be under way, so no rank waits
+ * within [ ], and only that is timed. Over connections, bytes move while a rank calls `progress`:
+ * there, calls that moved something count, and calls that found nothing are waiting.
  *
- *   1. The sender stores to its source before each burst, and the receiver reads its destination after it: what is sent is in the
- *      sender's cache alone, and what a sender is to write in the receiver's.
+ *   1. The sender stores to its source before each burst, and the receiver reads its destination
+ *      after it. So bytes to be sent are only in the sender's cache, and memory that a sender will
+ *      write is only in the receiver's.
  *   2. The receiver checks every byte: a way that moves wrong bytes has no cost.
- *   3. To forward is to scale a message in the place in which it came, and to send that on: a load and a store for each byte,
- *      as for a copy into a slot. Its sender's time contains the look at the message that came.
+ *   3. To forward a message is to scale it in the place in which it came and to send that place on:
+ *      a load and a store for each byte, as for a copy into a slot. The time of the rank that
+ *      forwards contains its look at the message that came.
  *   4. A staged message is stored in memory first, and then sent by slot.
- *   5. What is written where the receiver wants it is a copy, too: a load and a store for each byte.
+ *   5. To write bytes where the receiver wants them is a copy, too: a load and a store for each
+ *      byte.
  *   6. Every wait has a deadline: a rank whose peer does not answer ends with a message.
+ *   7. A sender looks at what its receiver has offered before it sends: a card writes there only if it
+ *      knows of the place.
  */
 #ifndef TUTTI_BENCH_DRIVE_H
 #define TUTTI_BENCH_DRIVE_H
@@ -63,7 +70,7 @@ static void handshake(void)
     check(tutti_barrier(comm), "handshake");
 }
 
-/* Over both ranks. */
+/* True if it is true on both ranks. */
 static bool both(bool mine)
 {
     return largest_of_ranks(mine ? 0 : 1) == 0;
@@ -71,7 +78,7 @@ static bool both(bool mine)
 
 /* ------------------------------------------------------------------------------------------- the watch */
 
-/* What this rank did in a burst. */
+/* The time that this rank worked in a burst. */
 static uint64_t busy_ns, begun_ns, clock_ns;
 
 static void begin(void)
@@ -84,7 +91,7 @@ static void end(void)
     busy_ns += took_ns > clock_ns ? took_ns - clock_ns : 0;
 }
 
-/* What begin and end themselves take. */
+/* Measures the time that begin and end themselves take. */
 static void calibrate(void)
 {
     uint64_t least_ns = UINT64_MAX;
@@ -96,7 +103,7 @@ static void calibrate(void)
     clock_ns = least_ns;
 }
 
-/* One look at what may have come, which counts if something had. True if so. */
+/* One look at what may have come. Its time counts if something had come; true in that case. */
 static bool move(void)
 {
     begin();
@@ -134,7 +141,7 @@ struct burst {
     const struct path_table *table;
     size_t bytes, stride;
     unsigned count;
-    int from;           /* who sends: of what is forwarded, the receiver of another burst */
+    int from;           /* the sender: of what is forwarded, the receiver of another burst */
     struct link_tx *tx; /* at the end that sends */
     struct link_rx *rx;
     char *source, *destination;
@@ -154,7 +161,7 @@ static char *at(char *base, const struct burst *burst, unsigned message)
     return base + burst->stride * message;
 }
 
-/* The next two say false where there is no room, which is not to happen. */
+/* The next two return false if there is no room, which should not happen. */
 static bool send_through_place(const struct burst *burst, const char *source)
 {
     void *const place = burst->tx->ops->reserve(burst->tx, burst->bytes);
@@ -198,11 +205,18 @@ static bool send_reference(const struct burst *burst, unsigned message)
            burst->tx->ops->post(burst->tx, source, burst->bytes);
 }
 
-/* Over a connection the receiver's end stores it. */
+/* Over a connection the receiver's end stores what is written, and a card does that itself. */
+static bool posts(const struct burst *burst)
+{
+    const enum path_way way = burst->row->way;
+    return way == PATH_READ || way == PATH_COPY || way == PATH_DIRECT ||
+           (way == PATH_WRITE && (burst->tx->capabilities & LINK_ADVERTISES) == 0);
+}
+
 static bool send_written(const struct burst *burst, unsigned message)
 {
     struct link_tx *const tx = burst->tx;
-    if ((tx->capabilities & LINK_ADVERTISES) == 0) return send_reference(burst, message);
+    if (posts(burst)) return send_reference(burst, message);
     void *const wanted = tx->ops->has_room(tx) ? tx->ops->advertised_at(tx, burst->bytes) : NULL;
     if (wanted == NULL) return false;
     kernel_copy(wanted, at(burst->source, burst, message), burst->bytes);
@@ -276,7 +290,7 @@ static size_t take_view(const struct burst *burst, const struct link_view *view,
     return bytes;
 }
 
-/* The time before a wait counts; the look that found nothing does not. */
+/* The time before a wait counts; the time of the look that found nothing does not. */
 static void take_burst(const struct burst *burst)
 {
     const struct patience patience = patience_for("a message has not come");
@@ -306,7 +320,7 @@ static void take_burst(const struct burst *burst)
 
 /* ---------------------------------------------------------------------------------------- one repeat */
 
-/* Other bytes in each, which no float has as a NaN. */
+/* Other bytes in each repeat, never those of a NaN. */
 static int pattern_of(int repeat)
 {
     return 1 + (repeat + WARM_UP) % 100;
@@ -358,7 +372,7 @@ static void settle(const struct burst *burst)
     if (counts) end();
 }
 
-/* Returns what this rank did, in nanoseconds a message. */
+/* Returns how long this rank worked, in nanoseconds per message. */
 static double run_repeat(const struct burst *burst, int repeat)
 {
     const bool sends = rank == burst->from;
@@ -373,6 +387,7 @@ static double run_repeat(const struct burst *burst, int repeat)
         move_all();
     }
     handshake();
+    if (sends && drivers[burst->row->way].prepare != NULL) move_all();
     if (sends) send_burst(burst);
     handshake();
     if (sends && is_moved) settle(burst);
@@ -380,7 +395,7 @@ static double run_repeat(const struct burst *burst, int repeat)
     handshake();
     if (sends && !is_moved) settle(burst);
     if (!sends) check_bytes(burst, pattern);
-    handshake(); /* nobody looks for the last burst while the next one is prepared */
+    handshake(); /* no rank looks for the last burst while the next one is prepared */
     return (double)busy_ns / burst->count;
 }
 
@@ -441,7 +456,7 @@ static void give_back_memory(void)
     check(tutti_mem_free(memory.mapped_destination), "mem_free");
 }
 
-/* Nobody else moves the links meanwhile. */
+/* Takes the communicator, so that no other thread moves the links meanwhile. */
 static void take_communicator(void)
 {
     const uint64_t until_ns = clock_now_ns() + DEADLINE_NS;

@@ -1,4 +1,5 @@
-/* fit.h - the line cost = first + each * bytes through measured costs, which span orders of magnitude and have outliers. */
+/* fit.h - the line cost = first + each * bytes through measured costs, which span orders of
+ * magnitude and have outliers. */
 #ifndef TUTTI_BENCH_FIT_H
 #define TUTTI_BENCH_FIT_H
 
@@ -45,7 +46,8 @@ static inline struct fit_line fit_relative(const struct fit_point *points, const
     return line;
 }
 
-/* Of up to FIT_POINTS_MAX points, at least one. Points much farther from the line than most others are left out, and the rest fitted again. */
+/* The line through 1 to FIT_POINTS_MAX points. Points that are much farther from the line than most
+ * others are left out, and the rest are fitted again. */
 static inline struct fit_line fit(const struct fit_point *points, int count)
 {
     static const double errors_apart = 4, error_least = 0.05;

@@ -1,4 +1,5 @@
-/* rank_program.h - what rank programs that time calls share: one file each, with one communicator, which ends at the first failure. */
+/* rank_program.h - functions for rank programs that time calls. Such a program is one file with one
+ * communicator, and ends at the first failure. */
 #ifndef TUTTI_BENCH_RANK_PROGRAM_H
 #define TUTTI_BENCH_RANK_PROGRAM_H
 
@@ -20,7 +21,8 @@ static inline void check(enum tutti_status status, const char *what)
     exit(1);
 }
 
-/* Started operations take turns on memory that is new at first: before so many of them, times are not those of later. */
+/* Started operations take turns on memory that is new at first: the times of so many first ones are
+ * not those of later ones. */
 enum { STARTED_WARM_UPS = 20 };
 
 static inline void join(void)
@@ -40,14 +42,14 @@ static inline double largest_of_ranks(double value)
     return value;
 }
 
-/* Rank 0's, for all. */
+/* Returns rank 0's value on all ranks. */
 static inline double agree(double value)
 {
     check(tutti_broadcast(&value, &value, 1, TUTTI_FLOAT64, 0, comm), "agreeing");
     return value;
 }
 
-/* Of the command line. */
+/* A number on the command line. */
 static inline long number_of(const char *text, long most)
 {
     char *end;

@@ -1,5 +1,5 @@
-/* sockets.h - the limit of what hides behind computing between two hosts: one connection, and on each side a thread that sends and
- * one that receives, which do nothing else. */
+/* sockets.h - measures how much communication between two hosts can hide behind computing at most:
+ * one connection, and on each side one thread that only sends and one that only receives. */
 #ifndef TUTTI_BENCH_SOCKETS_H
 #define TUTTI_BENCH_SOCKETS_H
 
@@ -69,7 +69,8 @@ static inline void sockets_finish(struct sockets *s)
     pthread_join(s->receiver, NULL);
 }
 
-/* The first IPv4 address of this host that is not of its loopback; or that. */
+/* The first IPv4 address of this host that is not a loopback address; a loopback address if there
+ * is no other. */
 static inline struct in_addr sockets_own_address(void)
 {
     struct in_addr found = {htonl(INADDR_LOOPBACK)};
@@ -85,7 +86,7 @@ static inline struct in_addr sockets_own_address(void)
     return found;
 }
 
-/* Ranks 0 and 1 call it, who are all. */
+/* Ranks 0 and 1 call it; there must be no others. */
 static inline int sockets_connect(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = sockets_own_address()};

@@ -1,4 +1,4 @@
-/* timing.h - what programs that time calls share. */
+/* timing.h - functions for programs that time calls. */
 #ifndef TUTTI_BENCH_TIMING_H
 #define TUTTI_BENCH_TIMING_H
 

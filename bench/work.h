@@ -1,4 +1,5 @@
-/* work.h - computing that stays in registers, for programs that measure what communication does to it. */
+/* work.h - computing that stays in registers, for programs that measure how communication slows it
+ * down. */
 #ifndef TUTTI_BENCH_WORK_H
 #define TUTTI_BENCH_WORK_H
 
@@ -15,10 +16,10 @@ static inline void work(uint64_t steps)
         x ^= x >> 7;
         x ^= x << 17;
     }
-    __asm__ volatile("" : : "r"(x)); /* so that it is done */
+    __asm__ volatile("" : : "r"(x)); /* so that the compiler keeps it */
 }
 
-/* Steps of a microsecond on an idle core: the best of a few trials of this process. */
+/* The number of steps per microsecond on an idle core: the best of a few trials of this process. */
 static inline double work_steps_a_us(void)
 {
     enum { STEPS = 1 << 20, TRIALS = 5 };

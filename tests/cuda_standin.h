@@ -11,6 +11,7 @@
  *   - cuMemcpyAsync waits as CUDA documents it: with memory of the host that is not pinned for all that is before it in its stream, to such
  *     memory and between two places of the host until it is done. cuMemcpyHtoD from such memory returns before the data is on the device
  *   - whoever waits in a copy, or to free or allocate memory, keeps all other threads out of the device
+ *   - cuMemHostAlloc without CU_MEMHOSTALLOC_PORTABLE is refused (NOT_SUPPORTED)
  *   - memory is exported in blocks of 2 MiB, as which importers see it; smaller allocations share them
  *   - use after free, double free, access out of an allocation, or from a device that does not reach it, access by the host, and streams and
  *     events that are not there end the process with a line that says so: "cuda stand-in: ..."; so does whoever waits for 30 s

@@ -3,11 +3,13 @@
  *     out of place    | off | send ............ |guard|     | off | recv ............ |guard|
  *     in place        | off | send or recv, the larger; the other lies in it ......... |guard|
  *
- * Elements are where the layout says (see tutti-perf_layout.h), shifted by so many bytes as were asked for; every
- * other byte is guarded. Several sets of buffers let successive iterations use different memory. A buffer that a
- * rank does not have (the receive buffer of reduce away from the root) is NULL.
+ * Elements are where the layout says (see tutti-perf_layout.h), shifted by the number of bytes that
+ * was asked for; every other byte is guarded. Several sets of buffers let successive iterations use
+ * different memory. A buffer that a rank does not have (the receive buffer of reduce away from the
+ * root) is NULL.
  *
- * Memory of a device is filled and checked in an image of it in the host's, as a whole, guards included.
+ * Memory of a device is filled and checked as a whole, guards included, in an image of it in the
+ * host's memory.
  */
 #ifndef TUTTI_PERF_BUFFER_H
 #define TUTTI_PERF_BUFFER_H
@@ -50,24 +52,27 @@ struct buffers_options {
     int set_count;
 };
 
-/* Buffers for set_count iterations, touched. NO_MEMORY, SYSTEM, or what tutti_mem_alloc returns; nothing is left
- * behind then. */
+/* Buffers for set_count iterations, touched. NO_MEMORY, SYSTEM, or what tutti_mem_alloc returns;
+ * nothing is left behind then. */
 enum tutti_status buffers_init(struct buffers *buffers, const struct operation *operation,
                                const struct shape *shape, const struct buffers_options *options);
-/* Memory of a device: waits for all work of the process there, so no rank of it may be in a call. */
+/* With memory of a device: waits for all work of the process on the device, so no rank of the
+ * process may be in a call. */
 void buffers_release(struct buffers *buffers);
 
 /* Writes the arguments of the call that a set decides: buffers, counts, displacements and lists.
  * They belong to the set. */
 void buffers_call(const struct buffers *buffers, int set, struct call *call);
 
-/* Inputs of the pattern; whatever a right call overwrites holds poison. SYSTEM: the device does not copy. */
+/* Fills a set with inputs of the pattern; whatever a right call overwrites gets poison. SYSTEM: the
+ * device does not copy. */
 enum tutti_status buffers_fill(struct buffers *buffers, int set, const struct pattern *pattern);
-/* For timing: inputs of the pattern, or zeros where results of one call become inputs of the next. */
+/* For timing: fills with inputs of the pattern, or with zeros if results of one call become inputs
+ * of the next. */
 enum tutti_status buffers_fill_for_timing(struct buffers *buffers, int set,
                                           const struct pattern *pattern);
-/* Compares every element and guard byte of the set with what a right call leaves; returns how many elements
- * are wrong. The first one is described in text ("" when none is). */
+/* Compares every element and guard byte of the set with those that a right call leaves; returns how
+ * many elements are wrong. The first one is described in text ("" when none is). */
 size_t buffers_check(const struct buffers *buffers, int set, const struct pattern *pattern,
                      char *text, size_t text_bytes);
 

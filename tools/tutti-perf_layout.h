@@ -1,11 +1,11 @@
-/* tutti-perf_layout.h - where the elements of one buffer lie, and whose they are.
+/* tutti-perf_layout.h - where the elements of one buffer lie, and to which rank they belong.
  *
  *     blocks     | block 0 | block 1 | gap | block 2 | ...       v forms: counts and displacements
  *     tensors    | tensor 0 ..... | gap | tensor 1 | tensor 2 |  lists: cut anywhere, also within blocks
  *     pieces     what lies in one block and in one tensor
  *
- * In place, the smaller buffer is one block of the larger one, and shares its pieces; no tensor crosses the edge
- * of a block then. Every rank cuts its lists differently.
+ * In place, the smaller buffer is one block of the larger one, and shares its pieces; no tensor
+ * crosses the edge of a block then. Every rank cuts its lists differently.
  */
 #ifndef TUTTI_PERF_LAYOUT_H
 #define TUTTI_PERF_LAYOUT_H
@@ -21,7 +21,7 @@ struct extent {
     size_t count;
 };
 
-/* Elements in a row in memory and at their source. */
+/* Elements that are in a row both in memory and at their source. */
 struct piece {
     size_t offset;
     size_t count;
@@ -42,10 +42,12 @@ struct layout {
     struct piece *pieces; /* in the order of the buffer, none of them empty */
 };
 
-/* The buffer of that side, alone in its memory. False: out of memory; layout_release is allowed all the same. */
+/* Lays out the buffer of that side, alone in its memory. False: out of memory; layout_release is
+ * allowed all the same. */
 bool layout_init(struct layout *layout, const struct operation *operation,
                  const struct shape *shape, enum side side);
-/* The same where it lies in the memory of the other side's, which is not smaller. */
+/* The same for a buffer that lies in the memory of the other side's buffer, which is not
+ * smaller. */
 bool layout_init_within(struct layout *layout, const struct operation *operation,
                         const struct shape *shape, enum side side, const struct layout *other);
 void layout_release(struct layout *layout);

@@ -1,8 +1,8 @@
 /* tutti-perf_operation.h - the operations as tutti-perf knows them: one table, one line each.
  *
- * A buffer consists of blocks. Everything else about an operation (sizes, where the buffers lie in place, what a
- * right result is) follows from how many blocks a rank sends and receives, how long they are, and from where
- * each received block comes.
+ * A buffer consists of blocks. Everything else about an operation (sizes, where the buffers lie in
+ * place, what a right result is) follows from the number of blocks that a rank sends and receives,
+ * their lengths, and the origin of each received block.
  */
 #ifndef TUTTI_PERF_OPERATION_H
 #define TUTTI_PERF_OPERATION_H
@@ -32,7 +32,7 @@ enum displs {
     DISPLS_REVERSED /* the last one first, with gaps */
 };
 
-/* A call as one rank sees it, and how its buffers are laid out. */
+/* A call as one rank sees it, and the layout of its buffers. */
 struct shape {
     int rank_count;
     int rank;
@@ -109,22 +109,23 @@ extern const int operation_count;
 
 /* NULL when there is none of that name. */
 const struct operation *operation_find(const char *name);
-/* Blocks of the larger buffer of any rank: what the size of a call means. 0 for barrier. */
+/* The number of blocks of the larger buffer of any rank, by which the size of a call is defined. 0
+ * for barrier. */
 size_t operation_blocks(const struct operation *operation, int rank_count);
-/* Elements of that block of a rank's buffer. */
+/* The number of elements of that block of a rank's buffer. */
 size_t operation_count_of(const struct operation *operation, const struct shape *shape,
                           enum side side, size_t block);
-/* Where a block's elements begin in the numbering of a rank's inputs, which leaves no room for two blocks to
+/* Where a block's elements begin in the numbering of a rank's inputs, in which no two blocks
  * overlap. */
 size_t operation_first_of(const struct operation *operation, const struct shape *shape,
                           size_t block);
-/* A collective with buffers, rather than messages or a barrier. */
+/* Whether it is a collective with buffers, rather than messages or a barrier. */
 bool operation_has_place(const struct operation *operation);
 bool operation_has_counts(const struct operation *operation);
 bool operation_has_list(const struct operation *operation);
-/* Messages have neither algorithms nor deterministic results. */
+/* Whether it consists of messages, which have neither algorithms nor deterministic results. */
 bool operation_is_message(const struct operation *operation);
-/* Calls of this iteration that follow one another: a time covers so many. */
+/* The number of calls of an iteration that follow one another: a measured time covers so many. */
 int operation_turns(const struct operation *operation);
 
 #endif

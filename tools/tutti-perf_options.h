@@ -65,7 +65,7 @@ struct perf_options {
     size_t misalign; /* bytes */
     enum perf_memory memory;
     bool on_stream; /* calls are work of a stream of the device's */
-    int device; /* of all ranks here, or DEVICE_BY_RANK: each has the one of its number on this host, and around again */
+    int device;     /* of all ranks here, or DEVICE_BY_RANK: by number on its host, in a circle */
     bool deterministic;
     bool pin;
     bool launched;           /* a launcher started this process as one rank */
@@ -73,14 +73,15 @@ struct perf_options {
     int threads_per_process; /* this many in each process */
 };
 
-/* EXIT_OK, or EXIT_USAGE after a message on stderr; -1 when help or the version was asked for and printed. */
+/* EXIT_OK, or EXIT_USAGE after a message on stderr; -1 when help or the version was asked for and
+ * printed. */
 int perf_options_parse(struct perf_options *options, int argc, char **argv);
 void perf_options_release(struct perf_options *options);
 
-/* Whether ranks need a device. */
+/* Whether ranks need a GPU. */
 bool perf_uses_device(const struct perf_options *options);
 
-/* As the command line has them. */
+/* The names of forms on the command line. */
 const char *perf_form_name(enum perf_form form);
 const char *perf_skew_name(enum skew skew);
 const char *perf_displs_name(enum displs displs);

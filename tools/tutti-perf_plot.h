@@ -1,8 +1,8 @@
-/* tutti-perf_plot.h - draws bus bandwidth and time against size, both logarithmic, as an SVG that suits light and
- * dark pages.
+/* tutti-perf_plot.h - draws bus bandwidth and time against size, both logarithmic, as an SVG that
+ * suits light and dark pages.
  *
- * Points that agree in all fields are a curve. Fields in which all points agree are the title, the others name the
- * curves. Points without a size (of a barrier, of no elements) are left out.
+ * Points that agree in all fields are a curve. Fields in which all points agree make the title, the
+ * others name the curves. Points without a size (barriers, calls without elements) are left out.
  */
 #ifndef TUTTI_PERF_PLOT_H
 #define TUTTI_PERF_PLOT_H
@@ -49,7 +49,7 @@ struct plot {
 };
 
 void plot_set(struct plot_point *point, enum plot_field field, const char *text);
-/* All of them: false after a message on stderr. */
+/* The functions below return false after a message on stderr. */
 bool plot_add(struct plot *plot, const struct plot_point *point);
 bool plot_read(struct plot *plot, const char *file);
 bool plot_write(const struct plot *plot, const char *file);

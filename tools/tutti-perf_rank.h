@@ -1,4 +1,4 @@
-/* tutti-perf_rank.h - one rank of a measurement, and how its ranks agree on things.
+/* tutti-perf_rank.h - one rank of a measurement, and the functions by which the ranks agree.
  *
  * The calls that are measured run on one communicator, and the harness itself on another one, so
  * that neither disturbs the other's sequence of operations. The second communicator's id travels
@@ -35,15 +35,16 @@ struct perf_rank {
     void *stream;                  /* of the device, for --stream */
 };
 
-/* Joins both communicators: ranks started here meet by id, launched ones (id NULL) by their environment.
- * Blocks until all ranks have arrived or --timeout. On failure the rank still wants perf_rank_release. */
+/* Joins both communicators: ranks started here meet by id, launched ones (id NULL) by their
+ * environment. Blocks until all ranks have arrived or --timeout. After a failure, too, the caller
+ * must call perf_rank_release. */
 enum tutti_status perf_rank_init(struct perf_rank *rank, const struct perf_options *options,
                                  const struct tutti_id *id, int number);
 /* Ends both communicators on all ranks; no call of another rank waits for this one any longer. */
 void perf_rank_abort(struct perf_rank *rank, const char *reason);
 void perf_rank_release(struct perf_rank *rank);
 
-/* All of these block, as the collectives they are, until --timeout. */
+/* The functions below are collective, and block until --timeout at most. */
 enum tutti_status perf_sync_barrier(struct perf_rank *rank);
 enum tutti_status perf_sync_max(struct perf_rank *rank, double *values, size_t count); /* in place */
 enum tutti_status perf_sync_sum(struct perf_rank *rank, int64_t *value);

@@ -1,11 +1,14 @@
-/* tutti-perf_reduction.h - the reductions as tutti-perf knows them: one list, Tutti's own and three that it makes.
+/* tutti-perf_reduction.h - the reductions as tutti-perf knows them: one list, Tutti's own and three
+ * that it makes.
  *
  *     scaled     the sum times 3/8
- *     user       composition of functions x -> ax + b: an element of 2h bits is a in its high h bits and b in the
- *                low ones, all modulo 2^h. Associative, and any other order than that of the ranks shows.
- *     user-any   sum modulo 2^(bits) of the elements taken as unsigned integers; operands may come in any order
+ *     user       composition of functions x -> ax + b: an element of 2h bits is a in its high h
+ *                bits and b in the low ones, all modulo 2^h. Associative, and any other order than
+ *                that of the ranks shows.
+ *     user-any   sum modulo 2^(bits) of the elements taken as unsigned integers; operands may come
+ *                in any order
  *
- * The user's ones take elements as bits, so they are exact in every dtype.
+ * The user's reductions take elements as bits, so they are exact in every dtype.
  */
 #ifndef TUTTI_PERF_REDUCTION_H
 #define TUTTI_PERF_REDUCTION_H
@@ -40,7 +43,7 @@ enum reduction {
     REDUCTION_BUILTIN_COUNT = REDUCTION_SCALED
 };
 
-/* Three bits of a product with any number need one rounding. */
+/* The factor has few bits, so a product with any number needs only one rounding. */
 #define REDUCTION_FACTOR 0.375
 
 const char *reduction_name(enum reduction reduction);

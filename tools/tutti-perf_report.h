@@ -1,8 +1,8 @@
-/* tutti-perf_report.h - prints measurements: a table like that of nccl-tests, JSON, CSV, or the columns that
- * bench/peers uses. Only rank 0 calls it. Every line is flushed, for who watches.
+/* tutti-perf_report.h - prints measurements: a table like that of nccl-tests, JSON, CSV, or the
+ * columns that bench/peers uses. Only rank 0 calls it. Every line is flushed, for people who watch.
  *
- * algbw is size / time and busbw is algbw times the operation's factor. The time is the loop time; in the
- * columns of bench/peers it is the median of the barriered iterations, as there.
+ * algbw is size / time and busbw is algbw times the operation's factor. The time is the loop time;
+ * in the columns of bench/peers it is the median of the barriered iterations, as there.
  */
 #ifndef TUTTI_PERF_REPORT_H
 #define TUTTI_PERF_REPORT_H
@@ -23,7 +23,7 @@ struct report {
     bool plot_failed;
 };
 
-/* The two measurements of a row, out of and in place; NULL for what was not measured. */
+/* The two measurements of a row, out of place and in place; NULL: not measured. */
 struct report_row {
     const struct perf_case *c; /* in_place means nothing */
     const struct measurement *out;

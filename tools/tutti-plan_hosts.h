@@ -1,4 +1,5 @@
-/* tutti-plan_hosts.h - which ranks are on one host, as the command line of tutti-plan says it. */
+/* tutti-plan_hosts.h - which ranks are on which host, according to the command line of
+ * tutti-plan. */
 #ifndef TUTTI_TOOLS_PLAN_HOSTS_H
 #define TUTTI_TOOLS_PLAN_HOSTS_H
 
@@ -16,12 +17,13 @@ struct hosts_dealing {
     bool ranks_in_turns, hosts_in_turns;
 };
 
-/* Lists with commas of sizes, or of COUNTxSIZE: "4x2", "2,1,5", "3x2,8". Hosts of so many ranks, racks of so many of
- * those hosts (NULL: no racks). False
- * and *why (static text) when that cannot be; nothing to release then. */
+/* Reads lists of sizes, or of COUNTxSIZE, separated by commas: "4x2", "2,1,5", "3x2,8". They are
+ * the numbers of ranks of the hosts, and of hosts of the racks (NULL: no racks). False and *why
+ * (static text) if that is impossible; then there is nothing to release. */
 bool hosts_parse(struct hosts *hosts, const char *host_sizes, const char *rack_sizes,
                  struct hosts_dealing dealing, const char **why);
-/* Some for so many ranks: of 3, 1 and 2 ranks, in racks of 2 and 1 hosts. False when out of memory. */
+/* Makes hosts for so many ranks: of 3, 1 and 2 ranks in turn, in racks of 2 and 1 hosts. False when
+ * out of memory. */
 bool hosts_generate(struct hosts *hosts, int rank_count, bool interleaved);
 void hosts_release(struct hosts *hosts);
 

@@ -46,10 +46,10 @@ struct options {
     bool csv; /* of explain */
 };
 
-/* Fills *options from the command line. EXIT_FINE: go on, unless the command is NULL (help was asked for and
- * given); EXIT_USAGE: what is wrong has been said on stderr. */
+/* Fills *options from the command line. EXIT_FINE: go on, unless the command is NULL (help was
+ * asked for and given); EXIT_USAGE: what is wrong has been said on stderr. */
 enum exit_code options_parse(int argc, char **argv, struct options *options);
-/* In any case, also after a failure. */
+/* Must be called in any case, also after a failure. */
 void options_release(struct options *options);
 /* Says what is wrong with the command line; returns EXIT_USAGE. */
 enum exit_code usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -5,11 +5,11 @@
 #include "plan/plan.h"
 #include "tutti-plan_options.h"
 
-/* Proves one plan, says so on stdout or what is wrong on stderr. */
+/* Proves one plan. Says so on stdout, or says on stderr what is wrong. */
 enum exit_code verify_plan(const struct plan *plan, bool in_place);
-/* Proves the plans of the algorithm, or of all of them, that the options name: each rank count, each root,
- * separate buffers and in place, and with them what the list promises. One summary line on stdout, what is
- * wrong on stderr. */
+/* Proves the plans of the algorithm that the options name, or of all algorithms: for each rank
+ * count and each root, with separate buffers and in place. Also proves what the list of algorithms
+ * promises. Prints one summary line on stdout, and errors on stderr. */
 enum exit_code verify_algorithms(const struct options *options);
 
 #endif

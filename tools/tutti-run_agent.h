@@ -1,8 +1,8 @@
-/* tutti-run_agent.h - what tutti-run does on another host: `tutti-run --agent`.
+/* tutti-run_agent.h - the part of tutti-run that runs on another host: `tutti-run --agent`.
  *
- * It is started by a remote shell and told everything through its stdin (tutti-run_message.h). From then on it is a
- * front as any other, whose orders come from stdin; the keeper below it does not know the difference. When
- * stdin ends, the ranks end.
+ * It is started by a remote shell and told everything through its stdin (tutti-run_message.h). From
+ * then on it is a front like any other, except that its orders come from stdin; the keeper below it
+ * does not know the difference. When stdin ends, the ranks end.
  */
 #ifndef TUTTI_RUN_AGENT_H
 #define TUTTI_RUN_AGENT_H
@@ -16,11 +16,12 @@ struct agent_task {
     char program[PATH_MAX];
 };
 
-/* Waits for the message, enters the folder, sets the environment and looks for the program. Returns -1 and a task to
- * run, whose stdin_fd is /dev/null, or the exit code after all was said and reported. */
+/* Waits for the message, enters the folder, sets the environment and looks for the program. Returns
+ * -1 and a task to run, whose stdin_fd is /dev/null; or the exit code, after the error was printed
+ * and reported. */
 int agent_prepare(struct agent_task *task);
 
-/* A report from here rather than from the keeper. */
+/* Sends a report from here rather than from the keeper. */
 void agent_report(const char *token, enum report_kind kind, int code);
 
 #endif

@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-/* Of a status as from waitpid: "exited with code 7", "was killed by SIGSEGV (core dumped)". */
+/* Describes a status from waitpid: "exited with code 7", "was killed by SIGSEGV (core dumped)". */
 void child_describe_end(int status, char *text, size_t size);
-/* The exit code that stands for it: 128 + signal where it was killed. */
+/* The exit code that stands for such a status: 128 + signal if the child was killed. */
 int child_exit_code(int status);
 
 #endif

@@ -3,12 +3,13 @@
  *     shell ── tutti-run (front) ──orders──> conductor ──┬── ssh a ~~~ tutti-run --agent ──orders──> keeper ── ranks 0, 1
  *                                                        └── ssh b ~~~ tutti-run --agent ──orders──> keeper ── ranks 2, 3
  *
- * It stands where on one host the keeper stands. It reaches the other hosts by a pipe to each
- * remote shell: in go the message and the orders (tutti-run_message.h), out come the ranks' lines,
- * and reports among them.
+ * It takes the place that the keeper has in a job on one host. It reaches the other hosts by a pipe
+ * to each remote shell: the message and the orders (tutti-run_message.h) go in, the ranks' lines
+ * come out, with reports among them.
  *
- *  1. A host that is not reached, or does not say in time that its ranks run, ends the job. So does a connection that
- *     is lost; then the other hosts' ranks have the time of grace, for errors of their own.
+ *  1. The job ends if a host is not reached, or does not say in time that its ranks run. It also
+ *     ends if a connection is lost; then the ranks of the other hosts have the time of grace, for
+ *     errors of their own.
  *  2. The first failure that is reported decides the exit code; all other hosts are told.
  *  3. A host whose ranks do not end when told so is left after a while, by closing its connection:
  *     an agent ends its ranks when its stdin ends. That holds as well when this process, the front
@@ -30,7 +31,8 @@ struct conductor_options {
     uint64_t start_timeout_ns; /* for a host to say that its ranks run */
 };
 
-/* Starts the job, stays until all of it has ended, and returns the exit code. As keeper_run(). */
+/* Starts the job, stays until all of it has ended, and returns the exit code. The rest is as for
+ * keeper_run(). */
 int conductor_run(const struct conductor_options *options, int orders_fd);
 
 #endif

@@ -1,13 +1,13 @@
-/* tutti-run_hosts.h - the hosts of a job and which ranks each of them gets.
+/* tutti-run_hosts.h - the hosts of a job, and the ranks that each of them gets.
  *
- * A file has a line for each host, as Open MPI's hostfiles; what follows a # is no part of it:
+ * A file has a line for each host, as Open MPI's hostfiles do; text behind a # is a comment:
  *
  *     node1 slots=4
  *     user@node2:4           the same
  *     [fd00::3] slots=2      brackets are needed only in front of a colon: fd00::3 is an address
  *
- * A host without a number has one slot, and one that comes twice has both numbers of slots. On the command line the
- * same, without "slots=", with commas in between.
+ * A host without a number has one slot, and a host that comes twice has the sum of its slots. The
+ * command line has the same, without "slots=", separated by commas.
  */
 #ifndef TUTTI_RUN_HOSTS_H
 #define TUTTI_RUN_HOSTS_H
@@ -35,8 +35,8 @@ struct hosts {
     int slot_count;
 };
 
-/* They add to *hosts, which begins as zeros. On false, error[HOSTS_ERROR_BYTES] says what is wrong, and *hosts is
- * still to be released. Any bytes may come. */
+/* These add to *hosts, which begins as zeros. If they return false, error[HOSTS_ERROR_BYTES] says
+ * what is wrong, and the caller still releases *hosts. The text may be any bytes. */
 bool hosts_read(struct hosts *hosts, const char *text, size_t size, char *error);
 bool hosts_read_list(struct hosts *hosts, const char *list, char *error);
 /* Deals out the ranks 0..rank_count-1, and drops hosts that get none. */

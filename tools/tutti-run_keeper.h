@@ -4,12 +4,12 @@
  *              terminal, signals, stdin               ├── rank 1 ── ...
  *                                                     └── rank 2 ── ...
  *
- * Two processes, so that either may be killed with SIGKILL and nothing is left behind: the keeper sees the
- * front's end at the orders pipe, the front sees the keeper's as its child, and both adopt orphans. Ranks
- * are killed by the kernel when the keeper dies (PR_SET_PDEATHSIG).
+ * There are two processes, so that either may be killed with SIGKILL and nothing is left behind:
+ * the keeper sees the front's end at the orders pipe, the front sees the keeper's end as its parent
+ * does, and both adopt orphans. The kernel kills the ranks when the keeper dies (PR_SET_PDEATHSIG).
  *
- * On several hosts each has such a pair, and tutti-run_conductor.h, which stands where the keeper stands here, gives
- * the orders to the fronts.
+ * In a job on several hosts, each host has such a pair. The conductor (tutti-run_conductor.h) takes
+ * the place that the keeper has here, and gives the orders to the fronts.
  *
  *     RUNNING ──a rank fails──> GRACE ──time is up──> TERMINATING (SIGTERM) ──2 s──> KILLING (SIGKILL)
  *        │ all ranks ended        │                        │                            │
@@ -48,14 +48,14 @@ struct run_options {
     const int *ranks; /* their numbers, ascending */
     int node_index, node_count;
     const char *host;  /* what it is called in messages; "" where there is only one */
-    const char *token; /* of reports, see tutti-run_message.h; "": nobody wants them */
+    const char *token; /* of reports, see tutti-run_message.h; "": none are wanted */
     bool prefix;
     bool pin;
     bool colours[2];           /* of prefixes, on stdout and stderr */
     const char *output_folder; /* "": none */
     uint64_t grace_ns;
     uint64_t timeout_ns;       /* 0: none */
-    uint64_t start_timeout_ns; /* for all ranks to be running; UINT64_MAX: none, somebody else watches */
+    uint64_t start_timeout_ns; /* for all ranks to be running; UINT64_MAX: none */
     const char *master_address;
     int master_port;
     const char *job_id;
@@ -65,8 +65,9 @@ struct run_options {
     sigset_t signals_before; /* the mask that ranks get */
 };
 
-/* Starts the ranks, stays until they and everything below them have gone, and returns the exit code. Expects
- * a process of its own with all signals blocked. Takes over both descriptors; orders_fd is the reading end. */
+/* Starts the ranks, stays until they and everything below them have gone, and returns the exit
+ * code. Must run in a process of its own, with all signals blocked. Takes over both descriptors;
+ * orders_fd is the reading end. */
 int keeper_run(const struct run_options *options, int orders_fd);
 
 /* Whether a signal asks to end. */

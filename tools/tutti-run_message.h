@@ -1,15 +1,16 @@
-/* tutti-run_message.h - what is said between the host of the user and another host of the job.
+/* tutti-run_message.h - the messages between the host of the user and another host of the job.
  *
  *     conductor ── one message, then orders (see tutti-run_keeper.h) ──> stdin of tutti-run --agent
  *     conductor <────────── reports, as lines among the ranks' ───────── its stderr
  *
- *  1. The message has everything the other side needs, secrets too, and never shows on a command line. It is bounded,
- *     and read as what a stranger may have written: every length is checked before it is used, and nothing is left
- *     over at its end.
- *  2. A report begins with a token of the message that ranks do not know, so that no line of theirs is one.
+ *  1. The message has everything the other side needs, secrets too, and never shows on a command
+ *     line. It is bounded, and its reader does not trust it: every length is checked before it is
+ *     used, and nothing may be left over at its end.
+ *  2. A report begins with a token from the message that ranks do not know, so no line of a rank is
+ *     taken for a report.
  *
- *     head: "TUTTIRUN", version, bytes of the body; body: the fields in the order of message.c. Numbers have 4 or 8
- *     bytes, the lowest first; a text is its length, its bytes, and a zero.
+ *     head: "TUTTIRUN", version, bytes of the body; body: the fields in the order of message.c.
+ *     Numbers have 4 or 8 bytes, little-endian; a text is its length, its bytes, and a zero.
  */
 #ifndef TUTTI_RUN_MESSAGE_H
 #define TUTTI_RUN_MESSAGE_H
@@ -39,10 +40,11 @@ struct message {
  * longer than MESSAGE_BYTES_MAX. */
 bool message_write(const struct message *message, unsigned char **bytes, size_t *size);
 
-/* The number of bytes that follow the head; NULL in *wrong, or what is wrong with it. */
+/* The number of bytes that follow the head. *wrong becomes NULL, or says what is wrong with the
+ * head. */
 size_t message_body_size(const unsigned char head[MESSAGE_HEAD_BYTES], const char **wrong);
-/* Reads a body. NULL, or what is wrong with it, and nothing to release then. Texts in *message lie in body, which has
- * to stay. */
+/* Reads a body. Returns NULL; or what is wrong with it, and then there is nothing to release. Texts
+ * in *message lie in body, which has to stay. */
 const char *message_read(unsigned char *body, size_t size, struct message *message);
 void message_release(struct message *message);
 
@@ -52,9 +54,9 @@ enum report_kind {
     REPORT_DONE    /* all have ended, and this is the exit code of the host */
 };
 
-/* A line without its newline. */
+/* Writes a report as a line, without its newline. */
 void report_write(const char *token, enum report_kind kind, int code, char *text, size_t size);
-/* Whether the line, with or without a newline, is a report, and which. */
+/* Whether the line, with or without a newline, is a report, and which one. */
 bool report_read(const char *token, const char *line, size_t size, enum report_kind *kind,
                  int *code);
 

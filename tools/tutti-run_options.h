@@ -17,7 +17,8 @@ struct command_line {
     bool is_agent;
 };
 
-/* Returns -1 to go on, otherwise the exit code. Variables that are given a value are set at once. */
+/* Returns -1 to go on, otherwise the exit code. Variables that the user gives a value are set at
+ * once. */
 int command_line_read(int argument_count, char **arguments, struct command_line *line);
 void command_line_release(struct command_line *line);
 

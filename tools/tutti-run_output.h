@@ -1,15 +1,16 @@
-/* tutti-run_output.h - from the ranks' pipes to our stdout and stderr, a line at a time.
+/* tutti-run_output.h - copies lines from the ranks' pipes to our stdout and stderr.
  *
  *     rank 0 stdout ── stream ──┐
  *     rank 1 stdout ── stream ──┼── sink ── our stdout
  *     rank 2 stdout ── stream ──┘
  *
- * 1. A line is put into a sink whole or not at all, so lines of different ranks never mix. Only a line longer
- *    than STREAM_SIZE is cut (and goes on behind a prefix of its own), or a rank that never ends its line
- *    could silence all others.
- * 2. Memory is bounded: a sink that is full stops its streams, full streams are not read, and then the rank
- *    waits in its own write(). Nothing is dropped and nothing here waits.
- * 3. Once the reader of a sink has gone, its streams are closed: the ranks get the same SIGPIPE as without us.
+ * 1. A line is put into a sink whole or not at all, so lines of different ranks never mix. Only a
+ *    line longer than STREAM_SIZE is cut (and goes on behind a prefix of its own); otherwise a rank
+ *    that never ends its line could silence all others.
+ * 2. Memory is bounded: a full sink stops its streams, full streams are not read, and then the rank
+ *    waits in its own write(). Nothing is dropped, and this module never waits.
+ * 3. Once the reader of a sink has gone, its streams are closed: the ranks get the same SIGPIPE as
+ *    without tutti-run.
  */
 #ifndef TUTTI_RUN_OUTPUT_H
 #define TUTTI_RUN_OUTPUT_H
@@ -21,7 +22,8 @@
 struct sink;
 struct stream;
 
-/* Looks at a line before it is put into the sink; true: it was for us, and is not shown. */
+/* Looks at a line before it is put into the sink; true: the line was for tutti-run, and is not
+ * shown. */
 typedef bool line_filter(void *context, const char *line, size_t size);
 
 /* Writes to fd, which stays the caller's and must stay open. Prefixes are coloured if `colour`.
@@ -29,35 +31,37 @@ typedef bool line_filter(void *context, const char *line, size_t size);
  * us. */
 struct sink *sink_create(int fd, bool colour);
 void sink_free(struct sink *sink);
-/* The descriptor to poll for POLLOUT; -1 when there is nothing to write. */
+/* The descriptor to poll for POLLOUT; -1: there is nothing to write. */
 int sink_wants(const struct sink *sink);
-/* Writes as much as goes without waiting. */
+/* Writes as much as possible without waiting. */
 void sink_flush(struct sink *sink);
 bool sink_is_empty(const struct sink *sink);
-/* The reader has gone; what is put into the sink from now on is lost. */
+/* Whether the reader has gone; then lines that are put into the sink are lost. */
 bool sink_is_broken(const struct sink *sink);
-/* A line of our own, without a newline, at most 1000 bytes; room for it is always left. */
+/* Adds a line of our own, without a newline, at most 1000 bytes; there is always room for it. */
 void sink_say(struct sink *sink, const char *text);
 
-/* Takes over fd, a pipe, and puts its lines into sink, with "[rank] " in front if rank >= 0. NULL: no memory;
- * fd is closed then as well. */
+/* Takes over fd, a pipe, and puts its lines into sink, with "[rank] " in front if rank >= 0. NULL:
+ * no memory; fd is closed then as well. */
 struct stream *stream_create(int fd, struct sink *sink, int rank);
 /* From now on every line is shown to filter first. */
 void stream_set_filter(struct stream *stream, line_filter *filter, void *context);
 void stream_free(struct stream *stream);
-/* The descriptor to poll for POLLIN; -1 when it is done or has no room. */
+/* The descriptor to poll for POLLIN; -1: the stream is done or has no room. */
 int stream_wants(const struct stream *stream);
-/* Moves what there is from the pipe to the sink, without waiting. False: the pipe had nothing. */
+/* Moves the bytes that are in the pipe to the sink, without waiting. False: the pipe had none. */
 bool stream_pump(struct stream *stream);
-/* Reached the end, and everything is in the sink. */
+/* Whether the stream has reached its end, and everything is in the sink. */
 bool stream_is_done(const struct stream *stream);
-/* No more will come although the pipe may be open elsewhere: what is left counts as a line. */
+/* Ends the stream, although the pipe may be open elsewhere: the bytes that are left count as a
+ * line. */
 void stream_end(struct stream *stream);
-/* All writers are dead: what is in the pipe is all there will ever be. As far as there is room it goes into the sink;
- * true once that was all. */
+/* Called when all writers are dead, so that no more bytes can come. Moves the bytes in the pipe to
+ * the sink as far as there is room; true once all are moved. */
 bool stream_finish(struct stream *stream);
 
-/* Our stdout and stderr; one sink where they are the same file, so that their lines do not mix either. */
+/* Our stdout and stderr. If they are the same file they have one sink, so that their lines do not
+ * mix either. */
 struct outlet {
     struct sink *sinks[2];
 };
@@ -65,11 +69,11 @@ struct outlet {
 /* False: no memory; nothing to close then. */
 bool outlet_open(struct outlet *outlet, const bool colours[2]);
 void outlet_close(struct outlet *outlet);
-/* What to poll for, and what follows from it; true: there is room again. */
+/* The descriptors to poll, and the function that handles the result; true: there is room again. */
 void outlet_poll(const struct outlet *outlet, struct pollfd polls[2]);
 bool outlet_flush(struct outlet *outlet, const struct pollfd polls[2]);
 bool outlet_is_empty(const struct outlet *outlet);
-/* "tutti-run: ", and the text, to stderr. */
+/* Writes "tutti-run: " and the text to stderr. */
 __attribute__((format(printf, 2, 3))) void outlet_say(struct outlet *outlet, const char *format,
                                                       ...);
 

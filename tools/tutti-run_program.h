@@ -1,11 +1,12 @@
-/* tutti-run_program.h - where the program lies that ranks execute. */
+/* tutti-run_program.h - finds the program that ranks execute. */
 #ifndef TUTTI_RUN_PROGRAM_H
 #define TUTTI_RUN_PROGRAM_H
 
-/* Looks for name in PATH unless it has a slash; the path goes to found[PATH_MAX]. Returns -1, or the exit code after
- * it has said on stderr why there is none; host is named there unless it is "". */
+/* Looks for name in PATH unless it has a slash; the path goes to found[PATH_MAX]. Returns -1; or
+ * the exit code, after it has said on stderr why there is no program, naming the host unless it is
+ * "". */
 int program_find(const char *name, const char *host, char *found);
-/* The same for the folder that output goes to, which is made if it is not there. */
+/* The same for the folder for output, which is made if it is not there. */
 int program_make_folder(const char *path, const char *host);
 
 #endif

@@ -1,11 +1,13 @@
-/* tutti-synth_exact.h - plans of so many chunks, steps and rounds, and the proof where there is none. */
+/* tutti-synth_exact.h - plans with given numbers of chunks, steps and rounds, or the proof that
+ * there is none. */
 #ifndef TUTTI_TOOLS_SYNTH_EXACT_H
 #define TUTTI_TOOLS_SYNTH_EXACT_H
 
 #include "tutti-synth_job.h"
 
-/* Methods (tutti-synth_job.h). *code is EXIT_NO_PLAN where it is proven that there is none, and EXIT_UNDECIDED where neither is; a front that
- * may lack a point is undecided, too, although what was found is printed and written. */
+/* Methods (tutti-synth_job.h). *code is EXIT_NO_PLAN if it is proven that there is no plan, and
+ * EXIT_UNDECIDED if neither a plan nor a proof was found. A front that may lack a point is
+ * undecided, too, although the points that were found are printed and written. */
 enum tutti_status exact_make(struct job *job, enum exit_code *code);
 enum tutti_status direct_make(struct job *job, enum exit_code *code);
 enum tutti_status front_make(struct job *job, enum exit_code *code);

@@ -1,5 +1,6 @@
-/* tutti-topo_crew.h - processes that measure something together, each bound to a processor. They are forked, so they find in memory what
- * this process had there, and what they are to tell lies in memory that all of them share.
+/* tutti-topo_crew.h - processes that measure something together, each bound to a processor. They
+ * are forked, so they have a copy of this process's memory; they return their results in memory
+ * that all of them share.
  */
 #ifndef TUTTI_TOOLS_TOPO_CREW_H
 #define TUTTI_TOOLS_TOPO_CREW_H
@@ -9,13 +10,15 @@
 
 #include "tutti/tutti.h"
 
-/* One of them; false: it could not do its part. It ends by itself within a few seconds, whatever the others do. */
+/* The work of one such process; false: it could not do its part. It ends by itself within a few
+ * seconds, whatever the others do. */
 typedef bool crew_work(int index, void *context);
-/* This process meanwhile. */
+/* The work of this process meanwhile. */
 typedef void crew_lead(void *context);
 
-/* Runs work(i) on processor cpus[i], and waits until all are done, 20 s at most once this process has done its part; then they are killed. lead may be NULL. SYSTEM, UNSUPPORTED: a process could not be started or
- * bound, or failed. */
+/* Runs work(i) on processor cpus[i], and waits until all are done. 20 s after this process has done
+ * its part, those that are left are killed. lead may be NULL. SYSTEM, UNSUPPORTED: a process could
+ * not be started or bound, or failed. */
 enum tutti_status crew_run(const int *cpus, int count, crew_work *work, crew_lead *lead,
                            void *context);
 

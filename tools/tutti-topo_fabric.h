@@ -1,4 +1,5 @@
-/* tutti-topo_fabric.h - what keeps this host from using its RDMA cards: one line a check, with ok, WARN or FAIL and what to do. */
+/* tutti-topo_fabric.h - finds what keeps this host from using its RDMA cards: one line per check,
+ * with ok, WARN or FAIL and what to do. */
 #ifndef TUTTI_TOOLS_TOPO_FABRIC_H
 #define TUTTI_TOOLS_TOPO_FABRIC_H
 
@@ -15,16 +16,18 @@ struct fabric_report {
 
 enum fabric_verdict { FABRIC_OK, FABRIC_WARN, FABRIC_FAIL };
 
-/* One line; made printable, since files of other hosts are foreign bytes. */
+/* Adds one line, made printable, since files of other hosts are foreign bytes. */
 void fabric_find(struct fabric_report *report, enum fabric_verdict verdict, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Cards, ports and addresses; drivers; device files. Counts the cards. */
+/* Checks cards, ports and addresses, drivers, and device files. Counts the cards. */
 void fabric_check_devices(struct fabric_report *report);
-/* The limits of this process, and what the kernel does with registered memory when a program forks. */
+/* Checks the limits of this process, and what the kernel does with registered memory when a program
+ * forks. */
 void fabric_check_memory(struct fabric_report *report);
 
-/* All of it, and what libfabric offers, if root is this host; false: a line has FAIL. */
+/* Makes all checks, and, if root is this host, prints what libfabric offers; false: a line has
+ * FAIL. */
 bool fabric_check(const char *root, FILE *file);
 
 #endif

@@ -1,4 +1,5 @@
-/* tutti-topo_fabric_files.h - small files and folders of the operating system, or copies of them. */
+/* tutti-topo_fabric_files.h - reads small files and folders of the operating system, or copies of
+ * them. */
 #ifndef TUTTI_TOOLS_TOPO_FABRIC_FILES_H
 #define TUTTI_TOOLS_TOPO_FABRIC_FILES_H
 
@@ -12,16 +13,17 @@ struct fabric_names {
     int count;
 };
 
-/* The path from root; a path that does not fit is none that exists. */
+/* Makes the path from root; if it does not fit, the path is one that does not exist. */
 void fabric_path(char path[static FABRIC_PATH_SIZE], const char *root, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The first line without its newline, cut where it does not fit; false, and an empty text: it cannot be read. */
+/* Reads the first line without its newline, cut if it does not fit; false, and an empty text: it
+ * cannot be read. */
 bool fabric_read(const char *path, char text[static FABRIC_TEXT_SIZE]);
-/* The entries of a folder that begin so, in the order of their names and numbers; none where there is no such folder. The caller
- * releases them. */
+/* Lists the entries of a folder that begin with prefix, in the order of their names and numbers;
+ * none if there is no such folder. The caller releases them. */
 void fabric_list(const char *folder, const char *prefix, struct fabric_names *names);
 void fabric_names_release(struct fabric_names *names);
-/* The last part of what a link points to; an empty text: there is none. */
+/* Reads the last part of the target of a link; an empty text: there is none. */
 void fabric_read_link(const char *path, char text[static FABRIC_TEXT_SIZE]);
 
 #endif

@@ -4,10 +4,10 @@
 
 #include "topo/topo.h"
 
-/* Where the process uses a driver (gpu/gpu.h): an accelerator at the address of one of its GPUs
- * gets the GPU's number, name and memory. A GPU that was not found otherwise is added to the
- * machine. Without a driver, nothing. An error of TUTTI_CUDA_DRIVER's, or of the driver. Opens no
- * GPU. */
+/* If the process uses a driver (gpu/gpu.h), an accelerator at the address of one of its GPUs gets
+ * the GPU's number, name and memory, and a GPU that was not found otherwise is added to the
+ * machine. Without a driver it does nothing. Returns errors of TUTTI_CUDA_DRIVER or of the driver.
+ * Opens no GPU. */
 enum tutti_status gpus_add(struct topo *topo);
 
 #endif

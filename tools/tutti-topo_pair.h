@@ -1,13 +1,15 @@
-/* tutti-topo_pair.h - what it takes from one process to another one: of the same core, and of others. */
+/* tutti-topo_pair.h - measures the time from one process to another, on the same core and on
+ * different cores. */
 #ifndef TUTTI_TOOLS_TOPO_PAIR_H
 #define TUTTI_TOOLS_TOPO_PAIR_H
 
 #include "model/calibration.h"
 
-/* Sets turn_ps of the calibration: two processes of one core, each of which yields until it is its turn. */
+/* Sets turn_ps of the calibration, by two processes on one core, each of which yields until it is
+ * its turn. */
 enum tutti_status measure_turn(struct calibration *calibration);
-/* Sets latency_near_ps and latency_far_ps: a line goes from core to core. If there are no two cores of that kind, the latency stays
- * assumed. */
+/* Sets latency_near_ps and latency_far_ps, by a cache line that goes from core to core. If there
+ * are no two cores of that kind, the latency stays assumed. */
 enum tutti_status measure_latencies(struct calibration *calibration);
 
 #endif

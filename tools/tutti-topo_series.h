@@ -1,5 +1,6 @@
-/* tutti-topo_series.h - what was measured several times, as a number of a calibration: the least, for whatever is in the way of a measurement
- * makes it longer, and by how much the middle one is above that.
+/* tutti-topo_series.h - turns a value that was measured several times into a number of a
+ * calibration: the least value, since disturbances only make a measurement longer, and how far the
+ * median is above it.
  */
 #ifndef TUTTI_TOOLS_TOPO_SERIES_H
 #define TUTTI_TOOLS_TOPO_SERIES_H
@@ -28,7 +29,7 @@ static inline int series_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of at least one value. */
+/* The series must have at least one value. */
 static inline double series_least(const struct series *series)
 {
     double least = series->values[0];
@@ -44,7 +45,7 @@ static inline double series_middle(const struct series *series)
     return sorted.values[sorted.count / 2];
 }
 
-/* The parameter is measured now. A value out of bounds becomes the bound. */
+/* Stores a parameter as measured. A value out of bounds becomes the bound. */
 static inline void series_store_least(double least, double middle,
                                       enum calibration_parameter parameter,
                                       struct calibration *calibration)

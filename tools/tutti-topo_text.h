@@ -1,4 +1,4 @@
-/* tutti-topo_text.h - a topology for terminals. */
+/* tutti-topo_text.h - prints a topology for terminals. */
 #ifndef TUTTI_TOOLS_TOPO_TEXT_H
 #define TUTTI_TOOLS_TOPO_TEXT_H
 
@@ -8,14 +8,15 @@
 
 enum { MATRIX_MAX = 512 }; /* rows */
 
-/* All return a status, and its message in tutti_error_message(). */
+/* All functions return a status; tutti_error_message() has its message. */
 
-/* A tree of what contains what, and below it the links. */
+/* Prints a tree of the parts of the machine, and below it the links. */
 enum tutti_status print_tree(const struct topo *topo, FILE *file);
-/* Ranks (or processing units, or machines, whatever is the finest there is) and devices against each other: what the smallest
- * thing is that contains both; and in a second table what the way between them carries, where that is known. */
+/* Prints a table of ranks (or processing units, or machines, whichever is the finest there is) and
+ * devices against each other: the smallest part that contains both. If the bandwidth of the way
+ * between them is known, a second table has it. */
 enum tutti_status print_matrix(const struct topo *topo, FILE *file);
-/* The groups of the ranks at each level. */
+/* Prints the groups of the ranks at each level. */
 enum tutti_status print_levels(const struct topo *topo, FILE *file);
 
 #endif

@@ -1,20 +1,21 @@
-/* tutti-trace_calls.h - the calls of one communicator that all its dumps have complete, laid side by side: how long each took, and for whom it
- * waited. Pure.
+/* tutti-trace_calls.h - the calls of one communicator that are complete in all its dumps, laid side
+ * by side: how long each call took, and for which rank it waited. Pure.
  *
  *     rank 0   ├───────────────────────────┤
  *     rank 1     ├─────────────────────────┤          skew      from the first begin to the last
  *     rank 2                    ├────────────┤        measured  from the last begin, when all are there, to the last end
  *              │      skew      │  measured  │
  *
- * 1. Ranks of one host share a clock. Hosts are compared by the wall clocks that their dumps name, unless the dumps show that these differ: no
- *    rank leaves an allreduce, say, before the last one has come.
+ * 1. Ranks of one host share a clock. Hosts are compared by the wall clocks that their dumps name,
+ *    unless the dumps show that these differ; for example, no rank leaves an allreduce before the
+ *    last one has come.
  * 2. If clocks cannot be compared, calls that no rank leaves before all have come are taken to end
- *    everywhere at once: the rank that waited least came last. Of other calls nothing is said then.
+ *    everywhere at once: the rank that waited least came last. Then nothing is said of other calls.
  * 3. If hosts are compared by their clocks, a rank that such a call has waited for is late by the
- *    lesser of what the clocks say and of what the others waited longer than that rank: a clock
- *    that is ahead makes no rank late.
- * 4. A call that takes 2 us at most is timed once by the recorder (docs/tracing.md), and has no
- *    time here.
+ *    lesser of two times: that which the clocks say, and that by which the others waited longer
+ *    than that rank. So a clock that is ahead makes no rank late.
+ * 4. The recorder takes the time only once of a call that takes 2 us at most (docs/tracing.md);
+ *    such a call has no duration here.
  */
 #ifndef TUTTI_TOOLS_TRACE_CALLS_H
 #define TUTTI_TOOLS_TRACE_CALLS_H
@@ -26,7 +27,7 @@
 #include "base/collective.h"
 #include "format/trace_json.h"
 
-/* The recorder does not tell times up to this one from none. */
+/* The recorder does not distinguish times up to this one from 0. */
 enum { CALLS_TIMED_NS = 2000 };
 
 /* The way in which times of several hosts are compared. */
@@ -36,8 +37,8 @@ enum calls_clock {
     CALLS_NO_CLOCK     /* not at all: by how long each rank was in the call */
 };
 
-/* The calls that are alike: collective, count, dtype, root, algorithm, and whether they were started. Ranks are indices of dumps; times are the
- * median ones. */
+/* Calls that have the same collective, count, dtype, root and algorithm, and are all blocking or
+ * all started. Ranks are indices of dumps; times are medians. */
 struct call_kind {
     const struct trace_entry *first; /* in the first dump */
     enum collective collective;
@@ -46,10 +47,10 @@ struct call_kind {
     uint64_t least_ns; /* that any rank was in the call, by its own clock */
     bool is_timed;
     bool waits_for_all; /* no rank leaves before all have come */
-    int late;           /* who came last most often; -1: skews are too small to say */
+    int late;           /* came last most often; -1: skews are too small to say */
     size_t late_count;  /* how often it was that one */
     uint64_t late_ns;   /* how long all others waited for it then */
-    int last;           /* who ended last most often; -1: clocks do not say */
+    int last;           /* ended last most often; -1: clocks do not say */
     size_t last_count;
     uint64_t last_others_ns; /* the measured time of the others then */
 };
@@ -64,16 +65,19 @@ struct calls {
     size_t trace_count;
     enum calls_clock clock;
     uint64_t clock_error_ns; /* hosts' clocks differ by that much at least; 0: that is not known */
-    int clock_ranks[2];      /* by whom that is known; indices of dumps */
+    int clock_ranks[2];      /* the two whose dumps show it; indices of dumps */
     size_t count;            /* of calls that are measured */
     struct call_kind *kinds;
     size_t kind_count;
     struct call_rank *ranks; /* of each dump */
-    /* Calls that are left out: not in all dumps (of the longest one), not complete, different ones, of v forms, not to be compared. */
+    /* Calls that are left out: not in all dumps (counted in the longest one), not complete,
+     * different on different ranks, of v forms, or not comparable. */
     size_t absent_count, unfinished_count, different_count, varying_count, unclocked_count;
 };
 
-/* Of dumps of one communicator, sorted by rank, one of each; they stay the caller's, and stay. To be released after success. NO_MEMORY. */
+/* Finds the calls in dumps of one communicator, sorted by rank, one dump per rank; the dumps stay
+ * the caller's, and must last as long as *calls. The caller releases *calls after success.
+ * NO_MEMORY. */
 enum tutti_status calls_find(const struct trace_json *traces, size_t count, struct calls *calls);
 void calls_release(struct calls *calls);
 

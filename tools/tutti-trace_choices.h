@@ -1,4 +1,4 @@
-/* tutti-trace_choices.h - why calls got their algorithms, in words. */
+/* tutti-trace_choices.h - prints why calls got their algorithms. */
 #ifndef TUTTI_TOOLS_TRACE_CHOICES_H
 #define TUTTI_TOOLS_TRACE_CHOICES_H
 
@@ -6,7 +6,8 @@
 
 #include "format/trace_json.h"
 
-/* A line for each choice, the oldest first, and lines for the plans of the user that were not chosen; each begins with four blanks. */
+/* Prints a line for each choice, the oldest first, and lines for the user's plans that were not
+ * chosen; each begins with four blanks. */
 void show_choices(const struct trace_json *trace, FILE *file);
 
 #endif

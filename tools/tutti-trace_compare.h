@@ -1,4 +1,5 @@
-/* tutti-trace_compare.h - the command `tutti-trace compare`: measured calls beside what the cost model predicts for them. */
+/* tutti-trace_compare.h - the command `tutti-trace compare`: prints measured calls beside the cost
+ * model's predictions for them. */
 #ifndef TUTTI_TOOLS_TRACE_COMPARE_H
 #define TUTTI_TOOLS_TRACE_COMPARE_H
 
@@ -13,9 +14,9 @@ struct compare_options {
     int top; /* lines at most; 0: not said */
 };
 
-/* argv[0] is the command. False: misused; the reason stands on stderr. */
+/* argv[0] is the command. False: wrong usage; the reason is on stderr. */
 bool compare_parse(int argc, char **argv, struct compare_options *options);
-/* False: something cannot be read or does not fit together; the reason stands on stderr. */
+/* False: something cannot be read or does not fit together; the reason is on stderr. */
 bool compare_dumps(const struct compare_options *options, FILE *file);
 
 #endif

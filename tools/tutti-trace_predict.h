@@ -1,5 +1,6 @@
-/* tutti-trace_predict.h - what the cost model predicts for the calls of a communicator, on machines as far as its dumps tell: hosts by their
- * names, racks if the dumps know them, and cores as the dumps say, or else a calibration; without either a core for each rank.
+/* tutti-trace_predict.h - the cost model's predictions for the calls of a communicator, on the
+ * machines that its dumps describe: hosts by their names, racks if the dumps know them, and cores
+ * as the dumps say, or else a calibration; with neither, a core for each rank.
  */
 #ifndef TUTTI_TOOLS_TRACE_PREDICT_H
 #define TUTTI_TOOLS_TRACE_PREDICT_H
@@ -38,8 +39,10 @@ struct call_prediction {
         core; /* of what is the busiest (of an uplink, the first host of its rack); -1: not known */
 };
 
-/* For the dumps of `calls`, which stay while the predictor is used; calibration: a file, or NULL for numbers as shipped. To be released
- * after success. INVALID_OPTIONS: the file is none, and the message says why; NO_MEMORY. Not to be moved. */
+/* Makes a predictor for the dumps of `calls`, which must last as long as the predictor;
+ * calibration: a file, or NULL for numbers as shipped. The caller releases it after success, and
+ * must not move it. INVALID_OPTIONS: the file is no calibration, and the message says why;
+ * NO_MEMORY. */
 enum tutti_status predictor_init(struct predictor *predictor, const struct calls *calls,
                                  const char *calibration);
 void predictor_release(struct predictor *predictor);
@@ -47,8 +50,9 @@ void predictor_release(struct predictor *predictor);
 enum tutti_status predict_kind(const struct predictor *predictor, const struct calls *calls,
                                const struct call_kind *kind, struct call_prediction *prediction);
 
-/* At how many percent of the rate that the model has for it a host would work if one kind of calls, with nothing else wrong, took so long;
- * 0: that explains no such time, or there are too many ranks to tell. NO_MEMORY. */
+/* The percentage of its rate in the model at which a host would work if that alone made one kind of
+ * calls take so long; 0: no rate explains such a time, or there are too many ranks to tell.
+ * NO_MEMORY. */
 enum tutti_status predict_slow_host(const struct predictor *predictor, const struct calls *calls,
                                     const struct call_kind *kind, int host, uint64_t measured_ns,
                                     double *percent);
@@ -62,9 +66,9 @@ static inline bool resource_is_uplink(enum model_resource resource)
 {
     return resource == MODEL_UPLINK_OUT || resource == MODEL_UPLINK_IN;
 }
-/* Of the host that has the most. */
+/* The number of ranks of the host that has the most. */
 int predictor_most_ranks(const struct predictor *predictor);
-/* Whether that number of the calibration was measured: the cost of a byte on a port of that kind. */
+/* Whether the calibration's cost of a byte on a port of that kind was measured. */
 bool predictor_port_is_measured(const struct predictor *predictor, enum model_resource resource);
 /* The number of parameters that are measured. */
 int predictor_measured_count(const struct predictor *predictor);

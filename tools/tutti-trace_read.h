@@ -14,13 +14,14 @@ struct traces {
 };
 
 void traces_release(struct traces *traces);
-/* False: it cannot be read, or is no dump, or there are none in the folder; then the reason stands on stderr. */
+/* False: the file cannot be read, or is no dump, or the folder has none; then the reason is on
+ * stderr. */
 bool traces_add_file(struct traces *traces, const char *path);
 bool traces_add_folder(struct traces *traces, const char *folder);
 /* A folder or a file. */
 bool traces_add(struct traces *traces, const char *path);
 
-/* To stderr, with the program's name. Returns false. */
+/* Prints a message to stderr, with the program's name. Returns false. */
 __attribute__((format(printf, 1, 2))) bool trace_complain(const char *format, ...);
 
 #endif

@@ -1,16 +1,22 @@
-/* tutti-trace_table.h - measured and predicted calls as a table for people, with what follows from it, and for programs.
+/* tutti-trace_table.h - prints measured and predicted calls: as a table for people, with
+ * conclusions, and in a form for programs.
  *
- * Below a call stands only what its dumps show:
+ * Below a call only conclusions are printed that its dumps show:
  *
  *     they say                         if
- *     rank R came last, T after ..     the same rank did in more than half of the calls, by a tenth of their time and more. Between hosts: if the
- *                                      time that ranks were in the call says so, too, or else with the words that clocks say it
+ *     rank R came last, T after ..     the same rank did in more than half of the calls, by a tenth
+ *                                      of their time and more. Between hosts: if the time that
+ *                                      ranks were in the call says so, too, or else with the words
+ *                                      that clocks say it
  *     rank R waited least, by T ..     the same, where clocks cannot be compared
- *     as if the cards had X% ..        the calls took more than 1.2 times as long as predicted, and cards would be busy for half of that and
- *                                      more; between hosts also by the time of the rank that waited least
- *     as if rank R received at X% ..   besides, R ended last in more than half of the calls, has its host for itself, and the others ended
- *                                      in the predicted time: so what R sent them came in time, and what it got did not. X is the rate of
- *                                      its host with which the model predicts the measured time
+ *     as if the cards had X% ..        the calls took more than 1.2 times as long as predicted, and
+ *                                      cards would be busy for half of that and more; between hosts
+ *                                      also by the time of the rank that waited least
+ *     as if rank R received at X% ..   besides, R ended last in more than half of the calls, has
+ *                                      its host for itself, and the others ended in the predicted
+ *                                      time: so what R sent them came in time, and what it got did
+ *                                      not. X is the rate of its host with which the model predicts
+ *                                      the measured time
  */
 #ifndef TUTTI_TOOLS_TRACE_TABLE_H
 #define TUTTI_TOOLS_TRACE_TABLE_H

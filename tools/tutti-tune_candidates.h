@@ -1,6 +1,6 @@
 /* tutti-tune_candidates.h - the algorithms worth measuring for a call: those that the model cannot
- * tell apart, and the plans that a user has put into the folder of plans, for the model may know
- * less of the machine than those who made them. */
+ * tell apart, and the plans that a user has put into the folder of plans, since the model may know
+ * less of the machine than the authors of these plans. */
 #ifndef TUTTI_TOOLS_TUNE_CANDIDATES_H
 #define TUTTI_TOOLS_TUNE_CANDIDATES_H
 
@@ -20,8 +20,9 @@ struct candidates {
     struct candidate of[CANDIDATES_MAX]; /* the model's choice first */
 };
 
-/* Those that are predicted to take at most 1 + margin times as long as the best, but two, if there are, and at most CANDIDATES_BY_MODEL_MAX;
- * then plans of the folder, whatever is predicted for them, the fastest first. NO_MEMORY. */
+/* Finds the algorithms that are predicted to take at most 1 + margin times as long as the best: at
+ * least two, if there are two, and at most CANDIDATES_BY_MODEL_MAX. Behind them come plans of the
+ * folder, whatever is predicted for them, the fastest first. NO_MEMORY. */
 enum tutti_status candidates_find(const struct tune_site *site, const struct tune_question *question,
                                   double margin, struct candidates *candidates);
 
@@ -33,11 +34,11 @@ enum tutti_status candidates_least_bytes(const struct tune_site *site,
                                          const struct candidate *model,
                                          const struct candidate *winner, uint64_t *bytes);
 
-/* All ranks get those of rank 0. `site` is the communicator's. */
+/* Gives all ranks the candidates of rank 0. `site` is the communicator's. */
 enum tutti_status candidates_share(struct candidates *candidates, const struct tune_site *site,
                                    struct tutti_comm *comm);
 
-/* Whether it is a plan of the folder, and not built in. */
+/* Whether the candidate is a plan of the folder, and not built in. */
 bool candidate_is_loaded(const struct candidate *candidate);
 
 #endif

@@ -1,11 +1,13 @@
-/* tutti-tune_measure.h - how long candidates take, measured by all ranks together.
+/* tutti-tune_measure.h - measures how long candidates take, on all ranks together.
  *
  *     warm-up     each candidate a few times, which also says how often it fits into the time
- *     rounds      all candidates in a random order, the same on all ranks; and again in another order
+ *     rounds      all candidates in a random order, the same on all ranks; and again in another
+ *                 order
  *     a round of a candidate       barrier, calls; the time of the slowest rank
  *
- * Calls of collectives after which no rank can be ahead of the others follow each other. Before each call of a rooted one the ranks meet,
- * since its root would be many calls ahead.
+ * If no rank can be ahead of the others after a collective, its calls follow each other directly.
+ * Before each call of a rooted collective the ranks meet, since its root would otherwise be many
+ * calls ahead.
  */
 #ifndef TUTTI_TOOLS_TUNE_MEASURE_H
 #define TUTTI_TOOLS_TUNE_MEASURE_H
@@ -13,7 +15,7 @@
 #include "tune/ranking.h"
 #include "tutti-tune_candidates.h"
 
-/* Of a call, over all rounds. */
+/* The time of a call, over all rounds. */
 struct timing {
     double median_ns;
     double spread_ns; /* between the quartiles */
@@ -28,7 +30,8 @@ enum tutti_status measure_candidates(struct tutti_comm *comm, const struct tune_
                                      const struct candidates *candidates, double seconds,
                                      struct timing timings[CANDIDATES_MAX]);
 
-/* The candidate that is faster than the first one by more than the noise of both, and by a fiftieth; 0: there is none. */
+/* The candidate that is faster than the first one by more than the noise of both, and by at least a
+ * fiftieth; 0: there is none. */
 int measure_winner(const struct timing *timings, int count);
 
 #endif

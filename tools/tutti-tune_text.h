@@ -1,4 +1,4 @@
-/* tutti-tune_text.h - a table of measured choices for terminals. */
+/* tutti-tune_text.h - prints a table of measured choices for terminals. */
 #ifndef TUTTI_TOOLS_TUNE_TEXT_H
 #define TUTTI_TOOLS_TUNE_TEXT_H
 

@@ -1,4 +1,5 @@
-/* checkpoint_agree.h - what ranks tell each other about checkpoints: whether all is well, and their tables. */
+/* checkpoint_agree.h - how ranks exchange what all of them must know about a checkpoint: whether
+ * all is well, and their tables. */
 #ifndef TUTTI_TRAIN_CHECKPOINT_AGREE_H
 #define TUTTI_TRAIN_CHECKPOINT_AGREE_H
 
@@ -12,8 +13,8 @@ struct agree_number {
     const char *name;
     uint64_t value;
 };
-/* The same, and MISMATCH unless all ranks have the same numbers; the message, which begins with `function`, says which rank has another one.
- * Collective. */
+/* Like checkpoint_agree, and MISMATCH unless all ranks have the same numbers; the message, which
+ * begins with `function`, says which rank has a different number. Collective. */
 enum tutti_status checkpoint_agree_on(struct tutti_comm *comm, enum tutti_status status,
                                       const char *function, const struct agree_number *numbers,
                                       size_t count);
@@ -21,9 +22,10 @@ enum tutti_status checkpoint_agree_on(struct tutti_comm *comm, enum tutti_status
 enum tutti_status checkpoint_agree_whether(struct tutti_comm *comm, enum tutti_status status,
                                            bool answer, bool *is_yes);
 
-/* Gives all ranks `table_count` tables, of which rank r has the bytes of r, r + ranks, ... : their sizes in sizes[r] and so on, where others
- * have 0; they lie behind each other. The caller releases the tables, and frees *tables. CORRUPT (one is damaged), NO_MEMORY; as checkpoint_agree.
- * Collective. */
+/* Gives all ranks `table_count` tables. Rank r has the bytes of the tables r, r + ranks, ..., one
+ * behind the other; it sets their sizes in sizes[r] and so on, where other ranks have 0. The caller
+ * releases the tables, and frees *tables. CORRUPT (a table is damaged), NO_MEMORY; otherwise as
+ * checkpoint_agree. Collective. */
 enum tutti_status checkpoint_agree_on_tables(struct tutti_comm *comm, enum tutti_status status,
                                              const unsigned char *bytes, const int64_t *sizes,
                                              size_t table_count, struct table **tables);

@@ -1,4 +1,4 @@
-/* checkpoint_find.h - where in the files of a checkpoint the elements are that a rank wants.
+/* checkpoint_find.h - finds the elements that a rank wants in the files of a checkpoint.
  *
  * Pure. Each wanted element is found once, although files may have it several times.
  */
@@ -16,8 +16,9 @@ struct found {
     struct box box; /* of the elements; lies in both */
 };
 
-/* Finds what all parts want in the shards' tables, in the order of shards and of places in them; the caller frees *found. MISMATCH (a tensor is
- * not there, or another one, or not all of it); the message says which, for "FOLDER: "; NO_MEMORY. */
+/* Finds the elements of all parts in the shards' tables, in the order of shards and of places in
+ * them; the caller frees *found. MISMATCH (a tensor is missing, in whole or in part, or has another
+ * dtype or shape): the message, for "FOLDER: ", says which tensor. NO_MEMORY. */
 enum tutti_status find_parts(const struct table *tables, size_t shard_count,
                              const struct parts *parts, struct found **found, size_t *count);
 

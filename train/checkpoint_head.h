@@ -12,7 +12,8 @@
  *         48      8   bytes of the data
  *         56      4   checksum of the table and of the checksums of the blocks
  *         60      4   checksum of all of this
- *         64          table (checkpoint_table.h); a checksum of 4 bytes for each block of the data; zeros up to a multiple of 64; data
+ *         64          table (checkpoint_table.h); a checksum of 4 bytes for each block of the data;
+ *                     zeros up to a multiple of 64; data
  *
  * Pure. Bytes to be parsed are hostile.
  */
@@ -39,8 +40,8 @@ uint64_t head_data_offset(const struct head *head);
 uint64_t head_file_bytes(const struct head *head);
 
 void head_print(struct head *head, unsigned char bytes[HEAD_BYTES]);
-/* CORRUPT, or UNSUPPORTED: of a later version; the message is for "FILE: ". OK promises that sizes have no overflow and a table not more
- * than HEAD_TABLE_BYTES_MAX. */
+/* CORRUPT, or UNSUPPORTED: of a later version; the message is for "FILE: ". OK promises that sizes
+ * have no overflow and a table not more than HEAD_TABLE_BYTES_MAX. */
 enum tutti_status head_parse(const unsigned char bytes[HEAD_BYTES], struct head *head);
 
 #endif

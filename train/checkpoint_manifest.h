@@ -1,4 +1,5 @@
-/* checkpoint_manifest.h - the file whose presence makes a checkpoint complete: which files belong to it.
+/* checkpoint_manifest.h - the file whose presence makes a checkpoint complete; it lists the files
+ * that belong to the checkpoint.
  *
  *     tutti checkpoint 1
  *     step 1200
@@ -8,7 +9,8 @@
  *     524992 4d5e6f70                of shard-00001
  *     end 12345678                   checksum of all lines before
  *
- * Pure. Texts are hostile; one manifest has one text, so a manifest that was parsed prints as the same.
+ * Pure. Texts are hostile; one manifest has one text, so a manifest that was parsed prints as the
+ * same.
  */
 #ifndef TUTTI_TRAIN_CHECKPOINT_MANIFEST_H
 #define TUTTI_TRAIN_CHECKPOINT_MANIFEST_H
@@ -33,7 +35,8 @@ struct manifest {
 
 /* A text that the caller frees; NULL: no memory. */
 char *manifest_print(const struct manifest *manifest);
-/* NO_MEMORY; CORRUPT or UNSUPPORTED (of a later version), with a message for "FILE: ". On failure there is nothing to release. */
+/* NO_MEMORY; CORRUPT or UNSUPPORTED (of a later version), with a message for "FILE: ". On failure
+ * there is nothing to release. */
 enum tutti_status manifest_parse(const char *text, size_t size, struct manifest *manifest);
 void manifest_release(struct manifest *manifest);
 

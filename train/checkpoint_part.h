@@ -12,8 +12,8 @@ struct parts {
     struct table_bytes table; /* of the pieces */
 };
 
-/* Checks the tensors of this rank for `function` of the interface. INVALID_OPTIONS, INVALID_BUFFER, INVALID_DTYPE, NO_MEMORY; there is something to
- * release even then. */
+/* Checks the tensors of this rank for `function` of the interface. INVALID_OPTIONS, INVALID_BUFFER,
+ * INVALID_DTYPE, NO_MEMORY; the caller releases *parts even then. */
 enum tutti_status parts_init(struct parts *parts, const char *function, int rank,
                              const struct tutti_checkpoint_tensor *tensors, size_t count);
 void parts_release(struct parts *parts);

@@ -1,4 +1,5 @@
-/* checkpoint_rest.h - what is still missing of a box while boxes that cover it come one after the other.
+/* checkpoint_rest.h - the part of a box that is still missing while boxes that cover it come one
+ * after the other.
  *
  *     wanted ######   comes ..####   left ##....   comes ##....   left nothing
  *            ######         ......        ######         ######
@@ -16,8 +17,8 @@ struct rest {
 
 /* NO_MEMORY. */
 enum tutti_status rest_init(struct rest *rest, const struct box *wanted);
-/* Takes the last box that has something of `box` away, and gives their common part; the rest of it goes back. *taken: whether
- * there was one. To be called until there is none. NO_MEMORY. */
+/* Takes away the last box that has a common part with `box`, and gives that part; the rest of the
+ * box goes back. *taken: whether there was such a box. Called until there is none. NO_MEMORY. */
 enum tutti_status rest_take(struct rest *rest, const struct box *box, struct box *common,
                             bool *taken);
 void rest_release(struct rest *rest);

@@ -1,11 +1,13 @@
-/* checkpoint_state.h - what the files of the checkpoints share: the plan of saving, and the checkpoint that is on its way.
+/* checkpoint_state.h - the state that the files of the checkpoints share: the plan for saving, and
+ * the checkpoint that is being written.
  *
  *     caller's thread    save: ── wait for the one before ── compare descriptions, plan ── copy ──┐           ── save: ...
  *     writing thread                                                            shard ── all agree ── manifest ── all agree
  *
- * 1. The communicator is the writing thread's while there is one, and otherwise the caller's.
- * 2. So is everything in `writing`. The thread is joined before anybody else looks.
- * 3. The plan holds as long as no rank describes its tensors in another way.
+ * 1. The communicator belongs to the writing thread while there is one, and otherwise to the
+ *    caller.
+ * 2. The same holds for everything in `writing`. The thread is joined before the caller reads it.
+ * 3. The plan holds until a rank describes its tensors in another way.
  */
 #ifndef TUTTI_TRAIN_CHECKPOINT_STATE_H
 #define TUTTI_TRAIN_CHECKPOINT_STATE_H
@@ -19,7 +21,7 @@
 #include "checkpoint_share.h"
 #include "tutti/train/checkpoint.h"
 
-/* What this rank writes, as long as its tensors are described by these bytes. */
+/* The elements that this rank writes, as long as its tensors are described by these bytes. */
 struct save_plan {
     struct table_bytes described;
     struct share *shares; /* of the parts */
@@ -49,7 +51,8 @@ struct tutti_checkpoints {
     struct tutti_checkpoints_counters counters;
 };
 
-/* Writes what the plan has, as the checkpoint writing.step; sets the rest of `writing`. Collective. */
+/* Writes the elements of the plan as the checkpoint writing.step; sets the rest of `writing`.
+ * Collective. */
 void checkpoint_write(struct tutti_checkpoints *checkpoints);
 
 #endif

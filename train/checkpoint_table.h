@@ -1,10 +1,13 @@
-/* checkpoint_table.h - which pieces of which tensors there are, in memory and as bytes: in a file, or from another rank.
+/* checkpoint_table.h - the list of pieces of tensors, in memory and as bytes: in a file, or from
+ * another rank.
  *
- *     bytes    name_bytes 2 | dtype 1 | dims 1 | shape 8 dims | first 8 dims | extent 8 dims | name | the next piece ...
+ *     bytes    name_bytes 2 | dtype 1 | dims 1 | shape 8 dims | first 8 dims | extent 8 dims | name
+ *              | the next piece ...
  *
- * Numbers are little-endian. The elements of the pieces lie behind each other elsewhere, in the order of the table. Bytes that are parsed
- * are hostile: memory that is taken for them is at most some 20 times as large, and one table has one form, so what was parsed prints as
- * the same bytes.
+ * Numbers are little-endian. The elements of the pieces lie elsewhere, one piece behind the other,
+ * in the order of the table. Bytes that are parsed are hostile: the memory taken for them is at
+ * most some 20 times as large. A table has only one form, so a parsed table prints as the same
+ * bytes.
  */
 #ifndef TUTTI_TRAIN_CHECKPOINT_TABLE_H
 #define TUTTI_TRAIN_CHECKPOINT_TABLE_H
@@ -36,13 +39,13 @@ struct table {
 };
 
 uint64_t piece_bytes(const struct piece *piece);
-/* NULL, or why no tensor can have that name. */
+/* Returns NULL, or why no tensor can have that name. */
 const char *table_name_mistake(const char *name, size_t size);
 /* Their order by name, and then by box; below, equal to or above 0. */
 int piece_compare(const struct piece *a, const struct piece *b);
-/* Whether both are of one tensor as far as their names go. */
+/* Whether both belong to tensors of the same name. */
 bool piece_is_namesake(const struct piece *a, const struct piece *b);
-/* Whether they have one dtype and one shape. */
+/* Whether both have the same dtype and the same shape. */
 bool piece_is_alike(const struct piece *a, const struct piece *b);
 /* "[4, 0 to 31]", the elements of a box; cut off where there is no more room. */
 void table_describe_box(const struct box *box, char *text, size_t text_bytes);
@@ -51,7 +54,8 @@ void piece_describe(const struct piece *piece, char *text, size_t text_bytes);
 
 /* NO_MEMORY. */
 enum tutti_status table_print(const struct piece *piece, struct table_bytes *bytes);
-/* NO_MEMORY, or CORRUPT: no table ever printed those bytes. On failure there is nothing to release. */
+/* NO_MEMORY, or CORRUPT: no table ever printed those bytes. On failure there is nothing to
+ * release. */
 enum tutti_status table_parse(const unsigned char *bytes, size_t size, struct table *table);
 void table_release(struct table *table);
 

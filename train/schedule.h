@@ -1,4 +1,5 @@
-/* schedule.h - a schedule of a pipeline as the library sees it: for each stage its passes in their order.
+/* schedule.h - a schedule of a pipeline as the library stores it: for each stage its passes in
+ * their order.
  *
  *     part        0        1        2        3        4        5          of the model
  *     stage       0        1        2        0        1        2          three stages
@@ -7,8 +8,8 @@
  *     forward     ───────► ───────► ───────► ───────► ───────►
  *     backward    ◄─────── ◄─────── ◄─────── ◄─────── ◄───────
  *
- * Invariant: micro-batches and chunks of all actions are within the shape. Whether each is there once, and in an order that can run, is
- * for schedule_run to say.
+ * Invariant: micro-batches and chunks of all actions are within the shape. schedule_run checks that
+ * each is there once, and that they can run in that order.
  */
 #ifndef TUTTI_TRAIN_SCHEDULE_H
 #define TUTTI_TRAIN_SCHEDULE_H
@@ -55,7 +56,7 @@ static inline int schedule_part(const struct tutti_schedule_shape *shape, int st
     return chunk * shape->stage_count + stage;
 }
 
-/* From which part what the pass needs comes; -1 if it is the first in its direction. */
+/* The part whose result the pass needs; -1 if the part is the first in its direction. */
 static inline int schedule_part_before(const struct tutti_schedule_shape *shape,
                                        enum tutti_pass pass, int part)
 {
@@ -63,7 +64,7 @@ static inline int schedule_part_before(const struct tutti_schedule_shape *shape,
     return part + 1 < schedule_part_count(shape) ? part + 1 : -1;
 }
 
-/* To which part what the pass makes goes; -1 if it is the last in its direction. */
+/* The part that needs the result of the pass; -1 if the part is the last in its direction. */
 static inline int schedule_part_behind(const struct tutti_schedule_shape *shape,
                                        enum tutti_pass pass, int part)
 {
@@ -71,14 +72,14 @@ static inline int schedule_part_behind(const struct tutti_schedule_shape *shape,
     return part + 1 < schedule_part_count(shape) ? part + 1 : -1;
 }
 
-/* Where something of a part and a micro-batch is in an array of all of them. */
+/* The index of a part and a micro-batch in an array that has an element for each pair of them. */
 static inline size_t schedule_index(const struct tutti_schedule_shape *shape, int part,
                                     int micro_batch)
 {
     return (size_t)part * (size_t)shape->micro_batch_count + (size_t)micro_batch;
 }
 
-/* Passes of each stage of a schedule that is complete. */
+/* The number of passes of each stage of a complete schedule. */
 static inline size_t schedule_stage_passes(const struct tutti_schedule_shape *shape)
 {
     return 2 * (size_t)shape->micro_batch_count * (size_t)shape->chunk_count;

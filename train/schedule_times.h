@@ -12,13 +12,14 @@ struct schedule_times {
     double step_time; /* until the last stage is done */
 };
 
-/* Simulates. given may be NULL. On failure (INVALID_OPTIONS, NO_MEMORY) there is nothing to release. */
+/* Simulates. given may be NULL. On failure (INVALID_OPTIONS, NO_MEMORY) there is nothing to
+ * release. */
 enum tutti_status schedule_times_init(struct schedule_times *times,
                                       const struct tutti_schedule *schedule,
                                       const struct tutti_schedule_times *given);
 void schedule_times_release(struct schedule_times *times);
 
-/* How long a pass takes. */
+/* The time that a pass takes. */
 double schedule_times_duration(const struct schedule_times *times,
                                const struct tutti_schedule *schedule, int stage,
                                struct tutti_schedule_action action);

@@ -1,5 +1,5 @@
-/* shards_pool.h - memory for groups that are gathered, or whose gradients are being reduced: taken, given back, and taken again by
- * another group of the same size.
+/* shards_pool.h - memory for groups that are gathered, or whose gradients are being reduced: a
+ * group takes it and gives it back, and another group of the same size takes it again.
  */
 #ifndef TUTTI_TRAIN_SHARDS_POOL_H
 #define TUTTI_TRAIN_SHARDS_POOL_H
@@ -17,13 +17,13 @@ struct shards_pool {
     size_t table_bytes;      /* for its own notes about them, likewise the most */
 };
 
-/* Gives *memory, 64-byte aligned, with anything in it. NO_MEMORY, NO_SPACE. */
+/* Gives a buffer, 64-byte aligned, whose contents are undefined. NO_MEMORY, NO_SPACE. */
 enum tutti_status shards_pool_take(struct shards_pool *pool, size_t bytes,
                                    struct shards_buffer **buffer);
 void *shards_buffer_memory(struct shards_buffer *buffer);
 /* NULL is allowed. */
 void shards_pool_give(struct shards_pool *pool, struct shards_buffer *buffer);
-/* Everything that was taken has been given back. */
+/* Everything that was taken must have been given back. */
 void shards_pool_release(struct shards_pool *pool);
 
 #endif

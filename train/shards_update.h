@@ -1,9 +1,12 @@
-/* shards_update.h - the arithmetic of an optimizer's step, element by element, in the dtype of the optimizer's state.
+/* shards_update.h - the arithmetic of an optimizer's step, element by element, in the dtype of the
+ * optimizer's state.
  *
- * In mixed precision parameters and gradients are numbers of 16 bits, and the optimizer computes in float32 with masters: gradients are
- * widened on their way in, and masters are rounded on their way out.
+ * In mixed precision, parameters and gradients are numbers of 16 bits, and the optimizer computes
+ * in float32 with masters: it widens gradients before it computes, and rounds masters to parameters
+ * afterwards.
  *
- * An element's result depends on its own numbers alone, to the last bit, whatever range it is computed in: nothing is fused here.
+ * An element's result depends on its own numbers alone, to the last bit, whatever range it is
+ * computed in: nothing is fused here.
  */
 #ifndef TUTTI_TRAIN_SHARDS_UPDATE_H
 #define TUTTI_TRAIN_SHARDS_UPDATE_H
@@ -12,7 +15,7 @@
 
 #include "tutti/train/shards.h"
 
-/* What all elements of a step have in common. */
+/* The values that all elements of a step have in common. */
 struct shards_update {
     enum tutti_shards_optimizer optimizer;
     double rate, weight_decay;

@@ -1,4 +1,5 @@
-/* text_out.h - text that is printed to a stream, and then goes into a caller's buffer as far as that goes. */
+/* text_out.h - text that is printed to a stream, and then copied into a caller's buffer as far as
+ * it fits. */
 #ifndef TUTTI_TRAIN_TEXT_OUT_H
 #define TUTTI_TRAIN_TEXT_OUT_H
 
@@ -15,8 +16,9 @@ struct text_out {
 
 /* On failure (NO_MEMORY) there is nothing to finish. */
 enum tutti_status text_out_begin(struct text_out *out);
-/* Copies what was printed, and a zero, as far as text_bytes goes; *full_bytes (or NULL) becomes what all takes. NO_MEMORY: part of it
- * could not be printed, and nothing is copied. */
+/* Copies the printed text and a zero, as far as they fit into text_bytes; *full_bytes, unless
+ * full_bytes is NULL, becomes the size of all of it. NO_MEMORY: part of the text could not be
+ * printed, and nothing is copied. */
 enum tutti_status text_out_finish(struct text_out *out, char *text, size_t text_bytes,
                                   size_t *full_bytes);
 /* Ends it without a text. */

@@ -1,4 +1,5 @@
-/* widen.h - numbers of 16 bits as float32, and back: for those who compute with what is stored small.
+/* widen.h - converts numbers of 16 bits to float32, and back: for code that computes with numbers
+ * stored in 16 bits.
  *
  * dtype is FLOAT32, BFLOAT16 or FLOAT16. The two arrays do not overlap.
  */
@@ -11,7 +12,8 @@
 
 /* Exact. */
 void widen(enum tutti_dtype dtype, size_t count, const void *from, float *to);
-/* To the nearest value, of two the even one; what is too large becomes infinity. */
+/* To the nearest value, or of two equally near ones the even one; numbers that are too large become
+ * infinity. */
 void narrow(enum tutti_dtype dtype, size_t count, const float *from, void *to);
 
 #endif

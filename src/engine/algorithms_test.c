@@ -1,8 +1,8 @@
 /* One thread, so the thread sanitizer has nothing to see.
  *
  * ctest: label=notsan */
-/* What binding and links demand of the algorithms in the list: direct ones need no counts but a rank's own, and none
- * uses more channels or lanes than there are. */
+/* The demands of binding and links on the algorithms in the list: direct ones need no counts but a
+ * rank's own, and none uses more channels or lanes than there are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ enum { RANKS_MAX = 9, PLACING_RANKS_MAX = 17 };
 
 static struct path_map paths;
 
-/* Hosts of several sizes for what needs them. */
+/* Hosts of several sizes for algorithms that need them. */
 static const struct algo_levels *levels_for(const struct algorithm *algorithm, int size,
                                             struct host_map *map)
 {
@@ -47,7 +47,7 @@ static int root_count(enum collective collective, int size)
     return collective_is_rooted(collective) ? size : 1;
 }
 
-/* Those whose v forms tell a rank only what it sends and receives itself. */
+/* The collectives whose v forms tell a rank only the counts that it sends and receives itself. */
 static bool has_local_counts(enum collective collective)
 {
     return collective == COLLECTIVE_GATHER || collective == COLLECTIVE_SCATTER ||
@@ -57,7 +57,7 @@ static bool has_local_counts(enum collective collective)
 typedef void rank_check(const struct algorithm *algorithm, const struct algo_params *params,
                         int rank, void *context);
 
-/* Every rank of every shape from 2 to RANKS_MAX ranks. */
+/* Calls a check for every rank of every shape from 2 to RANKS_MAX ranks. */
 static void for_all_ranks(const struct algorithm *algorithm, rank_check *check, void *context)
 {
     for (int size = 2; size <= RANKS_MAX; size++) {
@@ -77,13 +77,14 @@ static void for_all_ranks(const struct algorithm *algorithm, rank_check *check, 
 
 /* ------------------------------------------------------------------------------------------- direct */
 
-/* Elements from one rank to another one; some send nothing. */
+/* The number of elements from one rank to another one; some ranks send nothing. */
 static size_t count_between(int source, int destination)
 {
     return (size_t)((source * 5 + destination * 3) % 7 * 11);
 }
 
-/* Binds as a v form is called: counts of what this rank sends and receives, and nothing else. */
+/* Binds as for a call of a v form: with the counts that this rank sends and receives, and no
+ * others. */
 static enum tutti_status bind_with_own_counts(const struct algorithm *algorithm,
                                               const struct algo_params *params, int rank)
 {
@@ -158,7 +159,8 @@ static void an_alltoall_that_is_not_direct_does_not_bind_with_them(void **state)
     assert_true(seen > 0);
 }
 
-/* Whether a chunk that goes from one rank to another one is of the block that the first has for the second. */
+/* Whether a chunk that goes from one rank to another one belongs to the block that the first rank
+ * has for the second. */
 static bool is_between(const struct plan_shape *shape, uint32_t class, int from, int to)
 {
     const int block = (int)(class / shape->parts), size = shape->rank_count;
@@ -169,7 +171,7 @@ static bool is_between(const struct plan_shape *shape, uint32_t class, int from,
     }
 }
 
-/* Where the chunks of a step lie in memory, which tells their classes. */
+/* The place of a step's chunks in memory, which shows their classes. */
 static bool find_place(const struct rank_plan *plan, const struct plan_step *step,
                        struct plan_place *place)
 {
@@ -222,7 +224,8 @@ static void exactly_those_are_direct_whose_blocks_pass_through_nobody(void **sta
 
 /* --------------------------------------------------------------------------------------- placement */
 
-/* Steps of all ranks, for 2 to 17 ranks, with separate buffers and in place, with and without multicast to all. */
+/* Steps of all ranks, for 2 to 17 ranks, with separate buffers and in place, with and without
+ * multicast to all. */
 struct placement_counts {
     const char *collective, *algorithm;
     int advertise, place;
@@ -264,7 +267,8 @@ static void count_placements(const struct algorithm *algorithm, int size, bool i
     }
 }
 
-/* That it is safe is proven with every plan (plan/placement.h). Here, that none of it gets lost. */
+/* That placement is safe is proven with every plan (plan/placement.h). This test shows that none
+ * gets lost. */
 static void results_are_placed_by_these_algorithms(void **state)
 {
     (void)state;

@@ -17,8 +17,9 @@ static size_t place_offset(const struct binder *binder, enum plan_buffer buffer,
                : layout_chunk_offset(&binder->layout, buffer == PLAN_INPUT, first);
 }
 
-/* Bytes of the step's range: all its places have the same classes, so any one tells; a step between links
- * alone takes the size from its destination. LAYOUT_UNKNOWN where a block's is. */
+/* The bytes of the step's range. All its places have the same classes, so any one shows it; a step
+ * between links alone takes the size from its destination. LAYOUT_UNKNOWN if the size of a block
+ * is. */
 static size_t range_bytes(const struct binder *binder, enum plan_buffer buffer, uint32_t first,
                           uint32_t count)
 {
@@ -48,7 +49,7 @@ static bool step_bytes(const struct binder *binder, const struct plan_step *step
     return true;
 }
 
-/* The group of the transport with the members of that one; PROGRAM_NONE. */
+/* The group of the transport that has the same members; or PROGRAM_NONE. */
 static int find_group(const struct binder *binder, int plan_group)
 {
     const struct plan_group *const wanted = &binder->plan->groups[plan_group];
@@ -69,7 +70,7 @@ static size_t whole_units(const struct binder *binder, size_t piece)
     return encoding == NULL ? piece : piece / encoding->unit_bytes * encoding->unit_bytes;
 }
 
-/* Whether messages of so many chunks fit into a multicast link as a whole. */
+/* Whether messages of that many chunks fit into a multicast link as a whole. */
 static bool fits_multicast(const struct binder *binder, uint32_t chunk_count)
 {
     const struct layout *layout = &binder->layout;
@@ -84,10 +85,11 @@ static bool fits_multicast(const struct binder *binder, uint32_t chunk_count)
            binder->options->piece_count_max * whole_units(binder, piece);
 }
 
-/* The group of the transport whose multicast link takes a message to a group of the plan; PROGRAM_NONE: it goes one by
- * one. The slots of such a link are free again when its slowest reader has read them, and that one may be waiting for
- * another message first; so only what fits into them as a whole goes there. All members decide this alike: by the range,
- * the largest part, and limits and groups that all of them know. */
+/* The group of the transport whose multicast link takes a message to a group of the plan;
+ * PROGRAM_NONE: the message goes to each member separately. The slots of such a link are free again
+ * when its slowest reader has read them, and that reader may be waiting for another message first.
+ * So only messages that fit into the slots as a whole go there. All members decide this alike: by
+ * the range, the largest part, and limits and groups that all of them know. */
 static int multicast_group(const struct binder *binder, int plan_group, uint32_t chunk_count)
 {
     const int group = plan_group != PLAN_NO_GROUP ? find_group(binder, plan_group) : PROGRAM_NONE;
@@ -116,8 +118,8 @@ static void add_target(struct binder *binder, struct program_step *bound, int pe
     bound->tx_count++;
 }
 
-/* One by one, each rank beginning with the one behind it: if all began with the first, that one would get everything at once, and the
- * last one nothing for long. */
+/* Adds the members one by one, and each rank begins with the member behind it: if all began with
+ * the first, the first would get everything at once, and the last one nothing for long. */
 static void add_members(struct binder *binder, struct program_step *bound,
                         const struct plan_group *group, int channel)
 {
@@ -175,7 +177,8 @@ static bool is_large(const struct bind_options *options, const struct program *p
     return options->count * program->element_bytes >= program->paths->sizes.stream_bytes_min;
 }
 
-/* What is large is stored past the caches instead, as the kernel does not. */
+/* Large results are stored past the caches instead, which the operating system's kernel does not
+ * do. */
 static bool may_place_directly(const struct binder *binder, const struct program_step *bound)
 {
     return bound->divisor == 0 && bound->factor == 0 && bind_may_come(binder, bound, PATH_DIRECT) &&
@@ -217,7 +220,7 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     bound->divisor =
         step->final && options->op->kind == OP_AVG ? (unsigned)binder->plan->shape.rank_count : 0;
     bound->factor = step->final && options->op->kind == OP_SCALED_SUM ? options->op->factor : 0;
-    /* In place the lines have just been read: storing past the caches would drive them out first. */
+    /* In place, the lines have just been read: to store past the caches would first evict them. */
     bound->streams = bound->destination_buffer == PLAN_OUTPUT && !options->in_place &&
                      is_large(options, program);
     bound->reads_far = from_memory && is_large(options, program);
@@ -242,8 +245,9 @@ static size_t begin_in_place(const struct binder *binder, int buffer)
     }
 }
 
-/* A copy of input that goes on to links, and leaves its source as it is: the destination lies elsewhere or right there. Both lie in memory of one
- * kind: the ways of the step are those for its destination. */
+/* Whether a step copies input, sends it on, and leaves its source as it is: the destination lies
+ * elsewhere or at the same place. Both lie in memory of one kind, since the ways of the step are
+ * those for its destination. */
 static bool does_send_input(const struct binder *binder, const struct program_step *step)
 {
     const struct program_source *from = &binder->program->sources[step->first_source];
@@ -257,7 +261,7 @@ static bool does_send_input(const struct binder *binder, const struct program_st
                begin_in_place(binder, PLAN_OUTPUT) + step->destination_offset;
 }
 
-/* placement.h decides, of what the tables find worth it. */
+/* placement.h decides, among results for which the tables of paths find it worthwhile. */
 static void bind_placement(struct binder *binder, uint32_t s)
 {
     struct program *program = binder->program;
@@ -274,7 +278,7 @@ static void bind_placement(struct binder *binder, uint32_t s)
         program->sources[step->first_source].rx, step->destination_offset, step->bytes};
 }
 
-/* Room for everything: a group target counts as all its members. */
+/* Makes room for everything: a target that is a group counts as all its members. */
 static bool allocate(struct program *program, const struct rank_plan *plan)
 {
     size_t tx_places = plan->target_count;
@@ -295,7 +299,8 @@ static bool allocate(struct program *program, const struct rank_plan *plan)
            program->expects;
 }
 
-/* Bytes on a link of so many whole units, one at least, that `count` pieces of them are all of `on_link`; 0: nothing is encoded. */
+/* The bytes on a link of the least number of whole units, at least one, of which `count` pieces
+ * cover `on_link`; 0: nothing is encoded. */
 static size_t least_units(const struct binder *binder, size_t on_link, unsigned count)
 {
     const struct kernel_encoding *encoding = binder->options->encoding;
@@ -304,7 +309,8 @@ static size_t least_units(const struct binder *binder, size_t on_link, unsigned 
     return (units / count + (units % count != 0 || units == 0)) * encoding->unit_bytes;
 }
 
-/* Bytes on a link, so that the largest chunk that has to find room in it as a whole does (multicast_group). */
+/* The bytes of a piece on a link, chosen so that the largest chunk that has to fit into the link as
+ * a whole does (multicast_group). */
 static size_t choose_piece(const struct binder *binder)
 {
     const struct program *program = binder->program;
@@ -320,7 +326,7 @@ static size_t choose_piece(const struct binder *binder)
     return piece > most ? most : piece;
 }
 
-/* The same in memory: whole units. */
+/* Sets the size of a piece in memory: whole units. */
 static enum tutti_status bind_piece(struct binder *binder)
 {
     struct program *program = binder->program;
@@ -359,7 +365,7 @@ static enum tutti_status bind_all(struct binder *binder)
     for (uint32_t i = 0; i < plan->step_count; i++) {
         struct program_step *step = &program->steps[i];
         step->sends_input = does_send_input(binder, step);
-        /* Room for this message beside an earlier one that nobody has read yet. */
+        /* Room for this message beside an earlier one that has not been read yet. */
         if (step->stages &&
             step->bytes <= binder->options->piece_count_max / 2 * program->piece_bytes) {
             step->stages = false;
@@ -371,7 +377,7 @@ static enum tutti_status bind_all(struct binder *binder)
     return TUTTI_OK;
 }
 
-/* Where the blocks begin; false when out of memory. */
+/* Sets where the blocks begin; false when out of memory. */
 static bool lay_out(struct binder *binder)
 {
     const struct bind_options *options = binder->options;

@@ -1,7 +1,8 @@
 /* bind.h - a plan bound to count, dtype, op and links: a program.
  *
- * Binding decides everything that does not depend on addresses, once per shape; running decides nothing that
- * binding could. Addresses come with each run as the bases of input, output and scratch.
+ * Binding decides everything that does not depend on addresses, once per shape; running decides
+ * nothing that binding could. Addresses come with each run as the bases of input, output and
+ * scratch.
  *
  * Each step that sends gets a list of ways, best first (path.h). Which of them a message takes is
  * known only when the step runs: that depends on whether receivers reach its memory, have
@@ -42,7 +43,7 @@ struct program_step {
     uint8_t place; /* of enum path_way: the place of its links that it takes if no other way is taken */
     bool at_once; /* sends so little that it is copied into its links, or waits for room in them */
     bool shares;  /* PATH_SHARED_SLOT is one of its ways */
-    bool sends_input; /* copies input that nobody changes and sends it: that can go from where it lies, at once */
+    bool sends_input; /* copies unchanging input and sends it: it can go at once from where it is */
     bool is_small; /* in one piece, copied into its links and out of them: see small.h; known when links are open */
     bool expects; /* one of the program's `expects`: PATH_WRITE, at the end where it is stored */
     bool places; /* PATH_WRITE is one of its ways: stores where the receivers expect it, if all do */
@@ -63,8 +64,8 @@ struct program_link {
     size_t bytes_max; /* largest message */
 };
 
-/* A message that this rank expects in its output from the start of the operation on: its sender may store it there, see
- * plan/placement.h. */
+/* A message that this rank expects in its output from the start of the operation on: its sender may
+ * store it there, see plan/placement.h. */
 struct program_expect {
     int rx;
     size_t offset, bytes;
@@ -120,13 +121,14 @@ struct bind_options {
     bool in_place;         /* input and output are the same memory, as plan.h says */
     bool shares_cores;     /* there are more ranks than cores */
     unsigned memory;       /* that input and output may be, of enum path_memory; 0: any */
-    /* On links; NULL: as in memory. Part of what ranks must agree on. */
+    /* The encoding on links; NULL: as in memory. All ranks must agree on it. */
     const struct kernel_encoding *encoding;
-    /* That its buffers lie in, and its scratch is taken from; NULL: the host's. This rank's own affair. */
+    /* The kinds of memory in which its buffers lie, and from which its scratch is taken; NULL: the
+     * host's. Each rank decides this for itself. */
     const struct memory_kind *kinds[PLAN_BUFFER_COUNT];
     const struct kernel_set *
         kernels; /* that know the encoding and all kinds of memory; NULL: the CPU's, where there is neither */
-    /* Of the transport, see bind_to_transport. */
+    /* The paths of the transport, see bind_to_transport. */
     const struct path_map *paths;
     size_t piece_bytes_max;
     unsigned piece_count_max;
@@ -136,11 +138,11 @@ struct bind_options {
         cases; /* for tools: filled in for each step that sends, as tables see its message to the first link; or NULL */
 };
 
-/* Fills in what a transport's links take, the ways that they have, and the groups to which they lead. */
+/* Fills in the limits of a transport's links, their ways, and the groups to which they lead. */
 void bind_to_transport(struct bind_options *options, struct transport *transport);
-/* A pure function of its arguments. The plan is only read; the op and the tables of paths must live as long as the program. Failures:
- * NO_MEMORY; UNSUPPORTED, also when a block passes through this rank whose count it does not know, and when a unit of the encoding is
- * larger than a piece. */
+/* A pure function of its arguments. The plan is only read; the op and the tables of paths must live
+ * as long as the program. Failures: NO_MEMORY; UNSUPPORTED, also when a block passes through this
+ * rank whose count it does not know, and when a unit of the encoding is larger than a piece. */
 enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_options *options,
                                struct program **program);
 void program_free(struct program *program);

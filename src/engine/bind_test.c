@@ -38,7 +38,7 @@ static struct program *bound(const struct algorithm *algorithm, int size, int ra
     return program;
 }
 
-/* Of a transport with links to all. */
+/* The group of a transport with links to all. */
 static const int everybody[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
 enum { SIZE_MAX_HERE = sizeof everybody / sizeof *everybody };
 
@@ -271,7 +271,8 @@ static const struct program_link *find_multicast(const struct program_link *link
     return NULL;
 }
 
-/* Messages that go over a link of those it sends on, or of those it reads. */
+/* The number of messages that go over one of the links on which the rank sends, or which it
+ * reads. */
 static unsigned messages_on(const struct program *program, const struct program_link *link)
 {
     unsigned count = 0;
@@ -283,7 +284,8 @@ static unsigned messages_on(const struct program *program, const struct program_
     return count;
 }
 
-/* Whoever is on the sender's host reads as many of them from it; returns the multicast links of all. */
+/* Checks that each rank on the sender's host reads as many messages as were sent; returns the
+ * number of multicast links of all ranks. */
 static unsigned check_agreement(const struct hosts *hosts)
 {
     unsigned multicast = 0, read = 0;
@@ -308,7 +310,7 @@ static unsigned check_agreement(const struct hosts *hosts)
         for (uint32_t i = 0; i < program->rx_count; i++)
             read -= program->rx_links[i].group != PROGRAM_NONE;
     }
-    assert_int_equal(read, 0); /* and nobody reads another one */
+    assert_int_equal(read, 0); /* and no rank reads another one */
     return multicast;
 }
 
@@ -404,7 +406,7 @@ static void only_averages_are_divided(void **state)
     assert_int_equal(divided, 4); /* each rank its part */
 }
 
-/* A step that stores nothing gets scratch only when its chunk is larger than what a link holds. */
+/* A step that stores nothing gets scratch only if its chunk is larger than a link can hold. */
 static void what_does_not_fit_into_a_link_is_staged(void **state)
 {
     (void)state;
@@ -428,7 +430,8 @@ static void what_does_not_fit_into_a_link_is_staged(void **state)
 
 /* ---------------------------------------------------------------------------------------- expecting */
 
-/* What rank 0 does beside receiving part 1 of an allreduce in two parts from rank 1, who reduces it. */
+/* What rank 0 does besides receiving part 1 of an allreduce in two parts from rank 1, which reduces
+ * it. */
 enum wish {
     IN_PLACE = 1,
     SENDS_TO_OTHERS = 2, /* its part 1 */
@@ -560,7 +563,8 @@ static void what_is_only_copied_is_not_expected(void **state)
 
 static const struct kernel_encoding tenths = {.name = "tenths", .unit_elements = 10, .unit_bytes = 6};
 
-/* Pieces are whole units that fit into places of links; links are opened for what goes over them. */
+/* Pieces are whole units that fit into places of links; links are opened for the sizes that go over
+ * them. */
 static void check_units(const struct program *program, const struct algorithm *algorithm, int size,
                         int rank, const struct bind_options *options)
 {
@@ -607,12 +611,13 @@ static void check_wide(const struct program *program, const struct algorithm *al
         if (program->tx_links[t].bytes_max > largest) largest = program->tx_links[t].bytes_max;
     const size_t on_link = program->piece_bytes / (5000 * sizeof(float)) * 20000;
     assert_true(on_link > 0 && on_link <= options->piece_bytes_max);
-    /* As many pieces as a link has room for are the largest message, where pieces may be so large. */
+    /* If pieces may be so large, the largest message is as many pieces as a link has room for. */
     const size_t most = options->piece_bytes_max / 20000 * 20000;
     assert_true(on_link == most || on_link * options->piece_count_max >= largest);
 }
 
-/* Whether a unit fits into a piece depends on what links take, and not on how much there is: all ranks must find the same. */
+/* Whether a unit fits into a piece depends on the limits of links, not on the count, since all
+ * ranks must find the same. */
 static void a_unit_that_links_take_fits_whatever_the_count(void **state)
 {
     (void)state;

@@ -5,9 +5,11 @@
 
 #include "base/status.h"
 
-/* Of its links to one rank. Shared slots are few, so they help where they keep moving: what waits in them must not wait for something else
- * that waits for a place. So it is on a chain, where nobody needs several messages at once to go on, and where at most two ranks send to
- * groups, whose messages all take in as they come. (Where it is not, each link soon goes its own way, and all are right but slow.) */
+/* The readers of a step's links to one rank each. Shared slots are few, so they help only if they
+ * keep moving: a message in them must not wait for another message that waits for a place. That
+ * holds on a chain, where no rank needs several messages at once to go on, and if at most two ranks
+ * send to groups, whose members all take messages as they come. (Otherwise each link soon goes its
+ * own way, and results are right but slow.) */
 static enum path_readers readers_of(const struct binder *binder, const struct plan_step *step,
                                     const struct program_step *bound)
 {
@@ -28,7 +30,7 @@ static struct path_case case_of(const struct binder *binder, const struct progra
         .is_encoded = binder->options->encoding != NULL};
 }
 
-/* Of a link to a peer, or to a group: all its members are reached alike. */
+/* The table of a link to a peer, or to a group, all of whose members are reached alike. */
 static const struct path_table *table_of(const struct binder *binder,
                                          const struct program_link *link)
 {
@@ -40,13 +42,15 @@ static const struct path_table *table_of(const struct binder *binder,
     return path_table_to(binder->options->paths, peer);
 }
 
-/* Whether memory that input and output may be is among that which an end of a way takes, of enum path_memory. */
+/* Whether an end of a way takes the memory in which input and output may be; memory: of enum
+ * path_memory. */
 static bool takes_memory(const struct binder *binder, unsigned memory)
 {
     return binder->options->memory == 0 || (memory & binder->options->memory) != 0;
 }
 
-/* Whether memory of the kind that a buffer (or PROGRAM_NONE) lies in is among those that an end of a way takes, of enum path_memory. */
+/* Whether an end of a way takes memory of the kind in which a buffer (or PROGRAM_NONE) lies;
+ * memory: of enum path_memory. */
 static bool takes_kind(const struct binder *binder, int buffer, unsigned memory)
 {
     return buffer == PROGRAM_NONE || binder->options->kinds[buffer] == NULL ||
@@ -68,8 +72,8 @@ bool bind_may_come(const struct binder *binder, const struct program_step *bound
     return takes_memory(binder, memory) && takes_kind(binder, bound->destination_buffer, memory);
 }
 
-/* Whether what comes by reference, and lies elsewhere, is to be copied to where kernels can read it: its link cannot copy it to where the
- * step stores it. */
+/* Whether a message that comes by reference, and lies elsewhere, must be copied to where kernels
+ * can read it, because its link cannot copy it to where the step stores it. */
 static bool fetches(const struct binder *binder, const struct program_step *bound)
 {
     const int rx = binder->program->sources[bound->first_source].rx;
@@ -86,14 +90,15 @@ static bool receives(const struct program *program, const struct program_step *b
     return false;
 }
 
-/* The buffer that what a step sends lies in, where it is sent by reference. */
+/* The buffer in which the bytes lie that a step sends by reference. */
 static int sent_from(const struct binder *binder, const struct program_step *bound)
 {
     const struct program_source *first = &binder->program->sources[bound->first_source];
     return bound->send_only ? first->buffer : bound->destination_buffer;
 }
 
-/* A list without the ways for which memory is not of the right kind, or for which the step has no memory, or nothing that came. */
+/* The list without the ways for which memory is not of the right kind, or for which the step has no
+ * memory or no received message. */
 static struct path_list possible(const struct binder *binder, const struct program_step *bound,
                                  const struct path_table *table, const struct path_list *list)
 {
@@ -139,7 +144,8 @@ static uint8_t place_in(const struct path_list *list)
     return PATH_SLOT;
 }
 
-/* What a message is cut into where it goes by reference: pieces that are large enough, and no more of them than a link bears. */
+/* Sets the pieces of messages that go by reference: they are large enough, and no more than a link
+ * can hold. */
 static void heed_references(struct program *program, const struct path_table *table)
 {
     const struct path_row *const row = path_row_of(table, PATH_READ);

@@ -1,7 +1,8 @@
-/* bind_ways.h - which ways the messages of a program's steps may take: a part of binding, private to bind.c.
+/* bind_ways.h - finds the ways that the messages of a program's steps may take: a part of binding,
+ * private to bind.c.
  *
  * The case of a message (struct path_case) follows from the plan alone: the traffic of its
- * collective, who reads it, what its step does, and how many ranks send to several. The table of
+ * collective, its readers, the work of its step, and how many ranks send to several. The table of
  * the peer (struct path_map) makes a list of ways from it.
  */
 #ifndef TUTTI_ENGINE_BIND_WAYS_H
@@ -22,19 +23,19 @@ struct binder {
     struct plan_flow flow;
 };
 
-/* Writes down the ways of what a bound step sends. NO_MEMORY. */
+/* Writes down the ways of the messages that a bound step sends. NO_MEMORY. */
 enum tutti_status bind_ways(struct binder *binder, const struct plan_step *step,
                             struct program_step *bound);
-/* Whether what a step receives from a link, and stores as it comes, may come that way. */
+/* Whether a message that a step receives from a link, and stores as it comes, may come that way. */
 bool bind_may_come(const struct binder *binder, const struct program_step *bound, enum path_way way);
 
-/* On a link, of so many bytes of memory. */
+/* The bytes on a link of so many bytes of memory. */
 static inline size_t bind_wire_bytes(const struct binder *binder, size_t bytes)
 {
     return wire_bytes(binder->options->encoding, binder->program->element_bytes, bytes);
 }
 
-/* Of a link. */
+/* The largest piece on a link. */
 static inline size_t bind_piece_bytes_max(const struct bind_options *options)
 {
     const size_t most = options->paths->tables[0]->sizes.piece_bytes_max;

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* None is empty; they are in order and without gaps. */
+/* No segment is empty; they are in order and without gaps. */
 struct segment_of_buffer {
     size_t begin, end; /* offsets in the buffer */
     char *address;
@@ -40,7 +40,8 @@ static inline const struct segment_of_buffer *buffer_segment(const struct buffer
     return &buffer->segments[low];
 }
 
-/* Address of the byte at an offset; *bytes (0 is allowed) is cut to what lies there in one piece. */
+/* Address of the byte at an offset; *bytes (0 is allowed) is cut to what lies there in one
+ * piece. */
 static inline char *buffer_at(const struct buffer *buffer, size_t offset, size_t *bytes)
 {
     if (__builtin_expect(buffer->segments == NULL, 1)) return buffer->base + offset;

@@ -35,7 +35,7 @@ void computing_prepare(struct operation *operation)
 
 /* ---------------------------------------------------------------------------------------------- pieces */
 
-/* The kind of memory in which a piece's places are, of link i of the step. */
+/* The kind of memory of a piece's place in link i of the step. */
 static const struct memory_kind *memory_of_place(const struct operation *operation,
                                                  const struct program_step *step,
                                                  const struct piece *piece, bool placing, uint32_t i)
@@ -46,7 +46,8 @@ static const struct memory_kind *memory_of_place(const struct operation *operati
     return operation->rx[sources[piece->traveller].rx]->memory;
 }
 
-/* Where the links get a piece from, in operation->places and place_formats; how many those are. */
+/* Writes the places from which the links get a piece to operation->places and place_formats;
+ * returns how many they are. */
 static uint32_t find_places(const struct operation *operation, const struct run_lane *lane,
                             const struct program_step *step, const struct piece *piece)
 {
@@ -86,7 +87,8 @@ static bool only_copies(const struct program_step *step)
     return step->source_count == 1 && !step_scales(step);
 }
 
-/* Whether a run of a step that only copies, to links or to `destination`, lies where it belongs. */
+/* Whether a run of a step that only copies, to links or to `destination`, already lies where it
+ * belongs. */
 static bool lies_there(const struct operation *operation, const struct program_step *step,
                        const void *destination, uint32_t place_count)
 {

@@ -1,17 +1,20 @@
-/* computing.h - programs in which only kernels move what is sent: either their kernels finish later than they are started
- * (kernel/executor.h), or elements lie in memory or in an encoding that no other code knows (kernel/format.h).
+/* computing.h - programs in which only kernels move the bytes that are sent: either their kernels
+ * finish later than they are started (kernel/executor.h), or elements lie in memory or in an
+ * encoding that no other code knows (kernel/format.h).
  *
  *     taken in, has its way ──start──► computing ──finished──► delivered: sent on, and given back
  *                                        └── the lane stays where it is; other lanes and posted messages go on
  *
- * A lane has at most one piece in flight, and so has a message that is posted and copied to places of its link. The reason: a link shows
- * what is left of its next message until that is consumed, and gives the same place until it is sent. More pieces in flight would need
- * links that advance apart from giving back. A piece in flight keeps
+ * A lane has at most one piece in flight, and so has a message that is posted and copied to places
+ * of its link. The reason: a link shows the rest of its next message until that is consumed, and
+ * gives the same place until it is sent. More pieces in flight would need links that can advance
+ * before they give back. A piece in flight keeps
  *   - its views: nothing of them is consumed
- *   - its places, also the one shared slot that a slot of operations has at a time: nothing of them is sent, and no other lane takes them
+ *   - its places, also the one shared slot that a slot of operations has at a time: nothing of them
+ *     is sent, and no other lane takes them
  *   - its step: what depends on it waits
  *
- * Without an executor kernels have finished when they are started, and nothing is in flight.
+ * Without an executor, kernels have finished when they are started, and nothing is in flight.
  */
 #ifndef TUTTI_ENGINE_COMPUTING_H
 #define TUTTI_ENGINE_COMPUTING_H
@@ -38,18 +41,20 @@ static inline bool computing_has_begun(const struct operation *operation,
     return operation->program->moves_by_kernels && computing_flight(operation, lane)->group != 0;
 }
 
-/* Memory that an operation needs for a program that moves by kernels, beside that for all programs. has: whether it is there.
- * make: false when out of memory. */
+/* The memory that an operation needs for a program that moves by kernels, besides that for all
+ * programs. has: whether it is there. make: makes it; false when out of memory. */
 bool computing_has_room(const struct operation *operation, const struct program *program);
 bool computing_make_room(struct operation *operation, const struct program *program);
-/* Of an operation that is being prepared: nothing is in flight. */
+/* For an operation that is being prepared: nothing is in flight from now on. */
 void computing_prepare(struct operation *operation);
 
-/* Starts the kernels of a piece that was taken in and has its way. stores: the result goes to the step's destination as well. The lane is
- * computing then, unless there is nothing to compute, or all kernels have finished: then the piece can be delivered. */
+/* Starts the kernels of a piece that was taken in and has its way. stores: the result goes to the
+ * step's destination as well. The lane is computing then, unless there is nothing to compute, or
+ * all kernels have finished: then the piece can be delivered. */
 void computing_start(struct operation *operation, struct run_lane *lane,
                      const struct program_step *step, bool stores, const struct piece *piece);
-/* Of a lane that is computing: whether its kernels have finished; then it is no longer computing. */
+/* For a lane that is computing: whether its kernels have finished; then it is no longer
+ * computing. */
 bool computing_is_finished(struct operation *operation, struct run_lane *lane);
 /* Delivers the lane's piece, whose kernels have finished. Returns its bytes. */
 size_t computing_deliver(struct operation *operation, struct run_lane *lane,

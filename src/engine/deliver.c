@@ -5,7 +5,7 @@
 
 #include "engine/send.h"
 
-/* What is reserved goes when it is full. */
+/* Sends reserved places when they are full. */
 static void send_reserved(struct operation *operation, struct run_lane *lane,
                           const struct program_step *step, const struct piece *piece)
 {
@@ -51,8 +51,8 @@ void deliver_to_links(struct operation *operation, struct run_lane *lane,
     }
 }
 
-/* As send_reserved, of a piece that kernels have stored in all places. The places are those that it was computed in: nothing else was
- * reserved on these links. */
+/* Like send_reserved, for a piece that kernels have stored in all places. The places are those in
+ * which it was computed: nothing else was reserved on these links. */
 static void send_computed(struct operation *operation, struct run_lane *lane,
                           const struct program_step *step, const struct piece *piece)
 {
@@ -64,7 +64,8 @@ static void send_computed(struct operation *operation, struct run_lane *lane,
     lane->filled = is_full ? 0 : lane->filled + piece->bytes;
 }
 
-/* As deliver_to_links, but other lanes have used operation->targets and places since the piece got its way. */
+/* Like deliver_to_links, but other lanes have used operation->targets and places since the piece
+ * got its way. */
 static void send_late(struct operation *operation, struct run_lane *lane,
                       const struct program_step *step, const struct piece *piece)
 {

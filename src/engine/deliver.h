@@ -1,4 +1,5 @@
-/* deliver.h - what is done with a piece after it was computed: sent on, and given back to those it came from. */
+/* deliver.h - sends a piece on after it was computed, and gives its sources back to the links that
+ * they came from. */
 #ifndef TUTTI_ENGINE_DELIVER_H
 #define TUTTI_ENGINE_DELIVER_H
 
@@ -10,14 +11,15 @@
 /* Sends a piece on, the way that was found for it. */
 void deliver_to_links(struct operation *operation, struct run_lane *lane,
                       const struct program_step *step, const struct piece *piece);
-/* Says to all receivers that the result lies where they expected it, all of it. */
+/* Tells all receivers that all of the result lies where they expected it. */
 void deliver_placed(struct operation *operation, const struct program_step *step);
 
-/* As deliver_piece, for one whose kernels are finished (computing.h): they stored it in all its places. */
+/* Like deliver_piece, for a piece whose kernels are finished (computing.h): they stored it in all
+ * its places. */
 void deliver_computed(struct operation *operation, struct run_lane *lane,
                       const struct program_step *step, const struct piece *piece);
 
-/* Gives back what a piece was computed from, but for what was forwarded: so many bytes of each link. */
+/* Gives back the sources of a piece, except a forwarded one: so many bytes of each link. */
 static inline void deliver_back(struct operation *operation, const struct program_step *step,
                                 const struct piece *piece, bool forwarded, size_t bytes)
 {

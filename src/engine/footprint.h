@@ -8,7 +8,7 @@ struct program;
 struct operation;
 
 size_t program_bytes(const struct program *program);
-/* But for the struct itself. */
+/* Without the struct itself. */
 size_t operation_bytes(const struct operation *operation);
 
 #endif

@@ -1,4 +1,5 @@
-/* piece.h - the next piece of a step: what its parts hand to each other, private to running (run.h).
+/* piece.h - the next piece of a step, which the parts of running (run.h) pass to each other;
+ * private to them.
  *
  *     take.h       looks at what came on the step's links ──┐
  *     way.h        finds how the result gets to its links   │
@@ -32,7 +33,7 @@ struct piece {
     size_t traveller_bytes;
 };
 
-/* Index of a link that a step sends on. */
+/* The index of a link on which a step sends. */
 static inline uint32_t step_tx(const struct operation *operation, const struct program_step *step,
                                uint32_t i)
 {
@@ -51,14 +52,14 @@ static inline struct run_send *step_send(const struct operation *operation,
     return &operation->sends[step_tx(operation, step, i)];
 }
 
-/* The link of a step's only source, which is one. */
+/* The link of a step whose only source is a link. */
 static inline struct link_rx *step_only_source(const struct operation *operation,
                                                const struct program_step *step)
 {
     return operation->rx[operation->program->sources[step->first_source].rx];
 }
 
-/* Writes down a way that a message of a step took, and one that it did not take although it would have been better. */
+/* Record a way that a message of a step took, and a better way that it did not take. */
 static inline void taken(struct operation *operation, const struct program_step *step,
                          enum path_way way)
 {
@@ -71,7 +72,7 @@ static inline void passed_over(struct operation *operation, enum path_way way,
     operation->passed_over[way][reason]++;
 }
 
-/* On a link, of so many bytes of memory. */
+/* The bytes on a link of so many bytes of memory. */
 static inline size_t program_wire_bytes(const struct program *program, size_t bytes)
 {
     return wire_bytes(program->encoding, program->element_bytes, bytes);

@@ -23,7 +23,7 @@ static enum tutti_status open_rx(const struct program_link *link, struct transpo
                                              link->peer, rx);
 }
 
-/* What all links of a step can do that it sends on. */
+/* The capabilities that all links have on which a step sends. */
 static unsigned sending_capabilities(const struct program *program, const struct program_step *step,
                                      struct link_tx *const *tx)
 {
@@ -33,7 +33,7 @@ static unsigned sending_capabilities(const struct program *program, const struct
     return capabilities;
 }
 
-/* Binding counts on what the tables of paths say that links can do. */
+/* Binding relies on the capabilities that links have according to the tables of paths. */
 static bool can_all(const struct program *program, struct link_tx *const *tx,
                     struct link_rx *const *rx)
 {
@@ -54,7 +54,8 @@ static bool can_all(const struct program *program, struct link_tx *const *tx,
     return true;
 }
 
-/* Whether no way but a place of its links comes into question for a step, and none but a copy for what it receives. */
+/* Whether the only way for a step to send is through places of its links, and the only way for it
+ * to receive is a copy. */
 static bool is_small(const struct program *program, const struct program_step *step)
 {
     const unsigned copied = PATH_PLACES | path_bit(PATH_FORWARD) | path_bit(PATH_STAGE);

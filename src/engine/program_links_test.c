@@ -1,4 +1,4 @@
-/* Programs whose links can do different things: a transport that only opens them. */
+/* Programs whose links have different capabilities, on a transport that only opens links. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -165,7 +165,8 @@ static void a_step_uses_a_shared_slot_where_all_its_links_share(void **state)
     }
 }
 
-/* Rank 0 reduces part 0 for a peer, which gets the result and sends part 1; all large enough for every way. */
+/* Rank 0 reduces part 0 for a peer, which gets the result and sends part 1. All parts are large
+ * enough for every way. */
 static struct program *bound_with_result_from(int peer, struct transport *transport)
 {
     struct plan_builder *b = plan_builder_create(COLLECTIVE_ALLREDUCE, SIZE, 0, 0);

@@ -1,4 +1,5 @@
-/* reduce.h - computes a piece of a step: the sources that were taken in, by a kernel, to memory and to a place in the links. */
+/* reduce.h - computes a piece of a step: the sources that were taken in, by a kernel, to memory and
+ * to a place in the links. */
 #ifndef TUTTI_ENGINE_REDUCE_H
 #define TUTTI_ENGINE_REDUCE_H
 
@@ -18,7 +19,7 @@ void reduce_find_expected(const struct operation *operation, const struct progra
 void reduce_for_all(const struct operation *operation, const struct program_step *step,
                     char *destination, size_t done, size_t bytes);
 
-/* The kernel of a step, and its call but for where the result goes. */
+/* The kernel of a step, and its call, except where the result goes. */
 static inline kernel_reduce *reduce_fill_call(const struct operation *operation,
                                               const struct program_step *step,
                                               struct kernel_call *call, size_t bytes, bool streams)
@@ -59,8 +60,9 @@ static inline void reduce_run(const struct operation *operation, const struct ru
     reduce_fill_call(operation, step, &call, bytes, streams && destination != NULL)(&call);
 }
 
-/* Finds what a run of a piece is computed from (operation->sources), `done` bytes into the piece, which are `on_link` bytes of what came
- * on links, and returns where to, or NULL; *bytes is cut to what lies in one piece in all buffers of the step. */
+/* Finds the sources of a run of a piece (operation->sources), `done` bytes into the piece, or
+ * `on_link` bytes into messages on links. Returns the destination, or NULL; *bytes is cut to the
+ * part that is contiguous in all buffers of the step. */
 static inline char *reduce_find_run(const struct operation *operation, const struct run_lane *lane,
                                     const struct program_step *step, bool stores, size_t done,
                                     size_t on_link, size_t *bytes)
@@ -78,8 +80,8 @@ static inline char *reduce_find_run(const struct operation *operation, const str
     return destination;
 }
 
-/* Computes a piece, run by run where a buffer of the step lies in several. stores: to the step's destination; place: in the links, or
- * NULL. */
+/* Computes a piece, run by run if a buffer of the step lies in several segments. stores: to the
+ * step's destination; place: in the links, or NULL. */
 static inline void reduce_piece(struct operation *operation, const struct run_lane *lane,
                                 const struct program_step *step, bool stores, char *place,
                                 size_t bytes)

@@ -104,7 +104,7 @@ enum tutti_status operation_make_room(struct operation *operation, const struct 
     return error_set(TUTTI_NO_MEMORY, "an operation: out of memory");
 }
 
-/* Says where messages are expected, where that is in one piece. */
+/* Advertises where messages are expected, if that is in one piece. */
 static void expect_messages(struct operation *operation)
 {
     const struct program *program = operation->program;
@@ -134,7 +134,8 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     operation->slot = slot;
     operation->tx = program->tx[slot];
     operation->rx = program->rx[slot];
-    /* Buffers without elements may be NULL; offsets of 0 and copies of nothing still need an address. */
+    /* Buffers without elements may be NULL; offsets of 0 and copies of nothing still need an
+     * address. */
     char *const nowhere = (char *)operation;
     operation->buffers[PLAN_INPUT] = *input;
     operation->buffers[PLAN_OUTPUT] = *output;
@@ -203,10 +204,11 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
     return RUN_DONE;
 }
 
-/* Pieces that an executor takes at once where none has to fit into a place of a link: to start a kernel costs as much as to move many of them. */
+/* The number of pieces that an executor takes at once if none has to fit into a place of a link: to
+ * start a kernel costs as much as to move many of them. */
 enum { PIECES_OF_EXECUTOR = 256 };
 
-/* Whether nothing of what a step computes may go through a place. */
+/* Whether no part of a step's result may go through a place. */
 static bool avoids_places(const struct operation *operation, const struct run_lane *lane,
                           const struct program_step *step)
 {
@@ -217,7 +219,8 @@ static bool avoids_places(const struct operation *operation, const struct run_la
     return true;
 }
 
-/* The piece of a step's result that is being sent: what of it has come yet lies in the slots. */
+/* The size of the piece of a step's result that is being sent, of which the part that has come lies
+ * in the slots. */
 static inline size_t whole_piece(const struct operation *operation, const struct run_lane *lane,
                                  const struct program_step *step, bool special)
 {
@@ -229,7 +232,8 @@ static inline size_t whole_piece(const struct operation *operation, const struct
     return left < most ? left : most;
 }
 
-/* What a step sends is stored where its receivers expect it, if they do. Returns whether it may take larger pieces from now on. */
+/* If the receivers of a step expect its messages somewhere, stores its result there. Returns
+ * whether the step may take larger pieces from now on. */
 static bool ask_receivers(struct operation *operation, struct run_lane *lane,
                           const struct program_step *step)
 {
@@ -237,7 +241,7 @@ static bool ask_receivers(struct operation *operation, struct run_lane *lane,
     return lane->placing && operation->program->has_executor;
 }
 
-/* That many bytes more of a step are done. */
+/* That many more bytes of a step are done. */
 static inline enum run_result advance(struct run_lane *lane, const struct program_step *step,
                                       size_t bytes)
 {
@@ -245,7 +249,8 @@ static inline enum run_result advance(struct run_lane *lane, const struct progra
     return lane->done == step->bytes && (!lane->is_staged || lane->opened) ? RUN_DONE : RUN_MOVED;
 }
 
-/* One piece of a step. `special`, a constant wherever it is called: that of the operation. */
+/* Runs one piece of a step. `special` is that of the operation, and a constant wherever this is
+ * called. */
 static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struct run_lane *lane,
                                               const struct program_step *step, bool special)
 {
@@ -265,7 +270,7 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
 
     if (lane->is_staged && lane->done == step->bytes) /* all is stored, not all announced */
         return way_open_staged(operation, lane, step) ? RUN_DONE : RUN_BLOCKED;
-    struct piece piece; /* what belongs to a way, or to a traveller, is set with it */
+    struct piece piece; /* fields that belong to one way are set with it */
     piece.whole = whole_piece(operation, lane, step, special);
     piece.bytes = piece.whole - lane->filled;
     piece.place = piece.traveller_place = NULL;
@@ -276,7 +281,7 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
     if (step->expects || step->places_directly) take_notice(operation, lane, step);
     if (step->places && !lane->has_asked && ask_receivers(operation, lane, step)) {
         piece.bytes = piece.whole = whole_piece(operation, lane, step, special);
-        take_look(operation, lane, step, &piece, special); /* as before, but more of it */
+        take_look(operation, lane, step, &piece, special); /* the same again, with more bytes */
     }
     if (step->sends_input && lane->done == 0 && !lane->is_staged)
         way_send_input(operation, lane, step);
@@ -364,7 +369,7 @@ static void end_gate(struct operation *operation, bool is_done)
     if (gate != NULL) gate->ops->end(gate, is_done);
 }
 
-/* Apart, so that other operations pay nothing for it. */
+/* A separate function, so that other operations pay nothing for it. */
 static __attribute__((noinline)) enum run_result run_specially(struct operation *operation)
 {
     if (operation->fault_peer >= 0) return RUN_FAULT;

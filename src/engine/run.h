@@ -4,23 +4,24 @@
  *   lane 1   [step]──[step]
  *   sending  ▒▒▒▒░░░░  ░░                    per sending link: what is posted but not handed over yet
  *
- * Before that it is *prepared*, and *open* from when the peers may see it:
+ * Before that it is *prepared*; it is *open* from the moment when peers may see it:
  *
  *     prepare (memory, buffers, lanes) ──► open (advertises, messages count) ──► run ──► run ──► done
  *        └──────────── nothing of it shows, it may be dropped; perhaps it waits for a gate (gate.h)
  *
- * A step takes pieces: views of its links and ranges of memory in, one kernel call, slots and memory out. A send
- * completes for its lane when it is posted; the rest of it is handed over here as the link has room.
+ * A step takes pieces: views of its links and ranges of memory in, one kernel call, slots and
+ * memory out. A send completes for its lane when it is posted; the rest of it is handed over here
+ * as the link has room.
  *
  * A chunk may come in other pieces (cut by the sender's segments, say) than those in which it goes
- * on: what is sent through slots goes in full pieces but for the last. Binding counts on that if a
- * chunk has to find room in a link as a whole.
+ * on: messages through slots go in full pieces except the last. Binding relies on that if a chunk
+ * has to fit into a link as a whole.
  *
  * If all receivers expect a result, it is stored in their memory together with this rank's own
  * ("placing"): they have nothing left to copy.
  *
- * Running locks nothing, allocates nothing and does not call the kernel; only a transport's take and fetch,
- * which copy what no mapping reaches, may.
+ * Running locks nothing, allocates nothing and does not call the kernel; only a transport's take
+ * and fetch may, which copy memory that no mapping reaches.
  */
 #ifndef TUTTI_ENGINE_RUN_H
 #define TUTTI_ENGINE_RUN_H
@@ -91,12 +92,13 @@ struct operation {
     bool shared_slot_is_taken; /* a lane, or a posted message, computes in it */
     bool takes_short_way; /* where steps are small: each of its buffers is in one piece, and not only kernels move */
     uint32_t spin_budget;
-    bool must_not_spin; /* set by whoever will not look again soon: what could wait for room takes the way through memory */
+    bool must_not_spin; /* no look comes soon: what could wait for room goes through memory */
     bool is_special; /* is gated, moves by kernels, or got a message that makes no sense: what others do not look for in each run */
     bool is_gated;   /* it waits for its gate, and is opened then */
-    struct operation_gate *gate; /* whom to tell that it is over; or NULL */
+    struct operation_gate *gate; /* is told that it is over; or NULL */
     uint64_t gated_signature;
-    /* As path_bit, for traces: the ways that its messages took so far, and those by which what it stores came where it belongs. */
+    /* As path_bit, for traces: the ways that its messages took so far, and those by which received
+     * messages came where they belong. */
     unsigned ways;
     int fault_peer;                                       /* whose message made no sense, or -1 */
     uint32_t passed_over[PATH_WAY_COUNT][PASSED_REASONS]; /* ways, of all runs so far: for traces */
@@ -124,19 +126,22 @@ struct operation {
 /* spin_budget: looks at full links before a step's result takes the way through memory. */
 void operation_init(struct operation *operation, uint32_t spin_budget);
 void operation_release(struct operation *operation);
-/* Memory for that program: from then on preparing the operation for it allocates nothing. */
+/* Makes memory for that program: from then on, preparing the operation for it allocates nothing. */
 enum tutti_status operation_make_room(struct operation *operation, const struct program *program);
-/* Makes it ready to run that program on those buffers, whose segments stay the caller's; the program's links in that slot must be open.
- * Touches no link: no other rank can see that it is prepared, and a caller that does not go on just releases it, or prepares it again.
- * NO_MEMORY; UNSUPPORTED: a buffer lies in segments, which may end within a unit of the program's encoding. */
+/* Makes it ready to run that program on those buffers, whose segments stay the caller's; the
+ * program's links in that slot must be open. Touches no link: no other rank can see that it is
+ * prepared, and a caller that does not go on just releases it, or prepares it again. NO_MEMORY;
+ * UNSUPPORTED: a buffer lies in segments, which may end within a unit of the program's encoding. */
 enum tutti_status operation_prepare(struct operation *operation, struct program *program,
                                     struct transport *transport, int slot,
                                     const struct buffer *input, const struct buffer *output);
-/* From here on its messages come and go, and carry the signature. Advertises where results are expected. Once for each time
- * that it is prepared, when the operation before it in that slot is over, and before it runs. */
+/* From here on its messages come and go, and carry the signature. Advertises where results are
+ * expected. Once for each time that it is prepared, when the operation before it in that slot is
+ * over, and before it runs. */
 void operation_open(struct operation *operation, uint64_t signature);
 
-/* The same as soon as the gate opens, which running looks for; it lives until it is told that the operation is over. */
+/* The same as soon as the gate opens, for which running looks. The gate lives until it is told that
+ * the operation is over. */
 void operation_open_at(struct operation *operation, struct operation_gate *gate, uint64_t signature);
 /* Whether the operation waits for its gate, and for no rank. */
 static inline bool operation_is_gated(const struct operation *operation)
@@ -144,15 +149,17 @@ static inline bool operation_is_gated(const struct operation *operation)
     return operation->is_gated;
 }
 
-/* Of an open operation, or a gated one: at most one piece for each lane, and one for each message
- * under way, so a caller that runs several operations can take turns. */
+/* For an open or gated operation. A run moves at most one piece for each lane, and one for each
+ * message under way, so a caller that runs several operations can take turns. */
 enum run_result { RUN_BLOCKED, RUN_MOVED, RUN_DONE, RUN_FAULT };
-/* Goes as far as it can. DONE: the buffers belong to the caller again. FAULT: see fault_peer; stays so. */
+/* Goes as far as it can. DONE: the buffers belong to the caller again. FAULT: see fault_peer; stays
+ * so. */
 enum run_result operation_run(struct operation *operation);
 /* Whether kernels of an operation still run. A caller that gives one up before it is done leaves
  * its buffers, and the operation itself, alone until none does; and then it cannot go on. */
 bool operation_is_computing(struct operation *operation);
-/* The caller gives the operation up, and has its buffers: tells its gate, unless that has been told. */
+/* The caller gives the operation up, and has its buffers back: tells the gate, unless that has been
+ * told. */
 void operation_give_up(struct operation *operation);
 /* The rank that is being waited for: one whose message (or room) is missing, the first that is
  * found; -1 if none. */

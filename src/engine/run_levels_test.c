@@ -1,7 +1,8 @@
 /* One thread, so the thread sanitizer has nothing to see.
  *
  * ctest: label=notsan */
-/* Programs of hierarchical algorithms run as those of the others in run_test.c, on hosts of many shapes. */
+/* Programs of hierarchical algorithms run as the other programs in run_test.c do, on hosts of many
+ * shapes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +28,7 @@ static const struct host_shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* What all programs together sent in other ways than one by one. */
+/* The numbers of messages of all programs that went in shared slots, and by multicast. */
 struct sums {
     uint64_t shared, multicast;
 };
@@ -105,7 +106,7 @@ static void every_program_is_right_with_shared_slots(void **state)
         false);
 }
 
-/* As it is where each host has a segment of its own, and connections lead to all others. */
+/* As if each host had a segment of its own, and connections led to all other hosts. */
 static void ranks_of_a_host_share_and_multicast(void **state)
 {
     (void)state;
@@ -120,7 +121,7 @@ static void ranks_of_a_host_share_and_multicast(void **state)
     assert_true(sums.shared > 0 && sums.multicast > 0);
 }
 
-/* Where all ranks know all counts. */
+/* For collectives in which all ranks know all counts. */
 static void blocks_may_have_counts_of_their_own(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Programs of every algorithm run in one thread over links that are slow, short of room and moody, in any order of
- * ranks, on buffers that lie in one piece or in many, with blocks of one count or of many: results are right, and
- * nothing gets stuck.
+/* Programs of every algorithm run in one thread over links that are slow, short of room and
+ * unpredictable, in any order of ranks, on buffers that lie in one piece or in many, with blocks of
+ * one count or of many: results are right, and nothing gets stuck.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -24,7 +24,7 @@ static int root_of(enum collective collective, int number, int size)
     return collective_is_rooted(collective) ? number % size : 0;
 }
 
-/* What is reduced on the way is never copied out of its sender's memory. */
+/* A message that is reduced on the way is never copied out of its sender's memory. */
 static bool says_nothing_new(const struct algorithm *algorithm, const struct engine_mood *mood)
 {
     return mood->reach == REACH_COPY && collective_reduces(algorithm->collective);
@@ -104,7 +104,7 @@ static void every_program_is_right_with_shared_slots(void **state)
         counts, 3, (struct engine_mood){.piece_bytes = 16384, .pieces = 3, .delay = 2, .shares = 3});
 }
 
-/* The one place that a rank has may wait for somebody who waits for a place. */
+/* The only place of a rank may wait for a rank that waits for a place. */
 static void too_few_shared_slots_hold_up_nobody(void **state)
 {
     (void)state;
@@ -129,7 +129,8 @@ static void a_relay_hands_places_on(void **state)
     engine_net_free(net);
 }
 
-/* Ranks of two hosts: whatever is shared, written or forwarded stays on one of them, as the net sees to. */
+/* Ranks of two hosts: the net checks that whatever is shared, written or forwarded stays on one
+ * host. */
 static void steps_that_lead_to_other_hosts_use_no_shared_slot(void **state)
 {
     (void)state;
@@ -160,7 +161,7 @@ static void steps_that_lead_to_other_hosts_use_no_shared_slot(void **state)
     assert_true(shared > 0 && handed_on > 0);
 }
 
-/* A relay hands on until it comes to the other host. */
+/* A relay forwards places until it comes to the other host. */
 static void a_relay_hands_places_on_within_a_host(void **state)
 {
     (void)state;
@@ -188,7 +189,8 @@ static void count_offer(struct link_rx *link, void *destination, size_t bytes)
     offers++;
 }
 
-/* Another rank cannot see that an operation is prepared: nothing is offered before it opens, and dropping it leaves nothing behind. */
+/* Another rank cannot see that an operation is prepared: nothing is offered before it opens, and
+ * nothing is left behind if it is dropped. */
 static void what_is_prepared_shows_nothing_before_it_opens(void **state)
 {
     (void)state;
@@ -224,7 +226,8 @@ static void what_is_prepared_shows_nothing_before_it_opens(void **state)
     engine_net_free(net);
 }
 
-/* How many messages went to where they were expected; a job in which none is expected says nothing new. */
+/* The number of messages that went to where they were expected; a job in which none is expected
+ * shows nothing new. */
 static uint64_t run_expecting(const struct engine_job *job, struct engine_mood mood, uint64_t seed)
 {
     struct engine_net *net = engine_net_create(job->size, mood, seed);
@@ -288,7 +291,7 @@ static void results_are_stored_where_they_are_expected(void **state)
 
 /* ------------------------------------------------------------------------------------- in segments */
 
-/* Some ranks are in place and others are not; each is cut in its own way. */
+/* Some ranks are in place and others are not; each rank's buffers are cut in their own way. */
 static void run_every_algorithm_cut(const size_t *counts, int count_count, struct engine_mood mood)
 {
     for (int i = 0; i < algo_count; i++) {
@@ -330,8 +333,8 @@ static void buffers_in_segments_may_go_by_reference(void **state)
         (struct engine_mood){.piece_bytes = 16384, .pieces = 3, .delay = 2, .reach = REACH_READ});
 }
 
-/* Chunks that fit the places of a link by their bytes, but come in more messages than it has places: in segments, or cut
- * by them. */
+/* Chunks that fit the places of a link by their bytes, but come in more messages than it has
+ * places: in segments, or cut by them. */
 static void chunks_of_more_segments_than_a_link_has_places_do_not_stick(void **state)
 {
     (void)state;
@@ -366,7 +369,8 @@ static void buffers_in_segments_may_be_copied_by_receivers(void **state)
 
 /* -------------------------------------------------------------------------- blocks of other counts */
 
-/* Whether blocks of that algorithm may have counts of their own, where ranks know what the v forms tell them. */
+/* Whether the blocks of that algorithm may have different counts, if ranks know only what the v
+ * forms tell them. */
 static bool can_vary(const struct algorithm *algorithm)
 {
     switch (algorithm->collective) {
@@ -442,7 +446,7 @@ static void blocks_may_all_be_empty(void **state)
 
 /* ------------------------------------------------------------------------------------- again, wrong */
 
-/* Runs of one program over the same links: what the first leaves behind would show. */
+/* Runs of one program over the same links: anything that the first run leaves behind would show. */
 static void a_program_runs_again_and_again(void **state)
 {
     (void)state;
@@ -471,7 +475,8 @@ static void a_program_runs_again_and_again(void **state)
     }
 }
 
-/* A message that is longer than what is left, or cut within an element, faults before anything is written. */
+/* A message that is longer than the rest, or cut within an element, faults before anything is
+ * written. */
 static void messages_of_a_wrong_length_are_a_fault(void **state)
 {
     (void)state;

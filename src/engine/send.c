@@ -35,7 +35,7 @@ void *send_reserve_shared(struct operation *operation, uint32_t first_tx, uint32
                                                      program_wire_bytes(operation->program, bytes));
 }
 
-/* The message of a step goes on over each of its links by itself. */
+/* From now on, the message of a step goes over each of its links separately. */
 static void part_ways(struct operation *operation, const struct run_send *first)
 {
     for (uint32_t i = 0; i < first->tx_count; i++) {
@@ -45,7 +45,8 @@ static void part_ways(struct operation *operation, const struct run_send *first)
     }
 }
 
-/* Copies the next bytes of a message to a place of its links. False: that has begun, and their piece is in flight (computing.h). */
+/* Copies the next bytes of a message to a place of its links. False: the copy has begun, and their
+ * piece is in flight (computing.h). */
 static bool copy_to_place(struct operation *operation, struct run_send *send, void *place,
                           const struct memory_kind *memory, size_t bytes)
 {
@@ -75,7 +76,7 @@ static void send_filled(struct operation *operation, struct run_send *send, size
     operation->sends_active -= send->tx_count;
 }
 
-/* Of a piece in flight. */
+/* The same for a piece in flight. */
 static bool land_shared(struct operation *operation, struct run_send *send)
 {
     if (!start_is_copied(operation, send)) return false;
@@ -89,8 +90,8 @@ static bool land_shared(struct operation *operation, struct run_send *send)
     return true;
 }
 
-/* One piece of a message for all links of its step. Who waits for a place in vain may be the one that holds up those
- * who have them: then each link goes its own way. */
+/* Sends one piece of a message on all links of its step. A rank that waits for a place in vain may
+ * itself hold up the ranks that have the places: then each link goes its own way. */
 static bool push_shared(struct operation *operation, struct run_send *send)
 {
     const struct program *program = operation->program;
@@ -112,8 +113,9 @@ static bool push_shared(struct operation *operation, struct run_send *send)
     return true;
 }
 
-/* A piece of a message through a place of its link, which goes when it lies there. False: there is no room, or it does not lie there yet.
- * *bytes: of those that are ready; becomes what has gone. */
+/* Sends a piece of a message through a place of its link, once the piece lies there. False: there
+ * is no room, or the piece does not lie there yet. *bytes: the bytes that are ready; becomes the
+ * number of bytes sent. */
 static bool push_through_place(struct operation *operation, struct run_send *send,
                                struct link_tx *link, size_t *bytes)
 {

@@ -1,4 +1,5 @@
-/* small.h - steps whose messages come and go in one piece each: what run.c decides for each piece is known of them beforehand.
+/* small.h - steps whose messages come and go in one piece each, so that the decisions that run.c
+ * makes for each piece are known beforehand.
  *
  *     sources ready ──► places in all links ──► computed ──► sent, given back ──► done
  *         └─ no: blocked      └─ no: the long way, by piece.h and its parts
@@ -41,7 +42,7 @@ static inline enum run_result small_look(struct operation *operation,
     return RUN_MOVED;
 }
 
-/* Places in all links of a step, behind all that was sent before. */
+/* Reserves places in all links of a step, behind all messages sent before. */
 static inline bool small_reserve(struct operation *operation, const struct program_step *step)
 {
     if (operation->sends_active > 0 && send_is_under_way(operation, step)) return false;
@@ -53,8 +54,8 @@ static inline bool small_reserve(struct operation *operation, const struct progr
     return true;
 }
 
-/* Of a step that is small, in an operation that takes the short way, before anything of the step has happened. False: it goes the
- * long way. Else *result is DONE or BLOCKED. */
+/* Runs a small step in an operation that takes the short way, before anything of the step has
+ * happened. False: it goes the long way. Otherwise *result is DONE or BLOCKED. */
 static inline bool small_run(struct operation *operation, const struct run_lane *lane,
                              const struct program_step *step, enum run_result *result)
 {

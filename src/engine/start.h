@@ -1,5 +1,6 @@
-/* start.h - starts kernels of programs in which only kernels move what is sent (computing.h). Without an executor a kernel has finished
- * when it has been started; with one, the executor says later that it has.
+/* start.h - starts kernels of programs in which only kernels move the bytes that are sent
+ * (computing.h). Without an executor a kernel has finished when it has been started; with one, the
+ * executor says later that it has.
  */
 #ifndef TUTTI_ENGINE_START_H
 #define TUTTI_ENGINE_START_H
@@ -17,7 +18,8 @@ uint64_t start_end(const struct operation *operation, bool any);
 /* Whether a group has finished; once it has, its number means nothing any more. */
 bool start_is_finished(const struct operation *operation, uint64_t group);
 
-/* Starts kernels that copy the next `bytes` bytes of a message to a place of its links. memory: the kind of memory of that place. */
+/* Starts kernels that copy the next `bytes` bytes of a message to a place of its links. memory: the
+ * kind of memory of that place. */
 void start_copy(struct operation *operation, struct run_send *send, void *place,
                 const struct memory_kind *memory, size_t bytes);
 /* Whether the piece that a message has in flight (run_send.computing) has been copied. */

@@ -1,4 +1,5 @@
-/* take.h - what a step takes in: messages on its links, as they come, and those that lie where they belong already. */
+/* take.h - takes the messages of a step from its links as they come, and those that already lie
+ * where they belong. */
 #ifndef TUTTI_ENGINE_TAKE_H
 #define TUTTI_ENGINE_TAKE_H
 
@@ -7,28 +8,30 @@
 
 #include "engine/piece.h"
 
-/* Of a step that expects its message, before its first piece: whether all of it lies where it was expected; then it is consumed, and
- * that was the step. */
+/* For a step that expects its message, before its first piece: whether all of it lies where it was
+ * expected; then it is consumed, and the step is over. */
 bool take_placed(struct operation *operation, const struct program_step *step);
-/* The part of the step's message that has not come yet may come where it belongs, if that is in one
- * piece. Once for each step. */
+/* Lets the part of the step's message that has not come yet come where it belongs, if that is in
+ * one piece. Once for each step. */
 void take_directly(struct operation *operation, struct run_lane *lane,
                    const struct program_step *step);
-/* Writes down how a piece came that lies where it belongs: by PATH_DIRECT if the step has told its link in take_directly, else by PATH_WRITE. */
+/* Records how a piece came that lies where it belongs: by PATH_DIRECT if the step has told its link
+ * in take_directly, else by PATH_WRITE. */
 void take_notice(struct operation *operation, const struct run_lane *lane,
                  const struct program_step *step);
-/* Of a plain receive whose message lies elsewhere: copies it to where it belongs, or to where the first run of that ends, and cuts *bytes
- * to that. False: not now. */
+/* For a plain receive whose message lies elsewhere: copies it to where it belongs, or only the
+ * first run of it, and cuts *bytes to that run. False: not now. */
 bool take_copy(struct operation *operation, const struct run_lane *lane,
                const struct program_step *step, size_t *bytes);
 
-/* The bytes that come are stored as they are and go nowhere else. */
+/* Whether the bytes that come are stored as they are and go nowhere else. */
 static inline bool take_is_plain(const struct program_step *step)
 {
     return step->source_count == 1 && step->tx_count == 0 && !step_scales(step);
 }
 
-/* Whether a message is a part of what is missing of a chunk: whole elements, and none where none are missing. */
+/* Whether a message can be a part of the missing rest of a chunk: whole elements, and none if none
+ * are missing. */
 static inline bool take_makes_sense(const struct program *program, const struct link_view *view,
                                     size_t left)
 {
@@ -36,20 +39,21 @@ static inline bool take_makes_sense(const struct program *program, const struct 
            (view->bytes == 0) == (left == 0);
 }
 
-/* The same of what may be encoded, which is whole units; view->bytes becomes bytes of memory. */
+/* The same for a message that may be encoded, in whole units; view->bytes becomes bytes of
+ * memory. */
 static inline bool take_decodes(const struct program *program, struct link_view *view, size_t left)
 {
     if (program->encoding == NULL) return take_makes_sense(program, view, left);
     size_t bytes;
-    if (view->data == NULL) return false; /* nobody sends a reference to what is not encoded */
+    if (view->data == NULL) return false; /* no rank sends a reference to what is not encoded */
     if (!wire_to_memory(program->encoding, program->element_bytes, view->bytes, left, &bytes))
         return false;
     view->bytes = bytes;
     return (bytes == 0) == (left == 0);
 }
 
-/* Collects the next piece of every source; piece->bytes is cut to what all of them have. MOVED, or BLOCKED or FAULT. special: as in
- * run_step. */
+/* Collects the next piece of every source; piece->bytes is cut to the bytes that all of them have.
+ * MOVED, or BLOCKED or FAULT. special: as in run_step. */
 static inline enum run_result take_look(struct operation *operation, const struct run_lane *lane,
                                         const struct program_step *step, struct piece *piece,
                                         bool special)

@@ -5,8 +5,9 @@
 #include "engine/buffer.h"
 #include "engine/send.h"
 
-/* Whether receivers can read all segments of a range, and these are worth a message each. Not on a multicast link:
- * its places are free again when its slowest reader is done, so there must be one for every message of a chunk. */
+/* Whether receivers can read all segments of a range, and each segment is worth a message. Not on a
+ * multicast link: its places are free again when its slowest reader is done, so there must be a
+ * place for every message of a chunk. */
 static bool segments_in_reach(const struct operation *operation, const struct buffer *buffer,
                               struct link_tx *link, size_t offset, size_t bytes)
 {
@@ -19,7 +20,8 @@ static bool segments_in_reach(const struct operation *operation, const struct bu
     return true;
 }
 
-/* How a step's message goes by reference to its link i, as far as the list says and the receivers reach it; PATH_WAY_COUNT: it does not. */
+/* The way by which a step's message goes by reference over its link i, if the list allows it and
+ * the receivers reach the memory; PATH_WAY_COUNT: there is none. */
 static enum path_way reference(struct operation *operation, const struct program_step *step,
                                uint32_t i, int from, size_t offset)
 {
@@ -43,7 +45,7 @@ static enum path_way reference(struct operation *operation, const struct program
     return PATH_WAY_COUNT;
 }
 
-/* The same to all links of a step; PATH_WAY_COUNT: to one it does not. */
+/* The same over all links of a step; PATH_WAY_COUNT: over one of them there is none. */
 static enum path_way reference_to_all(struct operation *operation, const struct program_step *step,
                                       int buffer, size_t offset)
 {
@@ -78,7 +80,7 @@ bool way_share(struct operation *operation, const struct program_step *step)
     return true;
 }
 
-/* Announces a step's message on its link i, by reference where that is a way. */
+/* Announces a step's message on its link i, by reference if that is a way. */
 static void open_send(struct operation *operation, const struct program_step *step, uint32_t i,
                       const struct send_from *from)
 {
@@ -121,7 +123,8 @@ bool way_open_staged(struct operation *operation, struct run_lane *lane,
     return true;
 }
 
-/* Whether a staged step's links have all that was stored so far: then they can be fed directly again. */
+/* Whether the links of a staged step have all that was stored so far, so that they can be fed
+ * directly again. */
 static bool catch_up(struct operation *operation, struct run_lane *lane,
                      const struct program_step *step)
 {
@@ -147,7 +150,7 @@ static bool can_forward(struct operation *operation, const struct run_lane *lane
            send_has_room(operation, step->first_tx, step->tx_count);
 }
 
-/* Places in the slots of all links of the step; false when one has no room. */
+/* Reserves places in the slots of all links of the step; false when one has no room. */
 static bool reserve_places(struct operation *operation, const struct program_step *step,
                            size_t bytes)
 {
@@ -160,7 +163,7 @@ static bool reserve_places(struct operation *operation, const struct program_ste
     return true;
 }
 
-/* A shared slot for all links of the step; false when there is none (yet). */
+/* Takes a shared slot for all links of the step; false when there is none (yet). */
 static bool take_shared(struct operation *operation, const struct program_step *step,
                         struct piece *piece)
 {
@@ -168,7 +171,7 @@ static bool take_shared(struct operation *operation, const struct program_step *
     return piece->place != NULL;
 }
 
-/* Places in the slots of all its links. */
+/* Takes places in the slots of all links of the step. */
 static bool take_places(struct operation *operation, const struct run_lane *lane,
                         const struct program_step *step, struct piece *piece)
 {
@@ -187,11 +190,11 @@ static bool found(struct operation *operation, struct run_lane *lane,
     return true;
 }
 
-/* From where the step stores it. */
+/* Sends the message from where the step stores it. */
 static bool stage(struct operation *operation, struct run_lane *lane,
                   const struct program_step *step, struct piece *piece)
 {
-    assert(lane->filled == 0); /* what was reserved stays so */
+    assert(lane->filled == 0); /* reserved places stay reserved */
     lane->is_staged = true;
     lane->passed = lane->done;
     taken(operation, step, PATH_STAGE);
@@ -200,8 +203,9 @@ static bool stage(struct operation *operation, struct run_lane *lane,
     return true;
 }
 
-/* A step that can store its result does not wait for its links for long: they follow from memory ("staged"), or else ranks in a
- * ring, each with a full link before it and one behind it, would wait for each other. */
+/* A step that can store its result does not wait for its links for long: they take it later from
+ * memory ("staged"). Otherwise ranks in a ring, each with a full link before it and one behind it,
+ * would wait for each other. */
 bool way_find(struct operation *operation, struct run_lane *lane, const struct program_step *step,
               struct piece *piece)
 {
@@ -259,7 +263,7 @@ bool way_find(struct operation *operation, struct run_lane *lane, const struct p
 
 /* ------------------------------------------------------------------------------------------ placed */
 
-/* Earlier messages are out of the way, since an offer is for the next one. */
+/* Earlier messages must have gone, since an offer is for the next one. */
 bool way_is_expected(struct operation *operation, struct run_lane *lane,
                      const struct program_step *step)
 {

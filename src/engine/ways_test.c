@@ -1,5 +1,5 @@
-/* Which ways messages take, as the trace of a run says: each rule and each row of each transport's table decides something, and nothing but
- * tables does.
+/* The ways that messages take, according to the trace of a run: each rule and each row of each
+ * transport's table decides something, and only tables decide.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -21,8 +21,8 @@ enum { STEPS_MAX = 1 << 12, ROOM = 8, PIECE_BYTES = 64 << 10, FEW_BYTES = 4 << 1
 
 /* ------------------------------------------------------------------------------------------------ worlds */
 
-/* A job, and the links that it runs over: those of one thread for the tables of shared memory; sockets of this host; simulated cards in
- * virtual time. */
+/* A job, and the links over which it runs: links within one thread for the tables of shared memory;
+ * sockets of this host; simulated cards in virtual time. */
 struct world {
     const struct engine_job *job;
     struct tcp_world *tcp;
@@ -31,14 +31,15 @@ struct world {
     struct engine_rank ranks[ENGINE_RANKS_MAX];
 };
 
-/* What rows need to be taken: memory within reach, or links that are short of room. */
+/* The conditions under which rows are taken: memory within reach, or links that are short of
+ * room. */
 static enum link_reach reach_for(enum path_way way)
 {
     if (way == PATH_READ) return REACH_READ;
     return way == PATH_COPY ? REACH_COPY : REACH_NONE;
 }
 
-/* Where a message has to be stored first, or may be, it is longer than a piece. */
+/* If a message has to be stored first, or may be, it is longer than a piece. */
 static size_t piece_bytes_for(enum path_way way)
 {
     return way == PATH_STAGE || way == PATH_SLOT ? FEW_BYTES : PIECE_BYTES;
@@ -76,7 +77,8 @@ static struct transport *const *open_card(struct world *world, enum path_way way
     return card_world_transports(world->card);
 }
 
-/* Over the links of a table, which do as another one says: what `way` needs is there. Nothing runs yet. */
+/* Opens a world over the links of one table, which follow another table: what `way` needs is there.
+ * Nothing runs yet. */
 static void world_open(struct world *world, const struct engine_job *job, enum table_number number,
                        const struct path_table *paths, enum path_way way)
 {
@@ -104,7 +106,7 @@ static void world_close(struct world *world)
 
 /* ------------------------------------------------------------------------------------------------ traces */
 
-/* Of all steps of all ranks, one after the other: ways as path_bit. */
+/* The ways of all steps of all ranks, one after the other, as path_bit. */
 struct trace {
     uint16_t bits[STEPS_MAX];
     uint32_t count;
@@ -116,7 +118,8 @@ static void add_to(struct trace *trace, unsigned bits)
     trace->bits[trace->count++] = (uint16_t)bits;
 }
 
-/* Those in the lists of a step, for all its links and for each alone; and by which what it stores may come. */
+/* The ways in the lists of a step, for all its links and for each link alone; and those by which
+ * the messages that it stores may come. */
 static unsigned chosen_of(const struct program *program, const struct program_step *step)
 {
     unsigned bits = program->lists[step->ways].bits;
@@ -136,7 +139,8 @@ static void trace_chosen(const struct world *world, struct trace *chosen)
     }
 }
 
-/* Runs it. No step takes a way that is not in its lists, but for the place of its links that is always there. */
+/* Runs the world. No step takes a way that is not in its lists, except a place of its links, which
+ * is always there. */
 static void trace_taken(struct world *world, struct trace *taken)
 {
     const struct engine_job *job = world->job;
@@ -158,7 +162,7 @@ static void trace_taken(struct world *world, struct trace *taken)
 
 /* ------------------------------------------------------------------------- each rule and each row decides */
 
-/* One rule of a table, and a copy of the table that says something else about messages of that size. */
+/* One rule of a table, and a copy of the table with another rule for messages of that size. */
 struct question {
     enum table_number number; /* whose links */
     const struct path_table *table;
@@ -168,8 +172,9 @@ struct question {
     size_t bytes;
 };
 
-/* Whether a step had the way in its list and took it, and with the changed table neither. A step whose links have no place left in its
- * list takes their slots nevertheless, and first stores what it can: so only that it is staged shows that its slot is in no list. */
+/* Whether a step had the way in its list and took it, and neither with the changed table. A step
+ * whose list has no place of its links takes their slots nevertheless, but first stores what it
+ * can: so only staging shows that the slot is in no list. */
 static bool is_step_changed(enum path_way way, unsigned chosen_before, unsigned chosen_after,
                             unsigned taken_before, unsigned taken_after)
 {
@@ -202,8 +207,9 @@ static bool is_changed(const struct question *question, const struct engine_job 
     return is_seen;
 }
 
-/* Whether an algorithm can ask. Ranks in a ring that do not stage wait for each other for ever: then only a broadcast is asked, in which
- * nobody sends to whom it waits for. */
+/* Whether an algorithm can answer the question. Ranks in a ring that do not stage wait for each
+ * other for ever: then only a broadcast is asked, in which no rank sends to a rank that it waits
+ * for. */
 static bool is_asked(const struct question *question, const struct algorithm *algorithm)
 {
     const enum collective collective = algorithm->collective;
@@ -240,7 +246,8 @@ static bool is_noticed(const struct question *question)
     return false;
 }
 
-/* Two pieces, which no table sends by reference, where a step may have to stage; and nobody shares a slot for a few bytes. */
+/* Chooses the size: two pieces, which no table sends by reference, if a step may have to stage; and
+ * enough bytes for a shared slot. */
 static void suit(struct question *question)
 {
     const enum path_way way = question->rule->way;
@@ -249,7 +256,7 @@ static void suit(struct question *question)
     if (way == PATH_FORWARD && question->bytes < FEW_BYTES) question->bytes = FEW_BYTES;
 }
 
-/* Rules and bounds that decide nothing, and why they are there. */
+/* Rules and bounds that decide nothing, and the reasons why they are there. */
 #define ALWAYS_THERE                                                                              \
     "a message that no place of its links is in the list for takes their slots; the bound keeps " \
     "slots out of the lists of messages that go inline"
@@ -286,7 +293,8 @@ static bool ask(enum table_number number, const struct path_table *table, unsign
     return true;
 }
 
-/* Each change of each rule that collectives follow. Those for messages of send and recv: see p2p/ways_test.c. */
+/* Each change of each rule that collectives follow. Those for messages of send and recv: see
+ * p2p/ways_test.c. */
 static void each_rule_of_each_table_decides_something(void **state)
 {
     (void)state;
@@ -328,7 +336,7 @@ static void a_rule_that_decides_nothing_is_found(void **state)
     }
 }
 
-/* So that a row is not forgotten by the test above. */
+/* Shows that the test above forgets no row. */
 static void each_row_of_each_table_has_a_rule_for_collectives(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
-/* wire.h - converts between bytes of memory and bytes on a link, which differ where elements are encoded (kernel/format.h).
+/* wire.h - converts between bytes of memory and bytes on a link, which differ if elements are
+ * encoded (kernel/format.h).
  *
- * Steps, lanes and pieces count bytes of memory, always of whole elements. Only what links are asked for, and what they show, is counted in
- * bytes on the link.
+ * Steps, lanes and pieces count bytes of memory, always of whole elements. Only requests to links,
+ * and the views that links show, are counted in bytes on the link.
  */
 #ifndef TUTTI_ENGINE_WIRE_H
 #define TUTTI_ENGINE_WIRE_H
@@ -11,7 +12,8 @@
 
 #include "kernel/format.h"
 
-/* Bytes on a link, for so many bytes of memory, the first of which begins a unit. encoding: NULL for elements as they are. */
+/* The bytes on a link for so many bytes of memory, the first of which begins a unit. encoding: NULL
+ * for elements as they are. */
 static inline size_t wire_bytes(const struct kernel_encoding *encoding, size_t element_bytes,
                                 size_t bytes)
 {
@@ -19,8 +21,8 @@ static inline size_t wire_bytes(const struct kernel_encoding *encoding, size_t e
     return kernel_encoded_bytes(encoding, bytes / element_bytes);
 }
 
-/* Bytes of memory, for so many bytes on a link, with an encoding. `left`: bytes of memory that are left of the chunk. False: on_link is no
- * whole number of units, or more than is left. */
+/* The bytes of memory for so many bytes on a link, with an encoding. `left`: bytes of memory that
+ * are left of the chunk. False: on_link is not a whole number of units, or is more than is left. */
 static inline bool wire_to_memory(const struct kernel_encoding *encoding, size_t element_bytes,
                                   size_t on_link, size_t left, size_t *bytes)
 {

@@ -1,4 +1,4 @@
-/* Bytes of links and of memory: what is not whole units is refused. */
+/* Bytes of links and of memory: numbers of bytes that are not whole units are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -113,7 +113,7 @@ void calibration_init(struct calibration *calibration, const struct path_table *
 
 /* ---------------------------------------------------------------------------------------------------- the key */
 
-/* What is written so far; what does not fit is left out. */
+/* The text written so far; words that do not fit are left out. */
 struct words {
     char *text;
     size_t used, size;
@@ -222,13 +222,15 @@ static const struct path_table *apply_table(const struct calibration_way ways[PA
     return table;
 }
 
-/* For each byte that is read or written past the caches, of so many that a byte of result takes. */
+/* The cost of each byte that is read or written past the caches, if a byte of result takes so many
+ * of them. */
 static uint64_t far_fs(uint64_t near_byte_fs, uint64_t far_byte_fs, unsigned touched)
 {
     return far_byte_fs > near_byte_fs ? (far_byte_fs - near_byte_fs) / touched : 0;
 }
 
-/* Copies read a byte and write one, sums of two read two; what further sources cost is that they are read. */
+/* Copies read a byte and write one, sums of two read two and write one; further sources only cost
+ * their reading. */
 static void apply_kernels(const struct calibration *calibration, const struct calibration_use *use,
                           struct model_machine *machine)
 {

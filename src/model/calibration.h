@@ -1,5 +1,5 @@
-/* calibration.h - what work costs on the machines at hand: the numbers that a model takes, how far each is to be trusted, and of which
- * machine they are.
+/* calibration.h - what work costs on a machine: the numbers that a model takes, how reliable each
+ * of them is, and the machine to which they belong.
  *
  *     shipped numbers ──┐
  *     tables of paths ──┼─► calibration ──► is it for this machine? ──► struct model_machine ──► a model
@@ -7,15 +7,17 @@
  *
  * 1. A calibration always has all numbers. A number that was not measured has the shipped value,
  *    and is said to be assumed.
- * 2. Values are whole numbers within the bounds of the list below: ranks that have the same calibration compute the same, bit for bit.
- * 3. It belongs to one kind of machine, by its key: processor, caches, kernel, network cards. Numbers of another machine are worse than
- *    assumed ones, so a calibration whose key differs is not to be used.
+ * 2. Values are whole numbers within the bounds of the list below: ranks that have the same
+ *    calibration compute the same, bit for bit.
+ * 3. It belongs to one kind of machine, by its key: processor, caches, kernel, network cards.
+ *    Numbers of another machine are worse than assumed ones, so a calibration whose key differs
+ *    must not be used.
  * 4. Ranks must never disagree. They compare fingerprints, and if one differs, no rank uses a
  *    calibration (comm/knowledge.h): a plan that suits none of them best is better than ranks that
  *    choose different plans.
  *
- * Nothing here reads files (format/calibration_file.h) or measures (tutti-topo --calibrate). Pure functions, on any thread; nothing
- * allocates or blocks.
+ * Nothing here reads files (format/calibration_file.h) or measures (tutti-topo --calibrate). Pure
+ * functions, on any thread; nothing allocates or blocks.
  */
 #ifndef TUTTI_MODEL_CALIBRATION_H
 #define TUTTI_MODEL_CALIBRATION_H
@@ -43,15 +45,17 @@ enum calibration_class {
 };
 enum calibration_class calibration_class_of(enum tutti_dtype dtype);
 
-/* A millisecond, a second, a microsecond for a byte. */
+/* Bounds: a millisecond; a microsecond for a byte; and a second for what takes long. */
 enum { CALIBRATION_PS_MAX = 1000000000, CALIBRATION_BYTE_FS_MAX = 1000000000 };
 #define CALIBRATION_LONG_PS_MAX UINT64_C(1000000000000)
 
-/* The one list of parameters: X(name, unit, shipped value, least, most, what it is). Shipped values within a host are what
- * tutti-topo --calibrate measured on the machine of the tables of paths (2 cores of an AMD EPYC, Zen 3, virtual machine); latency_far_ps and
- * all between hosts are assumed, as for Ethernet of 10 Gbit/s.
+/* The one list of parameters: X(name, unit, shipped value, least, most, what it is). Shipped values
+ * within a host are what tutti-topo --calibrate measured on the machine of the tables of paths (2
+ * cores of an AMD EPYC, Zen 3, virtual machine); latency_far_ps and all between hosts are assumed,
+ * as for Ethernet of 10 Gbit/s.
  *
- * "Near" means in the second-level cache, "far" in memory, with the kernels that the library takes there. A sum is one of two sources. */
+ * "Near" means in the second-level cache, "far" in memory, with the kernels that the library takes
+ * there. A sum is one of two sources. */
 #define CALIBRATION_PARAMETER_LIST(X)                                                             \
     X(copy_each_ps, "ps", 3000, 0, CALIBRATION_PS_MAX, "a copy of no bytes")                      \
     X(copy_near_byte_fs, "fs/byte", 19000, 1, CALIBRATION_BYTE_FS_MAX,                            \
@@ -155,7 +159,7 @@ enum calibration_known calibration_known_from_name(const char *name);
 enum { CALIBRATION_SPREAD_MAX = 100000 };
 
 struct calibration_number {
-    uint64_t value; /* the least that was ever measured: what the work costs while nobody is in its way */
+    uint64_t value;           /* the least that was ever measured: the cost of undisturbed work */
     unsigned spread_permille; /* by how much the middle one of all repeats is above that */
     enum calibration_known known;
 };
@@ -168,11 +172,11 @@ struct calibration_way {
     enum calibration_known known;
 };
 
-/* The tables: of ranks of one host, and of several. */
+/* The tables: for ranks of one host, and of several. */
 enum calibration_table { CALIBRATION_WITHIN, CALIBRATION_BETWEEN, CALIBRATION_TABLES };
 const char *calibration_table_name(enum calibration_table table);
 
-/* The machine that a calibration belongs to. */
+/* The machine to which a calibration belongs. */
 struct calibration_key {
     struct hardware hardware;
     int host_count, rank_count; /* of the job that measured between hosts; 0: none did */
@@ -186,24 +190,25 @@ struct calibration {
     const char *between; /* the table whose ways those between hosts are, by its name: what another transport costs they do not say; or NULL */
 };
 
-/* Shipped values, and the costs of those tables (NULL: no ways); an empty key. */
+/* Sets shipped values, the costs of those tables (NULL: no ways), and an empty key. */
 void calibration_init(struct calibration *calibration, const struct path_table *within,
                       const struct path_table *between);
 
-/* Whether it may be used here. If not, `why` has each part of the key that differs, in words. Hosts and ranks count if it was measured
- * between hosts. */
+/* Whether the calibration may be used here. If not, `why` names each part of the key that differs.
+ * Hosts and ranks count if the calibration was measured between hosts. */
 enum { CALIBRATION_WHY_SIZE = 1024 };
 bool calibration_is_for(const struct calibration *calibration, const struct calibration_key *here,
                         char why[static CALIBRATION_WHY_SIZE]);
 
 /* ---------------------------------------------------------------------------------------------- ranks agree */
 
-/* Of all that decides what a model says. */
+/* The fingerprint of everything that influences a model. */
 uint64_t calibration_fingerprint(const struct calibration *calibration);
 
 /* --------------------------------------------------------------------------------------------------- its use */
 
-/* Tables of paths with the costs of a calibration: the caller's memory, which stays where it is as long as they are used. */
+/* Tables of paths with the costs of a calibration: the caller's memory, which stays where it is as
+ * long as they are used. */
 struct calibration_tables {
     struct path_table tables[CALIBRATION_TABLES];
     struct path_row rows[CALIBRATION_TABLES][PATH_WAY_COUNT];
@@ -216,9 +221,10 @@ struct calibration_use {
     struct calibration_tables *tables;         /* filled in */
 };
 
-/* Sets what a calibration knows: costs, latencies, ports, and both tables (one between hosts of another name than the calibration's keeps the
- * costs that it ships with); also core_count, if the calibration is of a machine. All else
- * stays: ranks, hosts and racks must be there already, since ranks of a host that do not all fit around one cache count as far apart. */
+/* Sets the numbers of a calibration: costs, latencies, ports, and both tables (if the table between
+ * hosts has another name than the calibration's, it keeps the costs with which it ships); also
+ * core_count, if the calibration is of a machine. All else stays. Ranks, hosts and racks must be
+ * set already, since ranks of a host that do not all fit around one cache count as far apart. */
 void calibration_apply(const struct calibration *calibration, const struct calibration_use *use,
                        struct model_machine *machine);
 

@@ -57,7 +57,7 @@ static void shipped_ways_cost_what_the_tables_say(void **state)
     assert_int_equal(machine.core_count, 7); /* shipped values are of no machine */
 }
 
-/* What was measured over TCP says nothing of a card. */
+/* Costs measured over TCP do not apply to a card. */
 static void another_transport_keeps_its_costs(void **state)
 {
     (void)state;
@@ -180,7 +180,7 @@ static void another_machine_is_told_apart_with_words(void **state)
     expect_other(here, "the network cards \"eth0\"");
 }
 
-/* All that a host says of itself differs: the words end where the room does. */
+/* All properties of a host differ: the text ends where the room does. */
 static void words_about_another_machine_have_a_bound(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ static void expect_another(const struct calibration *one, const struct calibrati
     assert_int_not_equal(calibration_fingerprint(one), calibration_fingerprint(other));
 }
 
-/* Each alone. How it is known does not. */
+/* Each number counts alone. Whether it was measured or assumed does not. */
 static void every_number_counts(void **state)
 {
     (void)state;

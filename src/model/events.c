@@ -5,7 +5,7 @@
 enum { FANOUT = 4 };
 #define NEVER UINT64_MAX
 
-/* Of a heap in which each has four below it, so that few cache lines are looked at. */
+/* An entry of a heap in which each entry has four below it, so that few cache lines are touched. */
 struct events_entry {
     uint32_t moment, order;
     uint64_t at_ps;
@@ -24,7 +24,8 @@ struct events_item {
 
 /* ----------------------------------------------------------------------------------------------- the heap */
 
-/* One number is compared without a branch; which moment is earlier, no processor can predict. */
+/* One number is compared without a branch, since no processor can predict which moment is
+ * earlier. */
 static inline unsigned __int128 rank_of(const struct events_entry *entry)
 {
     return (unsigned __int128)entry->at_ps << 64 | (uint64_t)entry->order << 32 | entry->moment;
@@ -36,7 +37,7 @@ static int compare(const void *one, const void *other)
     return a < b ? -1 : a > b;
 }
 
-/* What is in order is a heap, too. */
+/* Sorted entries are a heap, too. */
 static void number_anew(struct events *events)
 {
     if (events->heap_count > 0)
@@ -55,7 +56,7 @@ static void heap_add(struct events *events, struct events_entry entry)
     heap[at] = entry;
 }
 
-/* The earliest of those from begin to end. */
+/* The earliest of the entries from begin to end. */
 static inline uint32_t earliest(const struct events_entry *heap, uint32_t begin, uint32_t end)
 {
     uint32_t least = begin;
@@ -68,7 +69,8 @@ static inline uint32_t earliest(const struct events_entry *heap, uint32_t begin,
     return least;
 }
 
-/* The gap that the first one leaves goes down to the bottom, and the last one up from there: it belongs far down, mostly. */
+/* The gap that the first entry leaves moves down to the bottom, and the last entry moves up from
+ * there, since it mostly belongs far down. */
 static void heap_take(struct events *events)
 {
     struct events_entry *const heap = events->heap;
@@ -93,7 +95,7 @@ static void heap_take(struct events *events)
 
 /* ------------------------------------------------------------------------------------------------- memory */
 
-/* Room for one more; false: there is none, and the old one stays. */
+/* Makes room for one more; false: there is no memory, and the old array stays. */
 static bool grow(struct events *events, void **array, size_t size, uint32_t count, uint32_t *room)
 {
     if (count < *room) return true;
@@ -142,7 +144,8 @@ static uint32_t new_moment(struct events *events, uint64_t at_ps)
     return moment;
 }
 
-/* The last one of that time. If it was forgotten there is no other way to it, so whatever else is due then comes behind it. */
+/* The last moment that was made for that time. If it was forgotten, it cannot be found again: a new
+ * one is made, and further events of that time come behind the earlier ones. */
 static struct events_moment *moment_at(struct events *events, uint64_t at_ps)
 {
     const uint64_t hash = at_ps * UINT64_C(0x9e3779b97f4a7c15);

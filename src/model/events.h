@@ -1,4 +1,4 @@
-/* events.h - what is to happen in a simulation, by time, and first in, first out at one time. */
+/* events.h - the events of a simulation, by time, and first in, first out at one time. */
 #ifndef TUTTI_MODEL_EVENTS_H
 #define TUTTI_MODEL_EVENTS_H
 
@@ -24,13 +24,14 @@ static inline uint32_t event_index(const struct event *event)
     return event->what >> EVENT_KIND_BITS;
 }
 
-/* Ranks of a plan mostly do the same at the same time. So a heap has the moments at which something happens, each of them with a queue:
+/* Ranks of a plan mostly do the same things at the same time. So a heap has the moments at which
+ * something happens, each with a queue:
  *
  *     heap of moments     3 us ── 4 us ── 7 us ── ...
  *     queues              ▪▪▪▪    ▪       ▪▪▪▪▪▪▪▪
  *
- * Which moment an event belongs to is remembered for some of them. One that is forgotten gets a second queue, which comes behind the first. All
- * zero is an empty one. */
+ * Some moments are remembered by their time. A moment that is forgotten gets a second queue, which
+ * comes behind the first. A struct of zeros is empty. */
 enum { EVENTS_REMEMBERED_BITS = 8 };
 struct events {
     size_t count;
@@ -46,9 +47,9 @@ struct events {
     uint32_t remembered[1 << EVENTS_REMEMBERED_BITS]; /* moments, by a hash of their time */
 };
 
-/* No event is due at the last time of all, UINT64_MAX. */
+/* No event may be due at UINT64_MAX. */
 void events_add(struct events *events, uint64_t at_ps, unsigned kind, uint32_t index);
-/* The next one, of one at least. */
+/* Takes the next event; there must be one. */
 struct event events_next(struct events *events);
 void events_release(struct events *events);
 

@@ -1,4 +1,4 @@
-/* What comes out of the heap, against sorting. */
+/* The order in which events come out of the heap, compared with sorting. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,8 @@
 
 enum { COUNT = 5000, TIMES = 200 };
 
-/* The index counts what was added: it is to come out by time, and at one time as it was added. */
+/* The index counts added events: they must come out by time, and those of one time in the order in
+ * which they were added. */
 static void expect_order(uint32_t first_order)
 {
     static uint64_t due[COUNT];

@@ -1,18 +1,19 @@
-/* machine.h - what a model is told of machines and of the network between them.
+/* machine.h - the properties of machines, and of the network between them, that a model knows.
  *
  *     core ── memory of a host ── card ══ switch of the rack ══ uplink ══ other racks
  *     ranks    copies, sums        port      latency               port
  *
- * The parameters are those of LogGP, for each class of links instead of one: L is `latency_ps`, o is what a way costs its two ranks (struct
- * path_cost, path/path.h), and g and G are what a message and a byte occupy a port for (struct model_port). Sources: Culler et al., "LogP:
- * Towards a Realistic Model of Parallel Computation", PPoPP 1993; Alexandrov et al., "LogGP", SPAA 1995; the gap of a core between two ranks
- * and the shared ports are ours.
+ * The parameters are those of LogGP, for each class of links instead of one: L is `latency_ps`, o
+ * is the cost of a way for its two ranks (struct path_cost, path/path.h), and g and G are the times
+ * for which a message and a byte occupy a port (struct model_port). Sources: Culler et al., "LogP:
+ * Towards a Realistic Model of Parallel Computation", PPoPP 1993; Alexandrov et al., "LogGP", SPAA
+ * 1995; the gap of a core between two ranks and the shared ports are ours.
  *
- * Times are whole picoseconds, and what a byte costs is whole femtoseconds (80,000 are 12.5 GB/s), so a model gives every rank the same
- * number, whatever compiled it.
+ * Times are whole picoseconds, and costs of a byte are whole femtoseconds (80,000 are 12.5 GB/s).
+ * So a model gives every rank the same number, whatever compiler built it.
  *
- * Neglected: the routes within a rack (its switch carries all that its ports do), caches other than through the costs of ways, traffic of
- * others, and that processors change their speed.
+ * Neglected: the routes within a rack (its switch carries all that its ports do), caches except
+ * through the costs of ways, traffic of other jobs, and changes of the processors' speed.
  */
 #ifndef TUTTI_MODEL_MACHINE_H
 #define TUTTI_MODEL_MACHINE_H
@@ -23,7 +24,7 @@
 
 #include "path/path.h"
 
-/* For a piece of work, and for each of its bytes. */
+/* The cost of a piece of work, and of each of its bytes. */
 struct model_cost {
     uint64_t each_ps, byte_fs;
 };
@@ -31,11 +32,12 @@ struct model_cost {
 static inline uint64_t model_cost_ps(struct model_cost cost, uint64_t bytes)
 {
     const unsigned __int128 fs = (unsigned __int128)cost.byte_fs * bytes;
-    /* Dividing 128 bits takes a call, and hardly anything needs that many. */
+    /* A division of 128 bits takes a call, and is hardly ever needed. */
     return cost.each_ps + (fs >> 64 == 0 ? (uint64_t)fs / 1000 : (uint64_t)(fs / 1000));
 }
 
-/* One direction of what messages pass one after the other: of a host's card, of a rack's uplink. */
+/* One direction of a resource that messages pass one after the other: a host's card, or a rack's
+ * uplink. */
 struct model_port {
     struct model_cost message; /* for how long one occupies it */
     uint64_t burst_bytes;      /* a token bucket: after a rest, so much passes at once; 0: none */
@@ -75,7 +77,7 @@ static inline int model_host_of(const struct model_machine *machine, int rank)
     return machine->host_of != NULL ? machine->host_of[rank] : 0;
 }
 
-/* The time that a host takes, for work of that time on a host that is as calibrated. */
+/* The time that a host takes for work that takes that time on a host as calibrated. */
 static inline uint64_t model_on_host(const struct model_machine *machine, int host, uint64_t time_ps)
 {
     if (machine->host_permille == NULL) return time_ps;

@@ -42,7 +42,7 @@ void servers_release(struct servers *servers)
     free(servers->flights);
 }
 
-/* Work takes at most so long: with absurd numbers times stay below where they would turn around. */
+/* Work takes at most so long, so that times do not overflow even with absurd numbers. */
 #define LONGEST_PS (INT64_MAX / 4)
 
 static int64_t later(int64_t time_ps, uint64_t work_ps)
@@ -77,8 +77,8 @@ uint64_t servers_compute(struct servers *servers, int core_number, int rank, uin
 
 /* ------------------------------------------------------------------------------------------------- ports */
 
-/* A token bucket (the generic cell rate algorithm, ITU-T I.371): a port that has rested takes up to its burst at once. Returns when the
- * first byte passes. */
+/* A token bucket (the generic cell rate algorithm, ITU-T I.371): a port that has rested takes up to
+ * its burst at once. Returns when the first byte passes. */
 static uint64_t pass(struct servers *servers, enum model_resource resource, int number,
                      const struct model_port *kind, uint64_t now, struct flight *flight)
 {

@@ -1,10 +1,11 @@
-/* servers.h - what serves one piece of work after the other, first come, first served: cores, memory, cards, uplinks. And pieces on their way
- * through the latter two.
+/* servers.h - resources that serve one piece of work after the other, first come, first served:
+ * cores, memory, cards, uplinks. Also the way of pieces through cards and uplinks.
  *
  *     card of the sender ──────── latency ────────► card of the receiver          hosts of a rack
  *     card ──► uplink ──► uplink of the other rack ── latency ──► card            hosts of two racks
  *
- * A piece begins to pass a port as soon as its first byte is there (cut through), and has passed when its last byte has, also before it.
+ * A piece begins to pass a port as soon as its first byte is there (cut through), and has passed it
+ * only when its last byte has passed it and all ports before it.
  */
 #ifndef TUTTI_MODEL_SERVERS_H
 #define TUTTI_MODEL_SERVERS_H
@@ -45,17 +46,18 @@ struct servers {
     uint32_t flight_count, flight_room, free_flight;
 };
 
-/* All have rested for long. False: out of memory; release in any case. */
+/* All resources begin rested. False: out of memory; the caller releases *servers in any case. */
 bool servers_init(struct servers *servers, const struct model_machine *machine);
 void servers_release(struct servers *servers);
-/* Cores count through all hosts. */
+/* The number of resources of a kind; cores are counted over all hosts. */
 int servers_count(const struct servers *servers, enum model_resource resource);
 
-/* Work of a rank on a core, which reads and writes so many bytes of its host's memory. Returns when it is done. */
+/* Does work of a rank on a core, which reads and writes so many bytes of its host's memory. Returns
+ * the time when it is done. */
 uint64_t servers_compute(struct servers *servers, int core, int rank, uint64_t now_ps,
                          uint64_t core_ps, uint64_t memory_bytes);
 
-/* Kinds of events in which pieces arrive at a port; what they index are flights. */
+/* Kinds of events in which pieces arrive at a port; their indices are those of flights. */
 enum flight_event { FLIGHT_UPLINK_OUT, FLIGHT_UPLINK_IN, FLIGHT_CARD_IN, FLIGHT_EVENTS };
 
 /* The time for which a message of no bytes waits until it leaves that host, behind so many bytes at
@@ -65,7 +67,8 @@ uint64_t servers_wait_ps(const struct servers *servers, int host, uint64_t now_p
 /* A piece leaves its host for another one. (Without memory events->has_failed is set.) */
 void servers_depart(struct servers *servers, struct events *events, uint64_t now_ps, int from_host,
                     enum model_distance distance, uint64_t bytes, uint32_t port);
-/* It is at the next port on its way. True: that was the last one, and all of it has arrived at *arrival_ps; its flight is over. */
+/* A piece is at the next port on its way. True: that was the last one, and all of the piece has
+ * arrived at *arrival_ps; its flight is over. */
 bool servers_fly_on(struct servers *servers, struct events *events, uint64_t now_ps,
                     enum flight_event at, uint32_t flight, int from_host, int to_host,
                     enum model_distance distance, uint64_t *arrival_ps);

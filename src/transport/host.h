@@ -1,4 +1,5 @@
-/* host.h - what a transport between the ranks of one host is made from, and what these ranks have in common.
+/* host.h - the options of a transport between the ranks of one host, and the facts that these ranks
+ * share.
  *
  * Such a transport knows its ranks by numbers of its own, 0 to size - 1. If they are some of the
  * ranks of something larger, links show names instead as their `peer`; the functions that open
@@ -28,24 +29,25 @@ struct host_options {
     int segment_fd; /* taken, also on failure */
     size_t board_bytes;
     const struct host_peer *peers; /* one per rank */
-    uint64_t deadline_ns;          /* for everybody to have mapped the segment */
-    /* Asked now and then while some rank has not: whether all can still come. Not OK, with this
-     * thread's error set, ends the waiting. NULL: they can, until the deadline. */
+    uint64_t deadline_ns;          /* by which all ranks must have mapped the segment */
+    /* Asked now and then while a rank has not mapped it: whether all can still come. Not OK, with
+     * this thread's error set, ends the waiting. NULL: they can, until the deadline. */
     enum tutti_status (*look)(void *context);
     void *look_context;
     /* Every message is compared with a checksum that its sender made. A changed message is taken
      * from a second copy. If that has changed, too, its sender is corrupt, and its links are at
      * fault. The same on all ranks. */
     bool checks;
-    const int *names; /* one a rank, what links to it show as their peer; NULL: its number. Copied */
+    const int *names; /* one per rank, shown as `peer` by links to it; NULL: its number. Copied */
 };
 
 struct host_facts {
     void *board; /* shared memory for the caller's own use, zeroed at first, board_bytes long */
-    const int *order; /* the ranks, near ones side by side, the same on all of them; NULL: as they are numbered. The transport's */
-    int core_count;   /* that the ranks may run on, all together */
+    const int *order; /* near ranks side by side, alike on all ranks; NULL: by number */
+    int core_count;   /* the cores that the ranks may run on, all together */
     bool maps_heaps;  /* ranks of other processes read and write this one's heap where it lies */
-    /* fence_everybody does not reach all ranks: a rank that publishes something must then fence, too. */
+    /* fence_everybody does not reach all ranks: a rank that publishes something must then fence,
+     * too. */
     bool publishers_fence;
 };
 

@@ -1,4 +1,5 @@
-/* link_set.h - a set of links between two ranks, by their index: slot * TRANSPORT_CHANNEL_COUNT + channel. */
+/* link_set.h - a set of links between two ranks, by their index: slot * TRANSPORT_CHANNEL_COUNT +
+ * channel. */
 #ifndef TUTTI_TRANSPORT_LINK_SET_H
 #define TUTTI_TRANSPORT_LINK_SET_H
 
@@ -45,7 +46,7 @@ static inline bool link_set_is_empty(const struct link_set *set)
     return set->filled == 0;
 }
 
-/* The first from an index on; -1: none. */
+/* The first link from an index on; -1: none. */
 static inline int link_set_next(const struct link_set *set, unsigned from)
 {
     const unsigned w = from / 64;
@@ -58,7 +59,7 @@ static inline int link_set_next(const struct link_set *set, unsigned from)
     return next * 64 + __builtin_ctzll(set->words[next]);
 }
 
-/* The same in a circle. */
+/* The same, but the search goes on from index 0. */
 static inline int link_set_turn(const struct link_set *set, unsigned from)
 {
     const int found = link_set_next(set, from);

@@ -1,4 +1,5 @@
-/* path_rules.h - what the tables of paths of several transports say alike: for their paths.c alone. */
+/* path_rules.h - the rules that the tables of paths of several transports have in common: for their
+ * paths.c alone. */
 #ifndef TUTTI_TRANSPORT_PATH_RULES_H
 #define TUTTI_TRANSPORT_PATH_RULES_H
 
@@ -19,7 +20,8 @@
 
 /* clang-format off */
 
-/* Over a network what a receiver stores may come where it belongs, whatever way its sender takes. */
+/* Over a network, bytes that a receiver stores may arrive where they belong, whatever way their
+ * sender takes. */
 #define RULES_OF_RECEIVERS \
     RULE(PATH_WRITE, KIB(64), ANY_SIZE, PATH_REDUCED | PATH_REDUCED_FOR_ALL, PATH_STORES, \
          "the receiver's end of the connection, or the sender's card, stores it where it was advertised; " \

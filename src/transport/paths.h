@@ -1,5 +1,6 @@
-/* paths.h - the tables of paths of all transports, by name: for tools, models and tests that have no transport open. They are data, so the
- * simulated network card has its own here, too, although that transport is for tests. The library itself does not need these names. */
+/* paths.h - the tables of paths of all transports, by name: for tools, models and tests that have
+ * no transport open. They are data, so the table of the simulated network card is here, too,
+ * although that transport is for tests. The library itself does not need these names. */
 #ifndef TUTTI_TRANSPORT_PATHS_H
 #define TUTTI_TRANSPORT_PATHS_H
 
@@ -8,7 +9,7 @@
 
 #include "path/path.h"
 
-/* The facts that binding has to know of a transport that leads to all ranks. */
+/* The facts that binding needs about a transport that leads to all ranks. */
 struct transport_path {
     struct path_map map;
     size_t piece_bytes_max;
@@ -16,7 +17,8 @@ struct transport_path {
     bool has_group; /* of all ranks */
 };
 
-/* Of a transport, as it is by default for so many ranks. False: there is none of that name. */
+/* The facts of the transport of that name, as it is by default for so many ranks. False: there is
+ * none of that name. */
 bool transport_path_of(const char *name, int rank_count, struct transport_path *path);
 /* NULL: there is none of that name. */
 const struct path_table *transport_paths(const char *name);

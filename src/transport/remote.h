@@ -1,4 +1,4 @@
-/* remote.h - what a transport is made from that leads to ranks which share no memory with this one. */
+/* remote.h - the options of a transport that leads to ranks which share no memory with this one. */
 #ifndef TUTTI_TRANSPORT_REMOTE_H
 #define TUTTI_TRANSPORT_REMOTE_H
 
@@ -21,11 +21,11 @@ struct remote_options {
     bool is_encrypted;
     bool checks;    /* what this rank sends has checksums, and its peers compare them */
     bool uses_card; /* data goes over a network card with remote memory access: all ranks have one */
-    /* Where the port of a rank's process is, and whether the rank is on another host. Asked when something is first to do with that rank,
-     * as long as the transport is open. */
+    /* Says where the port of a rank's process is, and whether the rank is on another host. Called
+     * when the transport first has something to do with that rank. */
     void (*locates)(void *context, int rank, struct remote_location *location);
-    /* A control message has come, valid during the call; may tell and forget (peers.h), and do nothing else with this
-     * transport. NULL: they are dropped. */
+    /* A control message has come, which is valid during the call. The function may call tell and
+     * forget (peers.h), and nothing else of this transport. NULL: control messages are dropped. */
     void (*hears)(void *context, int peer, const void *message, size_t bytes);
     /* Writes the name of a rank for the log. */
     void (*names)(void *context, int rank, char *text, size_t size);

@@ -1,8 +1,9 @@
-/* transport.h - the contract between the engine and whatever carries bytes.
+/* transport.h - the contract between the engine and the transports, which carry bytes.
  *
- * A transport gives *links*: one-way streams of messages from one rank to another, or to all others of a *group*
- * that the transport names, FIFO, with numbers that run on across operations, so that no operation needs a barrier at
- * its entry or exit. Links exist per operation slot: operations in different slots never wait for each other.
+ * A transport gives *links*: one-way streams of messages from one rank to another, or to all others
+ * of a *group* that the transport names, FIFO, with numbers that run on across operations, so that
+ * no operation needs a barrier at its entry or exit. Links exist per operation slot: operations in
+ * different slots never wait for each other.
  *
  *   sender                                     receiver
  *   reserve(n) ─ place for n bytes, or NULL    peek ─ view of what has come, where it lies
@@ -10,33 +11,35 @@
  *   post(address, n) ─ by reference: the
  *       receiver reads them where they lie
  *
- * Two ways save a copy where memory is shared.  A *shared slot* is a place of its owner: sent on any number of links as one
- * copy of the bytes. A rank that alone receives it may change it and forward it instead of copying it; it comes back to its
- * owner when the last reader has consumed it:
+ * Two ways save a copy where memory is shared. A *shared slot* is a place of its owner, which sends
+ * it on any number of links as one copy of the bytes. If a rank is its only receiver, that rank may
+ * change it and forward it instead of copying it. It comes back to its owner when the last reader
+ * has consumed it:
  *
  *   reserve_shared ─ place, or NULL     peek ─ view with a place ─ forward(targets)
  *   send_shared(links)                  ...                       peek, consume
  *
- * And a receiver may *advertise* where it wants a message, so that the sender stores it there itself (a remote write):
+ * A receiver may also *advertise* where it wants a message, so that the sender stores it there
+ * itself (a remote write):
  *
  *   advertised_at ─ address, or NULL    advertise(destination, n)
  *   written(n)                          peek ─ view of n bytes at the destination
  *
  * Both are offers: a rank that does not take them up sends by another way. And a sender's own
  * message may carry a *reference* (refer) by which the receiver copies memory when it likes (copy).
- * The *capabilities* of a link say what it can do of all this. It has all functions, and no caller
- * uses those that belong to a capability which it lacks.
+ * The *capabilities* of a link say which of these it can do. Every link has all functions, but no
+ * caller uses those of a capability that the link lacks.
  *
  * The bytes that the sender commits or posts in one call are one message. A chunk may be cut into
- * any messages; the receiver takes it as a stream of views. A transport may show what was posted as
- * several messages, and put several where one was expected, one behind the other. A message of 0
- * bytes carries order only.
+ * any messages; the receiver takes it as a stream of views. A transport may show a posted message
+ * as several messages, and may put several messages behind each other where one was expected. A
+ * message of 0 bytes carries order only.
  *
  * Every message carries the signature of its slot's operation (transport.signatures): a message
- * with another one is a fault, and nothing of it is handed up. Data that a peer wrote is foreign:
- * it is read once and checked.
+ * with another signature is a fault, and none of it is handed up. Data that a peer wrote is
+ * foreign: it is read once and checked.
  *
- * Threads: the links of one slot belong to one thread at a time. Nothing here blocks but sleep.
+ * Threads: the links of one slot belong to one thread at a time. Only sleep blocks.
  */
 #ifndef TUTTI_TRANSPORT_TRANSPORT_H
 #define TUTTI_TRANSPORT_TRANSPORT_H
@@ -60,7 +63,8 @@ enum {
     TRANSPORT_GROUPS_MAX = 4
 };
 
-/* COPY: they can copy it out at the price of a system call; READ: they can read it where it lies. */
+/* COPY: the receivers can copy it out at the price of a system call; READ: they can read it where
+ * it lies. */
 enum link_reach { REACH_NONE, REACH_COPY, REACH_READ };
 
 /* How another rank can get at memory. Opaque to callers, except that kind 0 means none. */
@@ -88,27 +92,31 @@ struct link_tx {
 };
 
 struct link_tx_ops {
-    /* A place for exactly that many bytes (at most what `limits` says) of the next message, 64-byte aligned for
-     * more than a few bytes; NULL while there is none. Until commit the same again, with what was written to it; but who sends the
-     * next message another way first has no place any more. */
+    /* A place for exactly that many bytes (at most what `limits` says) of the next message, 64-byte
+     * aligned for more than a few bytes; NULL while there is none. Until commit, further calls
+     * return the same place, with the bytes that were written to it. But a caller that sends its
+     * next message another way loses the place. */
     void *(*reserve)(struct link_tx *link, size_t bytes);
-    /* Sends what was written to the reserved place. */
+    /* Sends the bytes that were written to the reserved place. */
     void (*commit)(struct link_tx *link, size_t bytes);
-    /* How the receivers can get at that memory without its being sent. Constant for given memory. */
+    /* How the receivers can get at that memory if its bytes are not sent. Constant for given
+     * memory. */
     enum link_reach (*reach)(struct link_tx *link, const void *address, size_t bytes);
-    /* Sends memory within reach by reference; it must stay as it is until `consumed`. False: not now. */
+    /* Sends memory within reach by reference; it must stay as it is until `consumed`. False: not
+     * now. */
     bool (*post)(struct link_tx *link, const void *address, size_t bytes);
     /* Whether all receivers have consumed everything sent so far. */
     bool (*consumed)(struct link_tx *link);
-    /* Whether one more message can be sent whose bytes need no place in the link: shared, forwarded, or written. */
+    /* Whether one more message can be sent whose bytes need no place in the link: shared,
+     * forwarded, or written. */
     bool (*has_room)(struct link_tx *link);
-    /* Where the receiver wants the next message, if it has that many bytes and this rank can write there; else
-     * NULL. Not on multicast links. */
+    /* Where the receiver wants the next message, if it has that many bytes and this rank can write
+     * there; else NULL. Not on multicast links. */
     void *(*advertised_at)(struct link_tx *link, size_t bytes);
-    /* Sends what was stored there, all of it; the link has room. */
+    /* Sends all that was stored there; the link has room. */
     void (*written)(struct link_tx *link, size_t bytes);
-    /* Says how the receiver can copy that memory, which must stay as it is for as long as it may. Sends nothing. False:
-     * it cannot. Not on multicast links. */
+    /* Says how the receiver can copy that memory, which must stay as it is as long as the receiver
+     * may copy it. Sends nothing. False: the receiver cannot. Not on multicast links. */
     bool (*refer)(struct link_tx *link, const void *address, size_t bytes,
                   struct link_reference *reference);
 };
@@ -129,32 +137,35 @@ struct link_rx {
 };
 
 struct link_rx_ops {
-    /* READY: *view is what is left of the next message, valid until consumed. FAULT: the message has another
-     * signature, or makes no sense; it stays so. */
+    /* READY: *view shows the rest of the next message, and is valid until consumed. FAULT: the
+     * message has another signature, or makes no sense; the link stays at fault. */
     enum link_state (*peek)(struct link_rx *link, struct link_view *view);
-    /* For a view without data. take: copies its first bytes to a destination (and then consume them). fetch:
-     * copies a part of it into local memory, which the next peek shows. False: not possible, and the reason (its sender
-     * died, say) will show elsewhere. */
+    /* For a view without data. take: copies its first bytes to a destination; the caller consumes
+     * them afterwards. fetch: copies a part of it into local memory, which the next peek shows.
+     * False: not possible; the reason (its sender died, say) will show elsewhere. */
     bool (*take)(struct link_rx *link, void *destination, size_t bytes);
     bool (*fetch)(struct link_rx *link);
-    /* Gives that many bytes back to the sender; a message is over when all of it was consumed. */
+    /* Gives that many bytes back to the sender; a message is over when all of it has been
+     * consumed. */
     void (*consume)(struct link_rx *link, size_t bytes);
-    /* Sends the message in view, which has a place, on links that all share and have room; that consumes it. */
+    /* Sends the message in view, which has a place, on links that all share and have room; that
+     * consumes it. */
     void (*forward)(struct link_rx *link, struct link_tx *const *targets, unsigned count);
-    /* The next message may be stored there by its sender if it has that many bytes; until it has come nobody
-     * else touches that memory. For nothing where the sender cannot write. */
+    /* Lets the sender store the next message there if it has that many bytes; until the message has
+     * come, nothing else touches that memory. No effect if the sender cannot write there. */
     void (*advertise)(struct link_rx *link, void *destination, size_t bytes);
-    /* So many bytes, of any messages, that have not come yet may be stored there as they come, by
-     * this end itself; views then show them there. Until they are consumed, no other code touches
-     * that memory. A later call replaces an earlier one. */
+    /* Lets this end of the link store the next `bytes` bytes, of any messages that have not come
+     * yet, there as they come; views then show them there. Until they are consumed, no other code
+     * touches that memory. A later call replaces an earlier one. */
     void (*place_directly)(struct link_rx *link, void *destination, size_t bytes);
-    /* Copies from memory that the link's sender refers to, `offset` bytes into it. EMPTY: not possible, as for take.
-     * FAULT: the reference makes no sense. */
+    /* Copies from memory that the link's sender refers to, from `offset` bytes into it. EMPTY: not
+     * possible, as for take. FAULT: the reference makes no sense. */
     enum link_state (*copy)(struct link_rx *link, const struct link_reference *reference,
                             size_t offset, void *destination, size_t bytes);
 };
 
-/* Ranks to which one of them can send one message at once. All of them name the same group. */
+/* Ranks of which any one can send one message to all others at once. All of them name the same
+ * group. */
 struct transport_group {
     const int *ranks; /* ascending; the transport's */
     int count;        /* 2 or more */
@@ -164,20 +175,24 @@ struct transport {
     const struct transport_ops *ops;
     const struct peer_ops *peers; /* what is known of the ranks, and told to them */
     int rank, size;
-    /* Of which this rank is a member, from creation on. None: each message goes to one rank. */
+    /* The groups of which this rank is a member, from creation on. None: each message goes to one
+     * rank. */
     struct transport_group groups[TRANSPORT_GROUPS_MAX];
     int group_count;
-    /* Which ways lead to each rank, from creation on; a group has the ways of its members. The tables live as long as the transport. */
+    /* The ways that lead to each rank, from creation on; a group has the ways of its members. The
+     * tables live as long as the transport. */
     struct path_map paths;
     const struct memory_kind *shared_memory; /* of shared slots; NULL: the host's */
-    /* Of the operation that runs in each slot; the engine sets it before the operation's first step. Points to own_signatures; the
-     * transports below a router point to the router's. Links keep the pointer, so it is set before the first of them is opened. */
+    /* The signature of the operation that runs in each slot; the engine sets it before the
+     * operation's first step. Points to own_signatures, or, in transports below a router, to those
+     * that all of them share. Links keep the pointer, so it is set before the first of them is
+     * opened. */
     uint64_t *signatures;
     uint64_t own_signatures[TRANSPORT_SLOT_COUNT];
-    /* Of which kind that operation's kernels take memory, beside the host's (NULL: of none): only
-     * such memory links give it (`memory` of a link), and take from it by reference. All other
-     * memory that comes by reference is shown without data, to be copied. Set and shared as
-     * signatures are. */
+    /* The kind of memory that the operation's kernels take beside the host's (NULL: none). Links
+     * give the operation only such memory (`memory` of a link), and take only such memory from it
+     * by reference. All other memory that comes by reference is shown without data, to be copied.
+     * Set and shared as signatures are. */
     const struct memory_kind **takes_kind;
     const struct memory_kind *own_takes_kind[TRANSPORT_SLOT_COUNT];
 };
@@ -193,50 +208,59 @@ struct transport_ops {
     /* The amounts that every link can take: bytes of a piece, and pieces under way. The same on all
      * ranks. */
     void (*limits)(struct transport *transport, size_t *piece_bytes_max, unsigned *piece_count_max);
-    /* Opens (or finds) a link and prepares it for messages of up to `bytes`. The link stays the transport's. Binding sees
-     * to it that there is such a channel. May allocate and call the kernel; does not wait for the peer. */
+    /* Opens (or finds) a link and prepares it for messages of up to `bytes`. The link stays the
+     * transport's. Binding ensures that there is such a channel. May allocate and call the kernel;
+     * does not wait for the peer. */
     enum tutti_status (*open_tx)(struct transport *transport, int slot, int channel, int peer,
                                  size_t bytes, struct link_tx **link);
     enum tutti_status (*open_rx)(struct transport *transport, int slot, int channel, int peer,
                                  struct link_rx **link);
-    /* The same of links to one of `groups`: what this rank sends to all others of the group, and what a peer in it does. */
+    /* The same for links of one of `groups`: the link on which this rank sends to all others of the
+     * group, and the link on which a peer of the group does. */
     enum tutti_status (*open_multicast_tx)(struct transport *transport, int slot, int channel,
                                            int group, size_t bytes, struct link_tx **link);
     enum tutti_status (*open_multicast_rx)(struct transport *transport, int slot, int channel,
                                            int group, int peer, struct link_rx **link);
-    /* The next three where a link has LINK_SHARES. Prepares this rank's shared slots for one slot of operations. May
-     * allocate and call the kernel. */
+    /* This and the next two functions are for transports whose links have LINK_SHARES. Prepares
+     * this rank's shared slots for one slot of operations. May allocate and call the kernel. */
     enum tutti_status (*open_shared_slots)(struct transport *transport, int slot);
-    /* A shared slot for that many bytes (at most what `limits` says); NULL while there is none: a few go around. The same
-     * again until it is sent. */
+    /* A shared slot for that many bytes (at most what `limits` says); NULL while there is none,
+     * since a rank has only a few. Until it is sent, further calls return the same slot. */
     void *(*reserve_shared)(struct transport *transport, int slot, size_t bytes);
-    /* Sends the shared slot that was reserved last on links of that slot of operations, which all share and have room. */
+    /* Sends the shared slot that was reserved last on links of that slot of operations, which all
+     * share and have room. */
     void (*send_shared)(struct transport *transport, int slot, struct link_tx *const *links,
                         unsigned count, size_t bytes);
     /* Moves bytes between links and the outside; never waits. True when something moved. */
     bool (*progress)(struct transport *transport);
-    /* Announces that this rank is about to sleep; everything published before returns is seen by a look after
-     * it. Then either cancel, or sleep until a peer publishes something (or wakes), at most timeout_ns. */
+    /* Announces that this rank is about to sleep: a look after this call sees everything that peers
+     * published before it returned. Then the caller either cancels, or sleeps until a peer
+     * publishes something or wakes it, at most timeout_ns. */
     void (*sleep_begin)(struct transport *transport);
     void (*sleep_cancel)(struct transport *transport);
     void (*sleep)(struct transport *transport, uint64_t timeout_ns);
-    /* A descriptor to poll together with others, readable when `sleep` would return early. Call this once before the first sleep, and again
-     * after each sleep_begin and the last look that follows it, immediately before polling; call sleep_cancel afterwards. -1: there is
-     * none, now or later; then poll with a short timeout. The descriptor stays the transport's. */
+    /* A descriptor to poll together with others, readable when `sleep` would return early. Call
+     * this once before the first sleep, and again after each sleep_begin and the last look that
+     * follows it, immediately before polling; call sleep_cancel afterwards. -1: there is none, now
+     * or later; then poll with a short timeout. The descriptor stays the transport's. */
     int (*descriptor)(struct transport *transport);
     /* Wakes this rank's own sleeper, from another thread; cheap if no thread sleeps. */
     void (*wake)(struct transport *transport);
-    /* Wakes every rank that sleeps and shares memory with this one, and this one. Ranks of other hosts are woken by messages. */
+    /* Wakes every rank that sleeps and shares memory with this one, and this one. Ranks of other
+     * hosts are woken by messages. */
     void (*wake_all)(struct transport *transport);
-    /* A rank whose data arrived corrupt again when it was sent again, or read from its second copy; -1: none is known. Any thread. */
+    /* A rank whose data arrived corrupt a second time, when it was sent again or read from its
+     * second copy; -1: none is known. Any thread. */
     int (*corrupt_rank)(const struct transport *transport);
-    /* NO_DESCRIPTORS or NO_MEMORY if this rank has lacked them for a second and so cannot read what *peer sent; else OK. Any thread. */
+    /* NO_DESCRIPTORS or NO_MEMORY if this rank has lacked them for a second and so cannot read what
+     * *peer sent; else OK. Any thread. */
     enum tutti_status (*shortage)(const struct transport *transport, uint64_t now_ns, int *peer);
-    /* Adds what this rank's end holds. Between operations; allocates and waits for nothing. */
+    /* Adds the memory, links and descriptors that this rank's end holds. Between operations;
+     * allocates and waits for nothing. */
     void (*add_footprint)(const struct transport *transport, struct transport_footprint *sum);
 };
 
-/* Of a transport by itself; and of one that carries the operations of another. */
+/* For a transport by itself; and for one that carries the operations of another. */
 static inline void transport_own_slots(struct transport *transport)
 {
     transport->signatures = transport->own_signatures;
@@ -248,8 +272,8 @@ static inline void transport_share_slots(struct transport *transport, const stru
     transport->takes_kind = other->takes_kind;
 }
 
-/* Of links that lack a capability: these are not called, but for the first four, which say that
- * nothing is possible. */
+/* For links that lack a capability. Only the first four are ever called; they say that nothing is
+ * possible. */
 enum link_reach link_no_reach(struct link_tx *link, const void *address, size_t bytes);
 bool link_no_post(struct link_tx *link, const void *address, size_t bytes);
 bool link_no_take(struct link_rx *link, void *destination, size_t bytes);
@@ -263,8 +287,8 @@ void link_no_advertise(struct link_rx *link, void *destination, size_t bytes);
 void link_no_place_directly(struct link_rx *link, void *destination, size_t bytes);
 enum link_state link_no_copy(struct link_rx *link, const struct link_reference *reference,
                              size_t offset, void *destination, size_t bytes);
-/* Of transports without groups, and of those whose links do not share: UNSUPPORTED, and they are
- * not called. */
+/* For transports without groups, and for those whose links do not share: UNSUPPORTED, or never
+ * called. */
 enum tutti_status transport_no_multicast_tx(struct transport *transport, int slot, int channel,
                                             int group, size_t bytes, struct link_tx **link);
 enum tutti_status transport_no_multicast_rx(struct transport *transport, int slot, int channel,
@@ -282,8 +306,8 @@ void transport_no_footprint(const struct transport *transport, struct transport_
 /* For transports whose links move by themselves, and for those without a descriptor. */
 bool transport_no_progress(struct transport *transport);
 int transport_no_descriptor(struct transport *transport);
-/* For transports on which no thread sleeps, as in virtual time: of sleep_begin, sleep_cancel, wake
- * and wake_all; and of sleep, which ends at once. */
+/* For transports on which no thread sleeps, as in virtual time. The first takes the place of
+ * sleep_begin, sleep_cancel, wake and wake_all; the second that of sleep, and ends at once. */
 void transport_no_sleeper(struct transport *transport);
 void transport_no_sleep(struct transport *transport, uint64_t timeout_ns);
 

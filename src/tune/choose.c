@@ -41,7 +41,7 @@ const char *choose_why_not(const struct choose_call *call, const struct algorith
     return NULL;
 }
 
-/* What was asked for, or why not. */
+/* Chooses what was asked for, or says why that is not possible. */
 static enum tutti_status insist(const struct choose_call *call, const struct algorithm *algorithm)
 {
     const char *const collective = collective_name(call->question.collective);
@@ -53,7 +53,8 @@ static enum tutti_status insist(const struct choose_call *call, const struct alg
     return error_set(TUTTI_INVALID_ALGORITHM, "%s of %s %s", algorithm->name, collective, why);
 }
 
-/* Sizes may get different algorithms, so what promises the same bits for all of them takes only those that add in the order of ranks. */
+/* Sizes may get different algorithms. So a call that promises the same bits for all sizes takes
+ * only algorithms that add in the order of ranks. */
 const char *choose_why_not_unasked(const struct choose_call *call, const struct algorithm *algorithm)
 {
     const char *const why = choose_why_not(call, algorithm);
@@ -77,7 +78,7 @@ static struct tune_question assumed_question(const struct choose_call *call)
     return question;
 }
 
-/* Whether there is a measurement, and the call can use what it says. */
+/* Whether there is a measurement, and the call can use its algorithm. */
 static bool look_up(const struct choose_call *call, struct choice *choice)
 {
     const struct tune_question assumed = assumed_question(call), *question = &assumed;
@@ -114,7 +115,8 @@ static bool is_wished(const struct ranked *ranked, void *context)
     return choose_may_take(wish->call, ranked->algorithm);
 }
 
-/* And, so far as that is known then, what comes next; no algorithm: there is none. */
+/* Finds the cheapest algorithm, and the next one as far as it is known then; no algorithm: there is
+ * none. */
 static enum tutti_status find_cheapest(struct wish wish, struct ranked *found, struct ranked *next)
 {
     const struct tune_question question = assumed_question(wish.call);

@@ -1,4 +1,4 @@
-/* choose.h - which algorithm for which call: a pure function of values that all ranks share.
+/* choose.h - chooses an algorithm for a call: a pure function of values that all ranks share.
  *
  * The first of these that names an algorithm decides: the call, the rules, the table of
  * measurements, the model. The call and the rules insist: if they name an algorithm that cannot do
@@ -17,10 +17,10 @@
 struct choose_call {
     struct tune_question question;
     const struct tune_site *site;
-    int root;           /* 0, where the collective has none */
-    bool deterministic; /* one association tree for all elements */
-    bool in_rank_order; /* operands: the operation does not commute */
-    bool counts_are_local; /* blocks go straight from end to end: nobody else knows their counts, nor question.bytes */
+    int root;              /* 0, where the collective has none */
+    bool deterministic;    /* one association tree for all elements */
+    bool in_rank_order;    /* operands: the operation does not commute */
+    bool counts_are_local; /* blocks go end to end; no other rank knows counts or question.bytes */
     const struct algorithm *algorithm; /* asked for; or NULL */
     unsigned radix;                    /* of it; 0: its default */
     const struct rules *rules;         /* of the communicator; or NULL */
@@ -50,23 +50,25 @@ struct choice {
     uint64_t time_ps;   /* by the model, where it decided */
 };
 
-/* Calls of which no rank knows all counts are taken to have blocks of so many bytes. */
+/* Calls of which no rank knows all counts are assumed to have blocks of so many bytes. */
 enum { CHOOSE_ASSUMED_BLOCK_BYTES = 256 << 10 };
 
-/* INVALID_ALGORITHM: none of that name for this collective and rank count, or not one that can do the call. */
+/* INVALID_ALGORITHM: there is none of that name for this collective and rank count, or it cannot do
+ * the call. */
 enum tutti_status choose_algorithm(const struct choose_call *call, struct choice *choice);
-/* The second best, by the model, for those who tell people: it takes the model as long again. No algorithm: there is none, or nothing was compared.
- * NO_MEMORY. */
+/* The second best algorithm by the model, for messages to people: it takes the model as long again.
+ * No algorithm: there is none, or nothing was compared. NO_MEMORY. */
 enum tutti_status choose_next(const struct choose_call *call, const struct choice *choice,
                               struct ranked *next);
-/* Whether the call may get it without asking for it. */
+/* Whether the call may get the algorithm without asking for it. */
 bool choose_may_take(const struct choose_call *call, const struct algorithm *algorithm);
-/* The time that each would take, rules and wishes aside. Much more work than a choice.
- * NO_MEMORY. */
+/* The time that each algorithm would take, apart from rules and wishes. Much more work than a
+ * choice. NO_MEMORY. */
 enum tutti_status choose_ranking(const struct choose_call *call, struct ranking *ranking);
-/* NULL: the call can use it. Otherwise why it cannot: a static text, such as "needs a commutative operation". */
+/* NULL: the call can use the algorithm. Otherwise why it cannot: a static text, such as "needs a
+ * commutative operation". */
 const char *choose_why_not(const struct choose_call *call, const struct algorithm *algorithm);
-/* The same of a call that does not ask for it; NULL where choose_may_take. */
+/* The same for a call that does not ask for it; NULL if choose_may_take is true. */
 const char *choose_why_not_unasked(const struct choose_call *call,
                                    const struct algorithm *algorithm);
 

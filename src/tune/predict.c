@@ -11,7 +11,7 @@ static uint32_t count_receivers(const struct rank_plan *plan, const struct plan_
     return step->target_count + plan->groups[step->target_group].member_count;
 }
 
-/* Judged by the steps of one rank. */
+/* Whether a plan is large, judged by the steps of one rank. */
 static bool is_large(const struct predict_job *job, const struct rank_plan *plan)
 {
     const double ranks = plan->shape.rank_count,
@@ -27,7 +27,7 @@ static bool is_large(const struct predict_job *job, const struct rank_plan *plan
     return plan->step_count * ranks > PREDICT_STEPS_MAX || pieces * ranks > PREDICT_PIECES_MAX;
 }
 
-/* The levels are `hosts` where only they count. */
+/* The levels are `hosts` if only hosts count. */
 static struct algo_params params_of(const struct predict_job *job, const struct algorithm *algorithm,
                                     bool only_hosts, struct algo_levels *hosts)
 {

@@ -1,6 +1,8 @@
-/* predict.h - what each algorithm of a collective would cost on a machine: its plan is made, wired and simulated (model/simulate.h).
+/* predict.h - predicts what each algorithm of a collective would cost on a machine: makes its plan,
+ * wires and simulates it (model/simulate.h).
  *
- * For people and tools that ask why: it takes the plans of all ranks, which is milliseconds for tens of ranks and too much for thousands.
+ * For people and tools that ask why: it takes the plans of all ranks, which is milliseconds for
+ * tens of ranks and too much for thousands.
  */
 #ifndef TUTTI_TUNE_PREDICT_H
 #define TUTTI_TUNE_PREDICT_H
@@ -12,7 +14,7 @@
 #include "model/simulate.h"
 #include "tutti/tutti.h"
 
-/* A call, and the machine that it is made on. */
+/* A call, and the machine on which it is made. */
 struct predict_job {
     enum collective collective;
     int root;
@@ -34,25 +36,31 @@ struct prediction {
     struct model_result result;
 };
 
-/* Of all ranks, beyond which a plan is not simulated: each takes a second, and the steps half a gigabyte. */
+/* The numbers, over all ranks, beyond which a plan is not simulated: each takes a second, and the
+ * steps half a gigabyte. */
 enum { PREDICT_STEPS_MAX = 2000000, PREDICT_PIECES_MAX = 4000000 };
 
-/* Fills in what is known before; false: the algorithm cannot do the call, and why_not says why. */
+/* Fills in what is known without a simulation; false: the algorithm cannot do the call, and why_not
+ * says why. */
 bool predict_begin(const struct predict_job *job, const struct algorithm *algorithm,
                    bool only_hosts, struct prediction *prediction);
-/* The plan of all ranks, wired; free and release both after success. NO_MEMORY, or what the algorithm says. */
+/* Makes the plan of all ranks, and wires it; the caller frees and releases both after success.
+ * NO_MEMORY, or the algorithm's error. */
 enum tutti_status predict_plan(const struct predict_job *job, const struct algorithm *algorithm,
                                bool only_hosts, struct plan **plan, struct wiring *wiring);
-/* Into how many parts its plan cuts a block, from the plan of rank 0. NO_MEMORY, or what the algorithm says. */
+/* The number of parts into which the plan cuts a block, taken from the plan of rank 0. NO_MEMORY,
+ * or the algorithm's error. */
 enum tutti_status predict_parts(const struct predict_job *job, const struct algorithm *algorithm,
                                 bool only_hosts, uint64_t *parts);
 
-/* One of them. NO_MEMORY. If the algorithm cannot do the call, why_not says so. Any thread; pure. */
+/* Predicts one algorithm. NO_MEMORY. If the algorithm cannot do the call, why_not says so. Any
+ * thread; pure. */
 enum tutti_status predict_one(const struct predict_job *job, const struct algorithm *algorithm,
                               bool only_hosts, struct prediction *prediction);
 
 enum { PREDICTIONS_MAX = 64 };
-/* All of the list, the fastest first, and at the end those that were not simulated. */
+/* Predicts all algorithms of the list, the fastest first, and at the end those that were not
+ * simulated. */
 enum tutti_status predict_all(const struct predict_job *job,
                               struct prediction predictions[PREDICTIONS_MAX], int *count);
 

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "tune/estimate.h"
 
-/* Blocks are taken to be at most so large: beyond, nothing changes but the time. */
+/* Blocks are taken to be at most so large: beyond that, only the time changes. */
 enum { CLASS_MAX = 40 };
 
 static unsigned class_of(size_t bytes)
@@ -91,7 +91,7 @@ enum tutti_status tune_site_shape(const struct tune_site *site, struct tune_shap
     return error_set(TUTTI_NO_MEMORY, "choosing an algorithm: out of memory");
 }
 
-/* All ranks together take so many bytes from a buffer that they do not stay in caches. */
+/* Whether all ranks together use so many bytes of buffers that these do not stay in caches. */
 static bool is_far(const struct tune_site *site, const struct tune_question *question)
 {
     size_t bytes = question->bytes;
@@ -137,8 +137,9 @@ void tune_room_release(struct tune_room *room)
 
 /* -------------------------------------------------------------------------------------------- estimates */
 
-/* Places in memory are the same on all ranks in the list alone, where there is no fingerprint (0). Of two that are equally dear, one
- * that may turn out to be dearer comes first, so that it is looked at first. */
+/* Addresses have the same order on all ranks only within the list, whose algorithms have no
+ * fingerprint (0). Of two algorithms that are equally expensive, one that may turn out to be more
+ * expensive comes first, so that it is looked at first. */
 static int by_time(const void *a, const void *b)
 {
     const struct ranked *one = a, *other = b;
@@ -155,7 +156,7 @@ static void sort(struct ranking *ranking)
     qsort(ranking->ranked, (size_t)ranking->count, sizeof *ranking->ranked, by_time);
 }
 
-/* Estimates under way: those of what is in a ranking, and not known. */
+/* Estimates under way: those of algorithms in a ranking whose times are not known. */
 struct search {
     struct model_machine machine;
     struct tune_room room;
@@ -188,7 +189,7 @@ static void search_end(struct search *search)
     tune_room_release(&search->room);
 }
 
-/* Those that can do the call, and nothing is known of. */
+/* Lists the algorithms that can do the call, of which nothing is known yet. */
 static void list(const struct search *search, const struct algorithm *algorithm)
 {
     struct ranking *const ranking = search->ranking;
@@ -210,7 +211,7 @@ static void list_candidates(const struct search *search, const struct tune_site 
         if (site->loaded[i]->collective == search->job.collective) list(search, site->loaded[i]);
 }
 
-/* One stage more of what is not known. */
+/* Takes an estimate that is not complete one stage further. */
 static enum tutti_status go_on(struct search *search, int index)
 {
     struct ranked *const ranked = &search->ranking->ranked[index];
@@ -222,7 +223,7 @@ static enum tutti_status go_on(struct search *search, int index)
     TRY(estimate_go_on(*estimate));
     search->ranking->work += estimate_work(*estimate) - before;
     const uint64_t time_ps = estimate_prediction(*estimate)->result.time_ps;
-    if (time_ps > ranked->time_ps) ranked->time_ps = time_ps; /* more may be known from earlier */
+    if (time_ps > ranked->time_ps) ranked->time_ps = time_ps; /* more may be known already */
     ranked->is_least = !estimate_is_over(*estimate);
     if (ranked->is_least) return TUTTI_OK;
     estimate_free(*estimate);
@@ -236,7 +237,7 @@ static bool is_unknown(const struct ranked *ranked, void *context)
     return ranked->is_least;
 }
 
-/* The first that may be taken; -1: none. */
+/* The first algorithm that may be taken; -1: none. */
 static int find_first(const struct ranking *ranking, ranking_may_take *may_take, void *context)
 {
     int first = -1;
@@ -253,7 +254,8 @@ static bool is_found(const struct ranking *ranking, ranking_may_take *may_take, 
     return first < 0 || !ranking->ranked[first].is_least;
 }
 
-/* Always on with what may be the cheapest. When that is known, nothing else is cheaper. */
+/* Always continues with the algorithm that may be the cheapest. When its time is known, no other
+ * one is cheaper. */
 static enum tutti_status search_first(const struct tune_site *site,
                                       const struct tune_question *question,
                                       ranking_may_take *may_take, void *context,
@@ -270,7 +272,7 @@ static enum tutti_status search_first(const struct tune_site *site,
     return status;
 }
 
-/* One rank alone waits for nobody. */
+/* A single rank waits for no other rank. */
 static void list_all(const struct tune_question *question, struct ranking *ranking)
 {
     for (int i = 0; i < algo_count && ranking->count < RANKED_MAX; i++)
@@ -285,7 +287,7 @@ enum { KEPT = 512 };
 static struct kept {
     uint64_t site, question; /* fingerprints; 0: the place is free */
     struct ranking ranking;
-} * kept; /* made when the first is */
+} * kept; /* allocated with the first one */
 static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct kept *kept_place(uint64_t site, uint64_t question)
@@ -335,7 +337,7 @@ enum tutti_status ranking_find_first(const struct tune_site *site,
     return TUTTI_OK;
 }
 
-/* None may be taken but what is not known, until all are. */
+/* Until the times of all are known, only those whose times are not known are looked for. */
 enum tutti_status ranking_find(const struct tune_site *site, const struct tune_question *question,
                                struct ranking *ranking)
 {

@@ -1,11 +1,13 @@
-/* ranking.h - the algorithms of a collective, from the cheapest to the dearest, as the model has it (estimate.h), for calls of about one size on
- * the machines of a communicator.
+/* ranking.h - the algorithms of a collective, from the cheapest to the most expensive by the model
+ * (estimate.h), for calls of about one size on the machines of a communicator.
  *
  *     site, collective, size ──► estimates ──► ranking ──► the first that the call can use (choose.h)
  *                                   in stages: those that cannot be the first any more are given up
- *                                   kept for the process: all communicators of the same shape share them
+ *                                   kept for the process: all communicators of the same shape share
+ *                                   them
  *
- * Sizes between two powers of two share the ranking of the lower one, so a new count of a known size costs a look.
+ * Sizes between two powers of two share the ranking of the lower one, so a new count of a known
+ * size costs only a look-up.
  */
 #ifndef TUTTI_TUNE_RANKING_H
 #define TUTTI_TUNE_RANKING_H
@@ -21,7 +23,8 @@
 #include "tune/table.h"
 #include "tutti/tutti.h"
 
-/* The machines of a communicator, as far as costs depend on them: the same on all its ranks. The caller's memory, which stays. */
+/* The machines of a communicator, as far as costs depend on them: the same on all its ranks. The
+ * arrays are the caller's, and must stay. */
 struct tune_site {
     int rank_count;
     int core_count;                   /* of each host, the least of all; at least 1 */
@@ -33,16 +36,18 @@ struct tune_site {
     unsigned piece_count_max;
     const struct calibration *calibration;
     const struct tune_table *table; /* of measured choices; NULL: none */
-    /* Plans that are not built in, and compete with those that are: proven, and for these machines. They stay for good. */
+    /* Plans that are not built in, and compete with those that are: proven, and for these machines.
+     * They stay for good. */
     const struct algorithm *const *loaded;
     int loaded_count;
-    struct tune_shape shape; /* by tune_site_shape; whoever has no table needs none */
+    struct tune_shape shape; /* by tune_site_shape; not needed without a table */
     uint64_t fingerprint;    /* of all of this, by tune_site_fingerprint */
 };
 
-/* Of everything but itself. */
+/* The fingerprint of all fields but `fingerprint`. */
 uint64_t tune_site_fingerprint(const struct tune_site *site, uint64_t levels_fingerprint);
-/* The key by which tables of measurements tell machines apart. Looks at each rank, so it is done once. NO_MEMORY. Any thread. */
+/* The key by which tables of measurements tell machines apart. Looks at each rank, so it is done
+ * once. NO_MEMORY. Any thread. */
 enum tutti_status tune_site_shape(const struct tune_site *site, struct tune_shape *shape);
 
 struct tune_question {
@@ -55,7 +60,7 @@ struct tune_question {
 struct ranked {
     const struct algorithm *algorithm;
     bool only_hosts; /* its plan is made with the level of hosts alone, though there are racks */
-    bool is_least;   /* its time is so much at least: nobody needed to know more yet */
+    bool is_least;   /* its time is at least so much: more was not needed yet */
     uint64_t time_ps;
 };
 
@@ -66,19 +71,21 @@ struct ranking {
     struct ranked ranked[RANKED_MAX];
 };
 
-/* All of them, with their times. NO_MEMORY. Any thread; takes some milliseconds for each algorithm the first time. */
+/* Ranks all algorithms with their times. NO_MEMORY. Any thread; takes some milliseconds for each
+ * algorithm the first time. */
 enum tutti_status ranking_find(const struct tune_site *site, const struct tune_question *question,
                                struct ranking *ranking);
-/* The same, as far as it takes to know which is the cheapest of those that may be taken: that one's time is known, and of the others perhaps only
- * that they take so long at least. So most of them are given up early. Which one is the cheapest depends on
- * nothing that was asked before. */
+/* The same, but only until the cheapest of those that may be taken is known: its time is known, and
+ * of the others perhaps only that they take at least so long. So most of them are given up early.
+ * Earlier questions do not influence which one is the cheapest. */
 typedef bool ranking_may_take(const struct ranked *ranked, void *context);
 enum tutti_status ranking_find_first(const struct tune_site *site,
                                      const struct tune_question *question,
                                      ranking_may_take *may_take, void *context,
                                      struct ranking *ranking);
 
-/* The machine that a question is about: for those who predict. Its arrays and tables live in *room until that is released. */
+/* The machine of a question, for callers that predict. Its arrays and tables live in *room until
+ * that is released. */
 struct tune_room {
     int *host_of, *rack_of_host;
     struct calibration_tables tables;

@@ -24,7 +24,7 @@ struct rules {
     struct rule rules[RULES_MAX];
 };
 
-/* Where the reader is in the text, for its errors. */
+/* The reader's position in the text, for its errors. */
 struct reader {
     const char *text, *at;
 };

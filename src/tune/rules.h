@@ -2,13 +2,13 @@
  *
  *     allreduce:0-64k=oneshot,64k-=ring;broadcast=^tree
  *
- * For each collective a list of `FROM-TO=NAME`: bytes of a block, FROM included, TO not; either may be left out;
- * k, m, g are powers of 1024; NAME may carry a radix ("bruck/4"). Without a range the name holds for all sizes; `^NAME` forbids it. A later entry
- * wins over an earlier one.
+ * For each collective a list of `FROM-TO=NAME`: bytes of a block, FROM included, TO not; either may
+ * be left out; k, m, g are powers of 1024; NAME may carry a radix ("bruck/4"). Without a range the
+ * name holds for all sizes; `^NAME` forbids it. A later entry wins over an earlier one.
  *
  * `file:PATH` in the place of a name is the plan in that file; the path ends before a comma or
- * semicolon. Rules read no files: the code that does says which algorithm it is, and until then
- * such a rule is none.
+ * semicolon. This module reads no files: the code that does sets the algorithm, and until then such
+ * a rule does not count.
  */
 #ifndef TUTTI_TUNE_RULES_H
 #define TUTTI_TUNE_RULES_H
@@ -22,17 +22,17 @@
 
 struct rules; /* opaque */
 
-/* Text is foreign: names are checked against the algorithm list, lengths are bounded. INVALID_OPTIONS says what
- * and where. NULL or "" gives *rules == NULL. */
+/* Text is foreign: names are checked against the algorithm list, lengths are bounded.
+ * INVALID_OPTIONS says what and where. NULL or "" gives *rules == NULL. */
 enum tutti_status rules_parse(const char *text, struct rules **rules);
 void rules_free(struct rules *rules);
-/* Rules with a file, in their order. *path is the rules'. */
+/* The rules with a file, in their order. *path belongs to the rules. */
 int rules_file_count(const struct rules *rules);
 void rules_file(const struct rules *rules, int index, enum collective *collective,
                 const char **path);
 /* The algorithm lives at least as long as the rules; NULL: the rule does not count. */
 void rules_set_file(struct rules *rules, int index, const struct algorithm *algorithm);
-/* Whether one is asked for, and which. */
+/* Whether an algorithm is asked for, and which. */
 bool rules_wanted(const struct rules *rules, enum collective collective, size_t bytes,
                   const struct algorithm **algorithm, unsigned *radix);
 bool rules_forbids(const struct rules *rules, enum collective collective, size_t bytes,

@@ -1,4 +1,4 @@
-/* Whatever text comes: rules_parse ends, and what it accepts names algorithms of the list. */
+/* On any text, rules_parse ends, and rules that it accepts name algorithms of the list. */
 #include <stdlib.h>
 #include <string.h>
 

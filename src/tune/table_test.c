@@ -32,7 +32,7 @@ static const char *found(const struct tune_table *table, uint64_t bytes)
     return entry != NULL ? entry->algorithm->name : "none";
 }
 
-/* Sorted, and without overlaps: what finding relies on. */
+/* Entries are sorted and do not overlap, as finding requires. */
 static void expect_valid(const struct tune_table *table)
 {
     for (int i = 0; i < table->count; i++) {
@@ -103,7 +103,8 @@ static void what_only_moves_is_alike_for_all_dtypes(void **state)
     tune_table_release(&table);
 }
 
-/* Against a map from each power of two to an algorithm, which is all that can be asked. */
+/* Compares with a map from each power of two to an algorithm, which covers all possible
+ * questions. */
 static void a_later_entry_wins_where_ranges_overlap(void **state)
 {
     (void)state;

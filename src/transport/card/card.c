@@ -82,7 +82,7 @@ static void card_consume(struct link_rx *link, size_t bytes)
     card_pair_consume(rx_of(link)->pair, rx_of(link), bytes);
 }
 
-/* Small messages come as soon without an offer. */
+/* An offer would not make small messages come sooner. */
 static void card_offer(struct link_rx *link, void *destination, size_t bytes)
 {
     if (bytes >= rx_of(link)->offer_bytes)
@@ -100,7 +100,7 @@ static const struct link_rx_ops rx_ops = {.peek = card_peek,
 
 /* ------------------------------------------------------------------------------------------- moving */
 
-/* A peer that has something for this rank; without memory it waits. */
+/* Answers a peer that has connected; if memory is lacking, the peer waits. */
 static void answer_callers(struct card *card)
 {
     struct card_pair *pair;
@@ -145,7 +145,8 @@ static bool has_untold(const struct card *card)
     return false;
 }
 
-/* News that can wait goes to peers when nothing else has moved for a while: mostly an answer goes before, and carries it. */
+/* Tells peers news that can wait, when nothing else has moved for a while: mostly an answer goes
+ * earlier, and carries it. */
 static bool card_progress(struct transport *transport)
 {
     struct card *card = card_of(transport);
@@ -189,7 +190,7 @@ static int card_descriptor(struct transport *transport)
 static void card_wake(struct transport *transport)
 {
     struct card *card = card_of(transport);
-    /* What the caller published comes before this load, or else the sleeper's last look sees it. */
+    /* Either the caller's publishing comes before this load, or the sleeper's last look sees it. */
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&card->asleep, memory_order_relaxed) != 0)
         card->shared.device->ops->wake(card->shared.device);
@@ -314,7 +315,7 @@ static unsigned given_or(unsigned given, unsigned otherwise)
     return given != 0 ? given : otherwise;
 }
 
-/* So that a sender which has reached its limit hears of it. */
+/* So that a sender which has reached its limit hears that it may send more. */
 static size_t answer_bytes_for(size_t flight_bytes)
 {
     if (flight_bytes == CARD_FLIGHT_ANY) return SIZE_MAX;

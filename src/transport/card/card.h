@@ -1,32 +1,37 @@
-/* card.h - the transport over a network card (device.h): links and control messages between ranks by the verbs of a card with remote memory
- * access.
+/* card.h - the transport over a network card (device.h): links and control messages between ranks
+ * by the verbs of a card with remote memory access.
  *
  *   rank a                                                                      rank b
  *   link ─┐                 ┌─ messages of a few KiB ─► posted receive ─┐  ┌─ link: put in order by their numbers
  *   link ─┼─ pair ─ device ─┤                                             ├──┼─ ...
  *   words ┘                 └─ remote writes ─► a region that b offered  ─┘  └─ words, in order
  *
- * What a link commits goes in messages, read from slots that are registered. What it posts is registered while it is under
- * way, and goes by remote writes straight to where the receiver wants it if that has offered its memory (`advertise`,
- * `place_directly`). Else it goes in messages, too, which cards and providers copy; long memory by remote writes into a landing of the
- * receiver, from where that reduces it, say (link.h).
+ * Bytes that a link commits go in messages, read from slots that are registered. Memory that it
+ * posts is registered while it is under way. It goes by remote writes straight to where the
+ * receiver wants it, if the receiver has offered its memory (`advertise`, `place_directly`).
+ * Otherwise short memory goes in messages, too, which cards and providers copy, and long memory by
+ * remote writes into a landing of the receiver, from which the receiver reduces it, say (link.h).
  *
  * Invariants
- *   1. No message is sent for which the peer has posted no receive: each message says how many were posted so far, and some
- *      are kept for messages that say nothing else (pair.h). A receive is posted again as soon as a message was taken from
- *      it, whether its link consumes it or not: links never wait for each other, as each has a window of its own.
- *   2. Messages overtake each other and completions come in any order: links and control messages count what they send, and what comes
- *      early waits in its window. That what was written is there is said after its completion, in a message of the link.
- *   3. A region that is offered belongs to a range of the link's bytes; the sender decides for each posted message alone, and no
- *      offer of the user's memory is used twice. The receiver deregisters it when it has consumed the range.
- *   4. What comes is foreign: checked before use. What makes no sense breaks the peer for good, and its links are at fault.
- *   5. Only create, open, and what is told to or comes from a peer for the first time allocate, and a link when it first needs a landing.
- *      Only sleep waits.
+ *   1. No message is sent for which the peer has posted no receive: each message says how many were
+ *      posted so far, and some are kept for messages that say nothing else (pair.h). A receive is
+ *      posted again as soon as a message was taken from it, whether its link consumes the message
+ *      or not. So links never wait for each other, as each has a window of its own.
+ *   2. Messages overtake each other and completions come in any order. So links and control
+ *      messages number what they send, and a message that comes early waits in its window. After a
+ *      write has completed, a message of the link says that its bytes are there.
+ *   3. A region that is offered belongs to a range of the link's bytes; the sender decides for each
+ *      posted message alone, and no offer of the user's memory is used twice. The receiver
+ *      deregisters it when it has consumed the range.
+ *   4. Whatever comes is foreign, and is checked before use. A message that makes no sense breaks
+ *      the peer for good, and its links are at fault.
+ *   5. Memory is allocated only by create and open, by the first message to or from a peer, and by
+ *      a link when it first needs a landing. Only sleep waits.
  *
- * What it does not do: groups; integrity.
+ * It has neither groups nor integrity.
  *
- * Threads: one at a time for all of it; only wake and wake_all come from any thread. Somebody has to call progress until
- * card_is_idle.
+ * Threads: one at a time for all of it; only wake and wake_all come from any thread. Some thread
+ * has to call progress until card_is_idle.
  */
 #ifndef TUTTI_TRANSPORT_CARD_CARD_H
 #define TUTTI_TRANSPORT_CARD_CARD_H
@@ -44,7 +49,7 @@ enum {
     CARD_ASKED_BYTES = 65536 /* a question and its answer cost less than copying so much */
 };
 
-/* The same on all ranks, but for rank and who hears. */
+/* The same on all ranks, but for rank and hears. */
 struct card_options {
     int rank, size;
     size_t piece_bytes; /* of a message without its head: a multiple of 64; 0: as long as the device takes */
@@ -57,8 +62,8 @@ struct card_options {
     unsigned patience; /* passes without anything moving until peers are told what an answer would have told them, too */
     size_t landing_bytes; /* into a ring of so many, where the receiver offers nothing better: a multiple of 512; 0: 1 MiB */
     size_t flight_bytes; /* given to the device for a peer before they have come: CARD_FLIGHT_ANY, CARD_FLIGHT_ADAPTS, or so many */
-    /* A control message has come, valid during the call; may tell and forget (peers.h), and do nothing else with this transport.
-     * NULL: they are dropped. */
+    /* A control message has come, which is valid during the call. The function may call tell and
+     * forget (peers.h), and nothing else of this transport. NULL: control messages are dropped. */
     void (*hears)(void *context, int peer, const void *message, size_t bytes);
     void *hears_context;
 };
@@ -67,18 +72,20 @@ struct card_options {
 enum tutti_status card_create(const struct card_options *options, struct card_device *device,
                               struct transport **transport);
 
-/* Whether nothing waits here for being sent, and everything consumed and heard was told. */
+/* Whether nothing waits here to be sent, and peers were told of everything that was consumed and
+ * heard. */
 bool card_is_idle(const struct transport *transport);
 /* Stops and frees. NULL is allowed. */
 void card_close(struct transport *transport);
 
-/* Messages, of whatever kind, to that peer so far, and those of it that have come without a gap: for who orders something else by them. */
+/* The number of messages of any kind sent to that peer so far, and of those from it that have come
+ * without a gap: for callers that put other things in order by them. */
 uint64_t card_sent(const struct transport *transport, int peer);
 uint64_t card_taken(const struct transport *transport, int peer);
-/* Whether one of it has not come that was sent before one that has. */
+/* Whether there is a gap: a message from the peer has not come, although a later one has. */
 bool card_misses(const struct transport *transport, int peer);
 
-/* Its device; and how many regions of that are not this module's own memory. */
+/* Its device; and the number of the device's regions that are not this module's own memory. */
 struct card_device *card_device_of(const struct transport *transport);
 unsigned card_offered_regions(const struct transport *transport);
 

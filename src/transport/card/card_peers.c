@@ -61,7 +61,8 @@ static void card_report(const struct transport *transport, int peer, struct peer
                                    .streams_up = pair->state == CARD_PEER_UP};
 }
 
-/* The kernel takes what is sent to a process that is there, whether that runs or not; devices ask by themselves. */
+/* The kernel takes messages to a process that is there, whether the process runs or not; devices
+ * ask by themselves. */
 static uint64_t card_answered_ns(const struct transport *transport, int peer)
 {
     struct card_device *const device = device_of(transport);

@@ -1,4 +1,5 @@
-/* card_state.h - what the parts of a transport over a network card have in common: card.c, card_peers.c. */
+/* card_state.h - the state that the parts of a transport over a network card share: card.c,
+ * card_peers.c. */
 #ifndef TUTTI_TRANSPORT_CARD_CARD_STATE_H
 #define TUTTI_TRANSPORT_CARD_CARD_STATE_H
 
@@ -26,7 +27,7 @@ static inline const struct card_pair *card_pair_of(const struct transport *trans
     return ((const struct card *)transport)->pairs[peer];
 }
 
-/* Its device is gone, or what it sent made no sense. */
+/* The peer's device is gone, or sent something that made no sense. */
 static inline bool card_pair_is_gone(const struct card_pair *pair)
 {
     return pair->state == CARD_PEER_LOST || pair->state == CARD_PEER_BROKEN;

@@ -10,9 +10,9 @@ enum {
     WRITES_A_LIMIT = 4, /* so that one comes while another one goes */
     WRITE_STEP = 4096,
     WRITE_BYTES_MAX =
-        256 << 10 /* messages behind a write wait for it, and a peer of which none comes for seconds counts as lost */
+        256 << 10 /* messages wait behind a write, and a peer that is not heard for seconds counts as lost */
 };
-/* A path may change. */
+/* The shortest round trip is forgotten after so long, since a path may change. */
 static const uint64_t SHORTEST_NS = 10000000000u;
 static const uint64_t RATE_MAX = UINT64_C(1) << 40;
 
@@ -80,7 +80,7 @@ static uint64_t rate_of(const struct card_flight *flight, uint64_t now_ns)
     return rate < (double)RATE_MAX ? (uint64_t)rate : RATE_MAX;
 }
 
-/* A time in which nothing was to be sent says nothing about the path. */
+/* A time in which there was nothing to send says nothing about the path. */
 static void add_sample(struct card_flight *flight, uint64_t now_ns)
 {
     const bool was_idle = flight->sampled_ns == 0 || now_ns - flight->sampled_ns > IDLE_NS;

@@ -1,5 +1,6 @@
-/* flight.h - how much a rank gives its card for one peer before that has come: as much as keeps the path full, and little more. All of it
- * lies in one queue, and what is urgent waits behind it: answers to who asks for a place, above all.
+/* flight.h - how many bytes a rank gives its card for one peer before these have arrived: as many
+ * as keep the path full, and few more. All of them lie in one queue, and urgent messages wait
+ * behind them, above all answers to ranks that ask for a place.
  *
  *     given ──────────────── come ◄── the peer says how many messages it took (message.h: posted)
  *       └─ on its way: up to ─┘
@@ -7,11 +8,13 @@
  *          ^ 64 samples of 5 ms      ^ fills the path, and       ^ so long peers and their threads
  *                                      finds it grown              may look at something else
  *
- * As over TCP (tcp/window.h), but it is the sender who decides: the receiver's card takes whatever comes. So a round trip is one of two
- * programs, not of two kernels, and may take a few milliseconds where ranks share cores. That is why there is a minimum. Round trips are those
- * of messages that went while next to nothing was on its way.
+ * As over TCP (tcp/window.h), but here the sender decides: the receiver's card takes whatever
+ * comes. So a round trip goes between two programs, not between two kernels, and may take a few
+ * milliseconds if ranks share cores. That is why there is a minimum. Only messages that went while
+ * next to nothing else was on its way count as round trips.
  *
- * A message says that all that was given before it has come, since it goes after what was written, or says so itself.
+ * A message that has come shows that all bytes given before it have come, since it goes behind the
+ * writes, or says so itself.
  *
  * Pure: numbers in, numbers out; nothing allocates. */
 #ifndef TUTTI_TRANSPORT_CARD_FLIGHT_H
@@ -33,7 +36,7 @@ enum {
         4096 /* a message of so few goes in any case: they are bounded by their number */
 };
 
-/* As card_options.flight_bytes has it: any number of bytes; as the path needs. */
+/* Values of card_options.flight_bytes: any number of bytes; as many as the path needs. */
 #define CARD_FLIGHT_ANY 0
 #define CARD_FLIGHT_ADAPTS SIZE_MAX
 
@@ -53,14 +56,16 @@ struct card_flight {
 
 /* bytes: CARD_FLIGHT_ANY, CARD_FLIGHT_ADAPTS, or the limit. */
 void card_flight_init(struct card_flight *flight, size_t bytes);
-/* Whether so many bytes more may be given now. Nothing on its way: anything may. */
+/* Whether so many more bytes may be given now. If nothing is on its way, any number may. */
 bool card_flight_has_room(const struct card_flight *flight, size_t bytes);
-/* Writes should be of so many bytes at most: a multiple of 4096, since none may end within an element. */
+/* The most bytes that a write should have: a multiple of 4096, since none may end within an
+ * element. */
 size_t card_flight_write_bytes(const struct card_flight *flight);
 void card_flight_give(struct card_flight *flight, size_t bytes);
-/* A message was given, of that number: all that was given is before it. At most CARD_RECEIVES_MAX are not taken. */
+/* The message of that number was given, behind all bytes given so far. At most CARD_RECEIVES_MAX
+ * messages are not taken. */
 void card_flight_mark(struct card_flight *flight, uint64_t number, uint64_t now_ns);
-/* The peer says that it took so many messages; no more than were marked. */
+/* The peer says that it took so many messages; they are no more than were marked. */
 void card_flight_take(struct card_flight *flight, uint64_t messages, uint64_t now_ns);
 
 #endif

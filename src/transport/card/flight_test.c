@@ -1,5 +1,5 @@
-/* flight_test.c - how much is given to a card for a peer, on a model of a path: a sender that always has more, one queue, and a receiver
- * that answers late.
+/* flight_test.c - tests how much is given to a card for a peer, on a model of a path: a sender that
+ * always has more, one queue, and a receiver that answers late.
  *
  *     sender ──► queue, emptied at `rate` ──► receiver ──► answers, after `late_ns` ──► sender
  */
@@ -26,7 +26,7 @@ struct path {
     uint64_t busy_until_ns, queue_ns; /* the longest lately */
 };
 
-/* After a first message that is small. */
+/* Starts after a first message, which is small. */
 static void init(struct path *path, double rate, uint64_t late_ns)
 {
     *path = (struct path){.rate = rate, .late_ns = late_ns, .now_ns = 1000 * MS};
@@ -52,7 +52,7 @@ static void send_all(struct path *path)
     }
 }
 
-/* The share of the path's time in which it carried something. */
+/* The share of the time in which the path carried something. */
 static double run(struct path *path, uint64_t ns)
 {
     const uint64_t end = path->now_ns + ns, before = path->came;

@@ -92,7 +92,8 @@ static size_t least(uint64_t one, uint64_t other)
     return (size_t)(one < other ? one : other);
 }
 
-/* How many of an entry's next bytes can be written at once to where the receiver offered; of a landing a part. */
+/* The number of an entry's next bytes that can be written at once to where the receiver offered; in
+ * a landing, at most a part of it. */
 static size_t offered_bytes(const struct card_tx *tx, const struct card_entry *entry,
                             size_t write_bytes)
 {
@@ -137,7 +138,7 @@ static struct card_written *written_as(struct card_tx *tx, uint64_t number)
     return &tx->written[number % tx->shape.window];
 }
 
-/* Of what was written, and has landed: that it is there. */
+/* The message that says that written bytes have landed. */
 static bool next_placed(const struct card_tx *tx, struct card_piece *piece)
 {
     if (tx->untold == 0) return false;
@@ -156,7 +157,8 @@ static bool next_placed(const struct card_tx *tx, struct card_piece *piece)
     return false;
 }
 
-/* The first entry behind the one that is being sent for which no place was asked, if that one goes into a landing and this one could. */
+/* If the entry that is being sent goes into a landing, the first entry behind it that could do so,
+ * too, and for which no place was asked. */
 static bool next_to_ask_for(const struct card_tx *tx, uint64_t *number)
 {
     const struct card_entry *sending = &tx->entries[tx->entry_sending % tx->shape.window];
@@ -268,8 +270,8 @@ bool card_tx_landed(struct card_tx *tx, uint32_t number, bool is_done)
     return false;
 }
 
-/* Grants overtake each other. An offer that begins later was made later, and one that reaches further; of an earlier one nothing is
- * left. */
+/* Grants overtake each other. Of two offers, the one that begins later, or reaches further, was
+ * made later; nothing is left of the earlier one. */
 static bool is_newer(const struct card_offer *offer, const struct card_message *grant)
 {
     if (grant->length == 0 || grant->offset + grant->length < grant->offset) return false;
@@ -328,7 +330,7 @@ void card_rx_free(struct card_rx *rx)
     free(rx);
 }
 
-/* Where what was written is; NULL: it cannot have been written. */
+/* The place of written bytes; NULL: they cannot have been written. */
 static const char *placed_at(const struct card_rx *rx, const struct card_message *message)
 {
     const struct card_offer *offer = &rx->offer;
@@ -353,7 +355,8 @@ static bool is_asked_for_place(const struct card_rx *rx)
     return rx->asked_until > rx->position;
 }
 
-/* A sender that fills a landing asks for what comes behind that. True: it was heard. */
+/* A sender that fills a landing asks for the bytes behind its entry. True: the question was
+ * heard. */
 static bool hear_ahead(struct card_rx *rx, const struct card_arrival *question)
 {
     if (!is_asked_for_place(rx) || question->offset != rx->asked_until ||
@@ -369,7 +372,8 @@ static bool hear_ahead(struct card_rx *rx, const struct card_arrival *question)
     return true;
 }
 
-/* Of the next bytes. An offer that stands is said again: it may have come before the sender had opened its end. */
+/* Takes a question for the next bytes. If an offer stands, it is sent again, since it may have come
+ * before the sender had opened its end. */
 static bool hear_now(struct card_rx *rx, const struct card_arrival *question)
 {
     if (question->offset != rx->position) return false;
@@ -380,7 +384,7 @@ static bool hear_now(struct card_rx *rx, const struct card_arrival *question)
     return true;
 }
 
-/* Questions at the front. */
+/* Takes the questions at the front of the window. */
 static void hear_questions(struct card_rx *rx)
 {
     struct card_arrival *arrival;
@@ -507,7 +511,7 @@ uint64_t card_rx_drop_offer(struct card_rx *rx)
     return key;
 }
 
-/* Up to where bytes of the range may be written, as far as the sender may know. */
+/* The offset up to which bytes of the range may be written, and of which the sender may be told. */
 static uint64_t open_until(const struct card_rx *rx)
 {
     const struct card_offer *offer = &rx->offer;

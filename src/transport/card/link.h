@@ -1,24 +1,29 @@
-/* link.h - the two ends of a link over a network card: what is to be sent, and what has come. Knows nothing of devices.
+/* link.h - the two ends of a link over a network card: the messages to be sent, and those that have
+ * come. Knows nothing of devices.
  *
  *   sender     entries  [slot][posted memory    ][slot]          one a commit or post
  *              messages  0     1    2    3    4    5             numbered for the life of the link; a write counts as one
- *   receiver   messages from `consumed` on, up to a window of them: each has come or not, in any order
+ *   receiver   messages from `consumed` on, up to a window of them: each has come or not, in any
+ *              order
  *
- * A message gets its number when it goes: only then is it known whether the receiver has offered a region for what is left of its
- * entry. The sender keeps an entry until its last message is consumed.
+ * A message gets its number when it goes: only then is it known whether the receiver has offered a
+ * region for the rest of its entry. The sender keeps an entry until its last message is consumed.
  *
- * Long posted memory goes by writes alone. Where nothing is offered yet, its sender ASKs for a place, and the receiver, once somebody
- * looks for these bytes, offers what its user says, or a landing of its own:
+ * Long posted memory goes by writes alone. If nothing is offered yet, its sender ASKs for a place.
+ * Once the receiver's user looks for these bytes, the receiver offers the memory that its user
+ * names, or a landing of its own:
  *
  *   sender    ASK ──►                write ──► PLACED ──►  write ──► PLACED ──► ...
  *   receiver       ◄── GRANT: where              (consumed) ◄── GRANT: so much further, in a landing
  *
- * A region offered belongs to a range of the link's bytes; it is over when the receiver has consumed to its end. Until then no other
- * one is offered. No part of the user's is used twice. A landing is a ring: room for new bytes is made by consuming old ones.
+ * A region offered belongs to a range of the link's bytes; it is over when the receiver has
+ * consumed to the end of the range. Until then no other region is offered. No part of the user's
+ * memory is used twice. A landing is a ring: to consume old bytes makes room for new ones.
  *
- * While a sender fills a landing it asks for the entries behind, as far ahead as a landing is long. The receiver hears that as it comes, and
- * lengthens the landing's range: so the sender waits for no answer between one entry and the next. But if the user has said meanwhile where
- * some bytes belong, what is behind these is the user's again: the landing ends with them.
+ * While a sender fills a landing, it asks for the next entries, as far ahead as a landing is long.
+ * The receiver hears each question as it comes, and lengthens the landing's range; so the sender
+ * waits for no answer between one entry and the next. But if the user has meanwhile said where some
+ * bytes belong, the landing ends with those bytes, and the user may again say where later ones go.
  */
 #ifndef TUTTI_TRANSPORT_CARD_LINK_H
 #define TUTTI_TRANSPORT_CARD_LINK_H
@@ -112,20 +117,23 @@ void card_tx_commit(struct card_tx *tx, size_t bytes);
 bool card_tx_is_consumed(const struct card_tx *tx);
 /* There is room; the memory is registered, or key is 0. */
 void card_tx_post(struct card_tx *tx, const void *address, size_t bytes, uint64_t key);
-/* Writes are of so many bytes at most. False: nothing, now. */
+/* The next piece that can be given to the device; a write has at most write_bytes bytes. False:
+ * there is none now. */
 bool card_tx_next(const struct card_tx *tx, size_t write_bytes, struct card_piece *piece);
-/* It was given. */
+/* The piece was given to the device. */
 void card_tx_given(struct card_tx *tx, const struct card_piece *piece);
-/* Whether nothing of it is left to be given, now or later. */
+/* Whether nothing of the link is left to be given, now or later. */
 bool card_tx_is_all_given(const struct card_tx *tx);
-/* The write with that number, modulo 2^32, lies at the receiver, or will before any message sent from now on; with is_done its memory is
- * not read any more. False: there is no such write. */
+/* The write with that number, modulo 2^32, has landed at the receiver, or will have before any
+ * message that is sent from now on; with is_done its memory is not read any more. False: there is
+ * no such write. */
 bool card_tx_landed(struct card_tx *tx, uint32_t number, bool is_done);
-/* What the receiver says. False: it cannot have consumed that many. */
+/* Takes what the receiver says. False: it cannot have consumed that many. */
 bool card_tx_granted(struct card_tx *tx, const struct card_message *grant);
-/* The first entry is done with: forgets it, and says which memory was posted, if any. False: it is not. */
+/* Forgets the first entry if it is done with, and says which memory was posted, if any. False: it
+ * is not done with. */
 bool card_tx_drop(struct card_tx *tx, uint64_t *posted_key);
-/* The same without its being done with. */
+/* The same, even if the entry is not done with. */
 bool card_tx_give_up(struct card_tx *tx, uint64_t *posted_key);
 
 /* ---------------------------------------------------------------------------------------- receiving */
@@ -169,25 +177,29 @@ struct card_rx {
 enum tutti_status card_rx_create(const struct card_shape *shape, const uint64_t *signature,
                                  struct card_rx **rx);
 void card_rx_free(struct card_rx *rx);
-/* A message has come, DATA of that many bytes in a buffer that is the link's from now on, or PLACED (NULL). Returns what is wrong, or
- * NULL. */
+/* A message has come: DATA of that many bytes in a buffer, which is the link's from now on, or
+ * PLACED (buffer is NULL). Returns what is wrong, or NULL. */
 const char *card_rx_arrive(struct card_rx *rx, const struct card_message *message,
                            struct card_buffer *buffer, size_t bytes);
-/* As the contract says. consume returns a buffer that the link does not need any more, or NULL. */
+/* As the contract says. consume returns a buffer that the link no longer needs, or NULL. */
 enum link_state card_rx_peek(const struct card_rx *rx, struct link_view *view);
 struct card_buffer *card_rx_consume(struct card_rx *rx, size_t bytes);
-/* Whether a region can be offered for the next bytes: none is, and no part of a message is consumed. */
+/* Whether a region can be offered for the next bytes: no region is offered, and no message is
+ * partly consumed. */
 bool card_rx_may_offer(const struct card_rx *rx);
 /* The user said where that many bytes belong, and a region could not be offered. */
 void card_rx_wish(struct card_rx *rx, size_t bytes);
-/* key: of the region that was registered for it; target: as the sender names that. */
+/* Offers a region for that many bytes. key: of the region registered for them; target: how the
+ * sender names it. */
 void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t key,
                    const struct card_target *target);
-/* Whether the sender waits for a place that the user had the chance to offer: said at the second look for it. */
+/* Whether the sender waits for a place, and the user has had the chance to offer one: true from the
+ * second look for the bytes on. */
 bool card_rx_needs_landing(struct card_rx *rx);
-/* Offers the landing for what the sender asked for; or, where there is none, that it comes by messages. */
+/* Offers the landing for the bytes that the sender asked for; if there is none, tells the sender to
+ * send them by messages. */
 void card_rx_land(struct card_rx *rx);
-/* The region offered is over: forgets it, and says which is to be deregistered. 0: none. */
+/* If the region offered is over, forgets it, and returns the key to be deregistered. 0: none. */
 uint64_t card_rx_drop_offer(struct card_rx *rx);
 /* Whether the sender should be told now. */
 bool card_rx_should_tell(const struct card_rx *rx);

@@ -1,20 +1,27 @@
-/* message.h - what ranks send each other over a network card: a head of 64 bytes, some with bytes behind it.
+/* message.h - the messages that ranks send each other over a network card: a head of 64 bytes, some
+ * with bytes behind it.
  *
- *   DATA    bytes of a link. sequence: the message's number on the link; offset: bytes that the link carried before it;
- *           signature: of its operation. Flag ANSWER: the sender waits to know that it is consumed
- *   PLACED  the same, of `length` bytes that the sender has written where the receiver offered: into its region `key`
- *   ASK     the same, of `length` bytes that the sender will write where the receiver says: the next ones, or those behind what it asked for
- *           before
- *   GRANT   the receiver of a link says that it is open, and how many messages of it are consumed. It offers its region
- *           `key`, which begins at `base`, for those `length` bytes of the link that begin at `offset` and belong to the operation
- *           `signature`; length 0: none. With a `room` the region has so many bytes, and is used again and again: byte i of the link goes
- *           to (i - offset) modulo room. key 0: there is none for these bytes, which come by messages
- *   CREDIT  nothing but what each message says: how many receives its sender has `posted` for the other one so far, modulo 2^32
+ *   DATA    bytes of a link. sequence: the message's number on the link; offset: bytes that the
+ *           link carried before it; signature: of its operation. Flag ANSWER: the sender waits to
+ *           know that it is consumed
+ *   PLACED  the same, of `length` bytes that the sender has written where the receiver offered:
+ *           into its region `key`
+ *   ASK     the same, of `length` bytes that the sender will write where the receiver says: the
+ *           next ones, or those behind what it asked for before
+ *   GRANT   the receiver of a link says that it is open, and how many messages of it are consumed.
+ *           It offers its region `key`, which begins at `base`, for those `length` bytes of the
+ *           link that begin at `offset` and belong to the operation `signature`; length 0: none.
+ *           With a `room` the region has so many bytes, and is used again and again: byte i of the
+ *           link goes to (i - offset) modulo room. key 0: there is none for these bytes, which come
+ *           by messages
+ *   CREDIT  only the number that each message has: the receives that its sender has `posted` for
+ *           the other one so far, modulo 2^32
  *   WORD    a control message (transport/peers.h). sequence: its number
  *   HEARD   consumed: control messages that were heard
  *
- * Messages overtake each other, and most can be understood alone. A control message is heard when all that was sent before it
- * has come: so each message has a number, which counts all that its sender sent to this peer, modulo 2^32.
+ * Messages overtake each other, and most can be understood alone. But a control message is heard
+ * only when all messages sent before it have come. So each message has a number, which counts all
+ * messages that its sender sent to this peer, modulo 2^32.
  *
  * Every field is checked where it is used.
  */
@@ -36,7 +43,8 @@ enum card_message_kind {
     CARD_MESSAGE_HEARD
 };
 
-/* Grows when ranks of another version would not understand these messages, or whatever devices put before them. */
+/* Grows when ranks of another version would not understand these messages, or the bytes that
+ * devices put before them. */
 enum { CARD_PROTOCOL = 2 };
 
 enum {

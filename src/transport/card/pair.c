@@ -61,7 +61,7 @@ static void drop_offer(struct card_pair *pair, struct card_rx *rx)
 
 /* ----------------------------------------------------------------------------------------- receives */
 
-/* More buffers for what comes. */
+/* Makes more buffers for messages that come. */
 static enum tutti_status add_buffers(struct card_pair *pair, unsigned count)
 {
     const struct card_device *const device = device_of(pair);
@@ -109,7 +109,7 @@ static void give_back(struct card_pair *pair, struct card_buffer *buffer)
 
 /* ------------------------------------------------------------------------------------------- sending */
 
-/* Receives, as far as the peer may know. */
+/* The number of receives of which the peer may be told. */
 static uint64_t posted_for(const struct card_pair *pair)
 {
     return pair->shared->receive_count + pair->taken;
@@ -215,7 +215,7 @@ static bool send_piece(struct card_pair *pair, struct card_tx *tx)
     return true;
 }
 
-/* Links in turn, as far as they go. */
+/* Sends from the links in turn, as much as goes. */
 static bool send_links(struct card_pair *pair)
 {
     unsigned in_vain = 0;
@@ -232,7 +232,7 @@ static bool send_links(struct card_pair *pair)
     return moved;
 }
 
-/* A sender may wait for the news. */
+/* Whether the peer should be told that its bytes have come, since it may wait for that. */
 static bool owes_answer(const struct card_pair *pair)
 {
     return pair->unanswered_bytes >= pair->shared->answer_bytes && pair->taken_beyond == 0;
@@ -249,7 +249,7 @@ bool card_pair_write(struct card_pair *pair)
 {
     if (pair->state != CARD_PEER_UP) return false;
     bool moved = send_grants(pair);
-    moved |= send_words(pair); /* whoever hears of something knows before what was consumed before */
+    moved |= send_words(pair); /* a rank that hears one knows what was consumed before it */
     if (!pair->is_refused) moved |= send_links(pair);
     return send_credit(pair) || moved;
 }
@@ -289,7 +289,7 @@ void card_pair_consume(struct card_pair *pair, struct card_rx *rx, size_t bytes)
     tell_sender(pair, rx);
 }
 
-/* An offer that there is no room for is not made. */
+/* Makes an offer, unless there is no room for it. */
 void card_pair_offer(struct card_pair *pair, struct card_rx *rx, void *destination, size_t bytes)
 {
     if (bytes == 0 || pair->shared->is_stopped) return;
@@ -303,7 +303,8 @@ void card_pair_offer(struct card_pair *pair, struct card_rx *rx, void *destinati
     tell_sender(pair, rx);
 }
 
-/* Memory of a landing, for the life of the link. Without it, or without a region for it, messages do. */
+/* Makes a landing, for the life of the link. Without its memory or a region for it, bytes come by
+ * messages. */
 static void make_landing(struct card_pair *pair, struct card_rx *rx)
 {
     struct card_device *const device = device_of(pair);
@@ -357,7 +358,7 @@ static const char *take_grant(struct card_pair *pair, const struct card_message 
     return NULL;
 }
 
-/* Those whose turn it is. */
+/* Hears the control messages whose turn it is. */
 static void hear_words(struct card_pair *pair)
 {
     const struct card_shared *shared = pair->shared;
@@ -367,7 +368,7 @@ static void hear_words(struct card_pair *pair)
             shared->hears(shared->hears_context, pair->rank, word->data, word->bytes);
         card_words_heard(&pair->words);
         pair->owes_heard =
-            true; /* not before: the one who hears may have told something, and so written */
+            true; /* not before: the rank that hears may have told something, and so written */
     }
 }
 
@@ -396,7 +397,7 @@ static const char *take(struct card_pair *pair, const struct card_message *messa
     return wrong;
 }
 
-/* Of all its messages; false: none that it can have sent, or it came before. */
+/* Counts a message by its number; false: the peer cannot have sent it, or it came before. */
 static bool take_number(struct card_pair *pair, uint32_t low, uint64_t *number)
 {
     const uint32_t ahead = low - (uint32_t)pair->taken;
@@ -471,7 +472,8 @@ static void land(struct card_pair *pair, const struct card_completion *completio
     drop_consumed(pair, tx);
 }
 
-/* A message did not leave, as its memory was given back with the links. The peer waits for its number. */
+/* A message did not leave, as its memory was given back with the links. But the peer waits for its
+ * number. */
 static void fill_gap(struct card_pair *pair, uint64_t number)
 {
     const struct card_message message = {.kind = CARD_MESSAGE_CREDIT,

@@ -1,25 +1,31 @@
-/* pair.h - what two ranks share over a network card: the links between them, control messages, and the receives that each has posted
- * for the other.
+/* pair.h - the state of two ranks that are connected by a network card: the links between them,
+ * control messages, and the receives that each has posted for the other.
  *
- * A rank may send `allowed` messages: as many as the peer has posted receives so far. Each message says how many its sender has
- * posted, counted from the beginning; where none goes anyway and half of them are untold, a CREDIT says nothing but that. Receives
- * that were posted for messages beyond a gap count when the gap is closed: so a word of bits says which messages have come.
+ * A rank may send `allowed` messages: as many as the peer has posted receives so far. Each message
+ * says how many receives its sender has posted, counted from the beginning. If no message goes
+ * anyway and the peer has not been told of half of them, a CREDIT says it alone. Receives that were
+ * posted for messages beyond a gap count when the gap is closed; so one word of bits says which
+ * messages have come.
  *
  *     sent ................ allowed - CREDITS_KEPT .... allowed
  *       └── any message ──────┘      └── CREDIT only ────┘
  *
- * Messages that were taken also say that what was written before them has come. So a rank that takes much says so often, by a CREDIT if it
- * sends nothing else, and one that sends much gives its card no more than the path needs (flight.h).
+ * A message that was taken also shows that the bytes written before it have come. So a rank that
+ * takes many messages says so often, by a CREDIT if it sends nothing else, and a rank that sends
+ * many gives its card no more than the path needs (flight.h).
  *
- * A rank is done with a peer when that has said that it took everything but CREDITs. So such a CREDIT also goes when there is
- * nothing better to do, once for all that was taken before it.
+ * A rank is done with a peer when the peer has said that it took everything but CREDITs. So a
+ * CREDIT that says this also goes when there is nothing better to do, once for all messages taken
+ * before it.
  *
- * Why nobody gets stuck: receives are posted again at once, so the peer of a rank that may send no more has at least half of
- * them untold, and owes it a CREDIT. A rank sends a CREDIT once for half of what it receives; between two of its own messages that
- * the peer has not taken it receives no more than all, so two or three CREDITs may be under way: fewer than are kept.
+ * Why no rank gets stuck: receives are posted again at once. So if a rank may send no more, its
+ * peer has not told it of at least half of them, and owes it a CREDIT. A rank sends a CREDIT for
+ * each half of its receives. Between two of its own messages that the peer has not taken it
+ * receives no more than all of them, so two or three CREDITs may be under way: fewer than are kept.
  *
- * Buffers of receives and those of messages that links hold are one pool: a message keeps the buffer it came in, and another one
- * is posted in its place. Each link that is open has brought as many as its window holds.
+ * The buffers of receives and those of messages that links hold are one pool: a message keeps the
+ * buffer it came in, and another buffer is posted in its place. Each open link has added as many
+ * buffers as its window holds.
  */
 #ifndef TUTTI_TRANSPORT_CARD_PAIR_H
 #define TUTTI_TRANSPORT_CARD_PAIR_H
@@ -34,7 +40,7 @@
 
 enum { CARD_RECEIVES_MIN = 8, CARD_CREDITS_KEPT = 4 };
 
-/* What the pairs of a transport have in common. */
+/* The state that the pairs of a transport share. */
 struct card_shared {
     int rank;
     struct card_device *device;
@@ -96,18 +102,19 @@ enum tutti_status card_pair_tell(struct card_pair *pair, const void *message, si
 
 bool card_pair_post(struct card_pair *pair, struct card_tx *tx, const void *address, size_t bytes);
 void card_pair_offer(struct card_pair *pair, struct card_rx *rx, void *destination, size_t bytes);
-/* Somebody looks for the next bytes of a link, in vain. */
+/* The user of a link has looked for its next bytes in vain. */
 void card_pair_look_for(struct card_pair *pair, struct card_rx *rx);
 void card_pair_consume(struct card_pair *pair, struct card_rx *rx, size_t bytes);
 /* A link has got something to send. */
 void card_pair_send(struct card_pair *pair, struct card_tx *tx);
 
-/* Gives the device what it takes; true when it took something. */
+/* Gives the device as much as it takes; true when it took something. */
 bool card_pair_write(struct card_pair *pair);
 void card_pair_complete(struct card_pair *pair, const struct card_completion *completion);
-/* What the device says of the peer. */
+/* Looks at what the device says of the peer. */
 void card_pair_look(struct card_pair *pair);
-/* Whether there is something that the peer may be told later; makes it something to tell now. */
+/* Whether there is something that the peer may be told later; and the function that makes it due
+ * now. */
 bool card_pair_has_untold(const struct card_pair *pair);
 void card_pair_tell_all(struct card_pair *pair);
 bool card_pair_has_output(const struct card_pair *pair);

@@ -1,12 +1,14 @@
-/* paths.h - which ways lead to a rank over network cards, what each costs, and from which sizes on it is worth taking. */
+/* paths.h - the ways that lead to a rank over network cards, their costs, and the sizes from which
+ * each is worth taking. */
 #ifndef TUTTI_TRANSPORT_CARD_PATHS_H
 #define TUTTI_TRANSPORT_CARD_PATHS_H
 
 #include "path/path.h"
 
-/* A card moves the bytes. */
+/* For a card that moves the bytes itself. */
 const struct path_table *card_paths(void);
-/* The hosts' cores move them, as with libfabric's providers over sockets. Ways and sizes are the same. */
+/* For a card whose bytes the hosts' cores move, as with libfabric's providers over sockets. Ways
+ * and sizes are the same. */
 const struct path_table *card_software_paths(void);
 
 #endif

@@ -1,5 +1,6 @@
-/* words.h - the control messages between two ranks (transport/peers.h), which a network card delivers in any order: those to be told, and those that
- * came before their turn. Knows nothing of devices.
+/* words.h - the control messages between two ranks (transport/peers.h), which a network card
+ * delivers in any order: the messages to be told, and those that came before their turn. Knows
+ * nothing of devices.
  *
  *   teller   acked ──── sent ──── told          numbered for the life of the pair; those from `acked` on are kept
  *   hearer   heard ... [came][    ][came]       shown in order; as many can come as may be kept
@@ -37,10 +38,12 @@ void card_words_tell(struct card_words *words, const void *message, size_t bytes
 const struct card_word *card_words_next(const struct card_words *words);
 /* The hearer has heard that many, or already more. False: it cannot have. */
 bool card_words_acked(struct card_words *words, uint64_t heard);
-/* One has come, which is to be heard after so many messages of any kind. False: it makes no sense. */
+/* A control message has come, which is to be heard after so many messages of any kind. False: it
+ * makes no sense. */
 bool card_words_take(struct card_words *words, uint64_t number, uint64_t after, const void *message,
                      size_t bytes);
-/* The next to be heard when so many have come; NULL: none. And then it is heard. */
+/* The next to be heard when so many messages have come; NULL: none. card_words_heard then counts it
+ * as heard. */
 const struct card_word *card_words_hear(const struct card_words *words, uint64_t taken);
 void card_words_heard(struct card_words *words);
 

@@ -15,7 +15,7 @@
 #include "transport/local/nearness.h"
 #include "transport/local/remote.h"
 
-enum { LOOKS_APART = 500 }; /* naps of somebody who waits for the others at the start: 25 ms */
+enum { LOOKS_APART = 500 }; /* naps of a rank that waits for the others at the start: 25 ms */
 
 static bool have_all_come(const struct local *local, uint32_t all)
 {
@@ -56,7 +56,7 @@ static enum tutti_status look(const struct local *local, const struct host_optio
     return options->look != NULL ? options->look(options->look_context) : TUTTI_OK;
 }
 
-/* Waits until everybody has come to the same point `times` times. */
+/* Waits until all ranks have come to the same point `times` times. */
 static enum tutti_status wait_for_all(struct local *local, uint32_t times,
                                       const struct host_options *options)
 {
@@ -72,7 +72,7 @@ static enum tutti_status wait_for_all(struct local *local, uint32_t times,
                              "a rank answered at start-up but did not join the segment");
         if (i % LOOKS_APART != 0) continue;
         const enum tutti_status status = look(local, options);
-        /* The rank that came last may have gone since: then nobody is missing. */
+        /* The rank that came last may have gone since: then no rank is missing. */
         if (status != TUTTI_OK && !have_all_come(local, all)) return status;
     }
     return TUTTI_OK;
@@ -95,8 +95,9 @@ static bool maps(const struct local *local, int rank)
            (peer->window != NULL && heap_is_reachable(heap_window_location(peer->window)));
 }
 
-/* Users and security modules, of which there are few kinds among the ranks, decide whether the kernel allows it: each rank tries it with
- * the ranks 1, 2, 4, ... further on, and all must succeed. No rank reaches a process that it cannot see. */
+/* Whether the kernel allows it depends on users and security modules, of which there are few kinds
+ * among the ranks. So each rank tries it with the ranks 1, 2, 4, ... further on, and all must
+ * succeed. No rank reaches a process that it cannot see. */
 static bool can_with_neighbours(const struct local *local,
                                 bool (*can)(const struct local *local, int rank))
 {

@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "os/doorbell.h"
 
-/* False: it is not certain that it rings. */
+/* False: the door may not have been rung. */
 static bool ring_door(struct local *local, struct bell *bell)
 {
     const uint64_t door = atomic_load_explicit(&bell->door, memory_order_relaxed);
@@ -12,7 +12,8 @@ static bool ring_door(struct local *local, struct bell *bell)
            doorbell_ring(atomic_load_explicit(&local->door_fd, memory_order_relaxed), door);
 }
 
-/* At a door one ring is enough: a rank that finds that it has rung in this sleep has nothing to add. */
+/* At a door one ring is enough: if the sleeper has already been rung in this sleep, there is
+ * nothing to do. */
 __attribute__((cold, noinline)) static void ring_sleeper(struct local *local, struct bell *bell,
                                                          uint32_t asleep)
 {
@@ -34,7 +35,8 @@ void bells_ring(struct local *local, const int *ranks, int count)
 {
     for (int i = 0; i < count; i++) {
         struct bell *bell = segment_bell(local->segment, ranks[i]);
-        /* Between what was published and the look, as the sleeper has one between its word and its last look. */
+        /* A fence between publishing and the look; the sleeper has one between its word and its
+         * last look. */
         if (local->publishers_fence) fence_this_thread();
         const uint32_t asleep = atomic_load_explicit(&bell->asleep, memory_order_relaxed);
         if (asleep != AWAKE) ring_sleeper(local, bell, asleep);

@@ -1,10 +1,12 @@
 /* bells.h - how a rank sleeps, and how the others wake it.
  *
- * Invariant: a rank that publishes something (a message, a tail) looks for sleepers after it. A rank that is about to sleep makes
- * the stores of all ranks visible (fence_everybody) between saying so and its last look. So publishing needs no fence.
+ * Invariant: a rank that publishes something (a message, a tail) looks for sleepers after it. A
+ * rank that is about to sleep makes the stores of all ranks visible (fence_everybody) between its
+ * announcement and its last look. So publishing needs no fence.
  *
- * Where the kernel refuses that fence to a rank, the rank counts as asleep for good. All ranks then go on to look at the bell of each
- * rank that they publish for, with a fence of their own before that look.
+ * If the kernel refuses that fence to a rank, the rank counts as asleep for good. All ranks then go
+ * on to look at the bell of each rank that they publish for, with a fence of their own before that
+ * look.
  */
 #ifndef TUTTI_TRANSPORT_LOCAL_BELLS_H
 #define TUTTI_TRANSPORT_LOCAL_BELLS_H
@@ -12,7 +14,8 @@
 #include "os/futex.h"
 #include "transport/local/state.h"
 
-/* Ask after publishing. The common case is one load of a line that is in everybody's cache. */
+/* Ask after publishing. The common case is one load of a line that is in the caches of all
+ * ranks. */
 static inline bool bells_somebody_sleeps(struct local *local)
 {
     atomic_signal_fence(memory_order_seq_cst);
@@ -20,7 +23,8 @@ static inline bool bells_somebody_sleeps(struct local *local)
         atomic_load_explicit(&local->header->sleeper_count, memory_order_relaxed) != 0, 0);
 }
 
-/* Somebody sleeps: wakes those ranks, if they are the ones. Not inline: a message that finds everybody awake would save registers for it. */
+/* Called if some rank sleeps: wakes those of the given ranks that do. Not inline: a message that
+ * finds all ranks awake would save registers for it. */
 void bells_ring(struct local *local, const int *ranks, int count);
 
 /* Whether this rank sleeps at a doorbell, not on its futex. */

@@ -7,7 +7,8 @@
 /* kind_and_bytes has three parts here: kind, bytes, checksum. */
 enum { KIND_SHIFT = 56, BYTES_SHIFT = 32, BYTES_BITS = KIND_SHIFT - BYTES_SHIFT };
 
-/* What `sequence` of a message is: the golden ratio's multiple, so that two uses of a header differ in many bits. */
+/* The value of `sequence` for a message: a multiple of the golden ratio, so that two uses of a
+ * header differ in many bits. */
 static uint64_t mark_of(uint64_t number)
 {
     return number * UINT64_C(0x9e3779b97f4a7c15);
@@ -23,7 +24,7 @@ static uint64_t word_of(enum message_kind kind, size_t bytes)
     return (uint64_t)kind << KIND_SHIFT | (uint64_t)bytes << BYTES_SHIFT;
 }
 
-/* Of a message without payload `small` are its bytes, else that is the number of its slot. */
+/* `small` has the bytes of a message without payload, and otherwise the number of its slot. */
 static uint32_t checksum_of(uint64_t number, uint64_t signature, uint64_t word, const void *small,
                             size_t bytes, const void *payload)
 {
@@ -51,7 +52,7 @@ uint64_t checked_seal(struct message_header *header, uint64_t number, size_t byt
     return mark;
 }
 
-/* Compares one copy; `slots` begins with that copy of what lies in the first slot. */
+/* Compares one copy; `slots` begins with that copy of the first slot. */
 static bool fits(const struct message_header *header, uint64_t number, const char *slots,
                  size_t slot_bytes, struct checked_message *message)
 {
@@ -79,7 +80,8 @@ static uint64_t mark_in(const struct message_header *header)
                                 memory_order_acquire); /* pairs with checked_seal */
 }
 
-/* A header has the mark of this message, or still the one of its last use; if it has neither, the second copy tells. */
+/* A header has the mark of this message, or still that of its last use. If it has neither, the
+ * second copy decides. */
 static bool has_come(const struct message_header *header, uint64_t number)
 {
     const uint64_t mark = mark_of(number), found = mark_in(header);

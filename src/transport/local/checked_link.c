@@ -6,7 +6,7 @@
 #include "transport/local/receiving.h"
 #include "transport/local/sending.h"
 
-enum { REPORTS_APART_S = 60 }; /* of what changed, in the log */
+enum { REPORTS_APART_S = 60 }; /* of changes, in the log */
 
 static void checked_commit(struct link_tx *link, size_t bytes)
 {

@@ -1,5 +1,5 @@
-/* Links with integrity between ranks of this process, driven from one thread; the test changes what lies in the segment while it is
- * on its way. */
+/* Links with integrity between ranks of this process, driven from one thread; the test changes
+ * messages in the segment while they are on their way. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 enum { RANKS = 3, LARGE_BYTES = 5000 };
 
-/* What ranks are called, in links and in what is said of them. */
+/* The names of ranks, in links and in messages. */
 static const int names[RANKS] = {10, 11, 12};
 
 static struct local_net open_net(struct host_peer peer)
@@ -56,7 +56,8 @@ static void expect_state(struct link_rx *rx, enum link_state state)
     assert_int_equal(rx->ops->peek(rx, &view), state);
 }
 
-/* Where message `index` of a link that rank 0 writes lies, both times; `to`: a reader, or rank 0 for the link to all. */
+/* The places of both copies of message `index` of a link that rank 0 writes; `to`: a reader, or
+ * rank 0 for the link to all. */
 struct lies {
     unsigned char *headers[2], *payloads[2];
 };
@@ -101,7 +102,8 @@ static void messages_of_every_size_arrive_in_order(void **state)
     local_net_close(&net);
 }
 
-/* Each byte of a header, and bytes of the payload: the second copy has them. */
+/* Changes of each byte of a header, and of bytes of the payload, are mended from the second
+ * copy. */
 static void a_change_of_any_byte_is_mended(void **state)
 {
     (void)state;
@@ -123,7 +125,7 @@ static void a_change_of_any_byte_is_mended(void **state)
             else
                 lies.payloads[0][i - header_bytes] ^= 1 << i % 8;
             expect_filled(rx, 7, sizes[s]);
-            /* a number that has changed is no part of what is compared */
+            /* a changed number is not among the compared bytes */
             mended += i >= sizeof(uint64_t);
             assert_int_equal(local_mended(net.ranks[1]), mended);
         }
@@ -213,7 +215,7 @@ static void a_message_is_taken_in_parts(void **state)
     local_net_close(&net);
 }
 
-/* Sealed as it should be, by somebody who is wrong. */
+/* The message is sealed correctly, but its sender runs another operation. */
 static void another_signature_is_a_fault_of_nobodys_memory(void **state)
 {
     (void)state;
@@ -257,7 +259,7 @@ static void headers_that_make_no_sense_have_changed(void **state)
     }
 }
 
-/* Also where this rank could read and write its peers' memory. */
+/* Even if this rank could read and write its peers' memory. */
 static void memory_is_not_read_where_it_lies(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* ends.h - the two ends of a link, and what every way of sending and of receiving does with them.
+/* ends.h - the two ends of a link, and the steps that all ways of sending and of receiving have in
+ * common.
  *
  * Invariants
  *   1. A header or slot is written only after every reader's tail has passed its last use.
@@ -66,19 +67,20 @@ struct local_rx {
     struct checked_message checked; /* what view is of, where messages are compared */
 };
 
-/* Of which kind the operation that runs in a slot takes memory, beside the host's; NULL: of none. */
+/* The kind of memory that the operation in a slot takes, beside the host's; NULL: none. */
 static inline const struct memory_kind *ends_take(const struct local *local, int slot)
 {
     return local->base.takes_kind[slot];
 }
 
-/* Of the message that comes next. */
+/* The header of the message that comes next. */
 static inline struct message_header *ends_next_header(struct local_tx *tx)
 {
     return &tx->headers[tx->sequence % HEADER_COUNT];
 }
 
-/* The message's number, or what checked_seal made of it, is all that the header lacks. */
+/* Sends a message whose header lacks nothing but `sequence`: the message's number, or what
+ * checked_seal made of it. */
 static inline void ends_announce(struct local_tx *tx, struct message_header *header,
                                  uint64_t sequence)
 {
@@ -96,7 +98,8 @@ static inline void ends_publish(struct local_tx *tx, enum message_kind kind, siz
     ends_announce(tx, header, tx->sequence + 1);
 }
 
-/* The next message is what was written to the reserved slot. Returns the number of that slot. */
+/* Makes the bytes that were written to the reserved slot the next message. Returns the number of
+ * that slot. */
 static inline unsigned ends_use_slot(struct local_tx *tx)
 {
     const unsigned slot = tx->data_sequence++ % DATA_SLOTS;

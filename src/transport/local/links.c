@@ -23,14 +23,15 @@ static void rx_free(struct local_rx *rx)
     free(rx);
 }
 
-/* Of a link to one rank or to all of them. */
+/* The readers of a link to one rank or to all of them. */
 static unsigned capabilities_of(const struct local *local, bool multicast)
 {
     if (local->checks) return 0;
     return multicast ? LINK_SHARES : LINK_SHARES | LINK_ADVERTISES | LINK_REFERS;
 }
 
-/* To a peer, or to all where that is this rank itself: the segment keeps both in one row. */
+/* The link to a peer, or, if the peer is this rank itself, to all: the segment keeps both in one
+ * row. */
 static enum tutti_status tx_create(struct local *local, int slot, int channel, int to,
                                    struct local_tx **created)
 {

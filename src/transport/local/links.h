@@ -1,4 +1,5 @@
-/* links.h - the links that a rank has open: opened when a plan first needs them, released with the transport. */
+/* links.h - the links that a rank has open: opened when a plan first needs them, released with the
+ * transport. */
 #ifndef TUTTI_TRANSPORT_LOCAL_LINKS_H
 #define TUTTI_TRANSPORT_LOCAL_LINKS_H
 
@@ -13,9 +14,9 @@ enum tutti_status links_open_multicast_tx(struct transport *transport, int slot,
                                           int group, size_t bytes, struct link_tx **link);
 enum tutti_status links_open_multicast_rx(struct transport *transport, int slot, int channel,
                                           int group, int peer, struct link_rx **link);
-/* All that are open, and the tables of them. */
+/* Frees all open links and their tables. */
 void links_free(struct local *local);
-/* What they hold, on top of what the footprint says already. */
+/* Adds the memory that links hold to the footprint. */
 void links_add_footprint(const struct local *local, struct transport_footprint *footprint);
 
 #endif

@@ -66,7 +66,7 @@ static const struct transport_ops ops = {.limits = limits,
                                          .shortage = remote_shortage,
                                          .add_footprint = add_footprint};
 
-/* A place that travels has no second copy. */
+/* A shared slot has no second copy. */
 static const struct transport_ops checked_ops = {.limits = limits,
                                                  .open_tx = links_open_tx,
                                                  .open_rx = links_open_rx,
@@ -86,7 +86,7 @@ static const struct transport_ops checked_ops = {.limits = limits,
                                                  .shortage = remote_shortage,
                                                  .add_footprint = add_footprint};
 
-/* What ended is a process that is not visible from here; all others the caller sees by itself. */
+/* Tells of processes that are not visible from here; the caller sees all others by itself. */
 static enum peer_presence look(struct transport *transport, int peer, uint64_t now_ns)
 {
     (void)now_ns;

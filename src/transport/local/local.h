@@ -1,8 +1,9 @@
-/* local.h - the transport of one host (transport/host.h): ranks as processes and as threads over the same memory.
+/* local.h - the transport of one host (transport/host.h): ranks as processes and as threads over
+ * the same memory.
  *
- * Who sleeps on a descriptor is rung through a doorbell (os/doorbell.h), all others through a futex: each rank chooses
- * for itself, and who never asks for a descriptor has none.
- * Its one group are all its ranks, by number.
+ * A rank that sleeps on a descriptor is woken through a doorbell (os/doorbell.h), all others
+ * through a futex. Each rank chooses for itself, and a rank that never asks for a descriptor has
+ * none. The transport has one group: all its ranks, by number.
  */
 #ifndef TUTTI_TRANSPORT_LOCAL_LOCAL_H
 #define TUTTI_TRANSPORT_LOCAL_LOCAL_H
@@ -10,11 +11,12 @@
 #include "transport/host.h"
 #include "transport/transport.h"
 
-/* The descriptor of a segment for that many ranks, made by one of them. */
+/* Makes a segment for that many ranks, and gives its descriptor; one of the ranks calls this. */
 enum tutti_status local_segment_create(int size, size_t board_bytes, int *fd);
-/* What `limits` says in a segment for that many ranks: less the more there are, and with checks half of it. */
+/* The limits of links (`limits` of transport.h) in a segment for that many ranks: the more ranks,
+ * the lower; with checks, half as much. */
 void local_limits(int size, bool checks, size_t *piece_bytes_max, unsigned *piece_count_max);
-/* Joins; blocks until all ranks of the segment have, or the deadline. */
+/* Joins; blocks until all ranks of the segment have joined, or until the deadline. */
 enum tutti_status local_open(const struct host_options *options, struct transport **transport);
 void local_close(struct transport *transport);
 /* See struct host_facts. */

@@ -1,5 +1,5 @@
-/* Links between two and three ranks of this process, driven from one thread; what a peer may write into the segment
- * is written there by the test. */
+/* Links between two and three ranks of this process, driven from one thread; the test writes into
+ * the segment what a peer may write there. */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -83,7 +83,8 @@ static void messages_of_every_size_arrive_in_order(void **state)
     local_net_close(&net);
 }
 
-/* A root need not wait for those that have not come: neither for one reader nor for the slowest of several. */
+/* A root need not wait for ranks that have not come: neither for one reader nor for the slowest of
+ * several. */
 static void a_writer_of_small_messages_is_ahead_by_as_many_as_there_are_headers(void **state)
 {
     (void)state;
@@ -188,7 +189,7 @@ static void memory_of_another_process_is_not_reached(void **state)
     local_net_close(&net);
 }
 
-/* Ranks that take each other for processes with heaps, both of which are this process's. */
+/* Ranks that take each other for processes with heaps; both heaps are this process's. */
 struct heap_net {
     struct local_net net;
     struct heap_window *window;
@@ -279,7 +280,7 @@ static void a_message_is_stored_where_its_reader_expects_it(void **state)
     }
 }
 
-/* What is sent by another way makes the offer void: it says nothing about later messages. */
+/* A message that is sent by another way makes the offer void, even for later messages. */
 static void an_offer_is_for_one_message(void **state)
 {
     (void)state;
@@ -335,7 +336,7 @@ static void memory_that_the_sender_cannot_write_is_not_offered(void **state)
     close_heap_net(&heap);
 }
 
-/* What a reader writes about itself is foreign, too. */
+/* A reader's words about itself are foreign, too. */
 static void offers_that_make_no_sense_are_not_taken_up(void **state)
 {
     (void)state;
@@ -455,7 +456,7 @@ static void references_to_what_cannot_be_read_are_a_fault(void **state)
     close_heap_net(&heap);
 }
 
-/* A process that is gone before its heap was first looked at: that is no fault of what it sent. */
+/* A process is gone before its heap was first looked at: that does not make its message a fault. */
 static void a_heap_that_is_gone_is_nobodys_fault(void **state)
 {
     (void)state;
@@ -516,7 +517,7 @@ static void links_do_not_mix(void **state)
     local_net_close(&net);
 }
 
-/* Also those in the part of the segment that is mapped when they are opened. */
+/* Also links in the part of the segment that is mapped when they are opened. */
 static void every_channel_has_links_of_its_own(void **state)
 {
     (void)state;
@@ -563,7 +564,8 @@ static void channels_of_most_plans_leave_the_further_part_alone(void **state)
     local_net_close(&net);
 }
 
-/* Each rank by its number: a multicast link leads to all others of them, and can be shared on, no more. */
+/* The group has each rank by its number. A multicast link leads to all others, and its only
+ * capability is to share. */
 static void all_ranks_are_one_group(void **state)
 {
     (void)state;
@@ -602,7 +604,7 @@ static void another_signature_is_a_fault(void **state)
     local_net_close(&net);
 }
 
-/* What a peer wrote is foreign: no header makes this rank look where it must not. */
+/* A peer's headers are foreign: none makes this rank look where it must not. */
 static void headers_that_make_no_sense_are_a_fault(void **state)
 {
     (void)state;
@@ -861,7 +863,8 @@ static int door_of(struct transport *transport)
     return fd;
 }
 
-/* By one that has a door of its own, and by one that has none; once a sleep. */
+/* A sleeper is rung by a rank that has a door of its own, and by one that has none; once per
+ * sleep. */
 static void a_message_rings_the_descriptor_of_who_sleeps(void **state)
 {
     (void)state;
@@ -911,7 +914,8 @@ static void what_rang_before_does_not_end_the_next_sleep(void **state)
     local_net_close(&net);
 }
 
-/* A ringer that was slow says that it has rung, of a sleep that is over: the next one is rung all the same. */
+/* A slow ringer says that it has rung in a sleep that is over: the sleeper is rung in its next
+ * sleep all the same. */
 static void who_rings_late_does_not_silence_the_next_sleep(void **state)
 {
     (void)state;
@@ -944,7 +948,7 @@ static void everything_that_wakes_rings_the_descriptor(void **state)
     owner->ops->sleep_cancel(owner);
     owner->ops->sleep_begin(owner);
     assert_false(rings(fd));
-    net.ranks[2]->ops->wake_all(net.ranks[2]); /* somebody's who sleeps at no door */
+    net.ranks[2]->ops->wake_all(net.ranks[2]); /* of a rank that sleeps at no door */
     assert_true(rings(fd));
     owner->ops->sleep_cancel(owner);
     struct link_tx *tx = local_net_tx(&net, 0, 1);
@@ -990,7 +994,7 @@ static void a_descriptor_ends_with_its_rank(void **state)
     assert_int_equal(fcntl(fd, F_GETFD), -1);
 }
 
-/* A peer may write what it likes where ranks say how they sleep. */
+/* A peer writes anything where ranks say how they sleep. */
 static void bells_that_make_no_sense_ring_nobody(void **state)
 {
     (void)state;
@@ -1044,7 +1048,8 @@ static void a_message_rings_in_another_process(void **state)
     local_net_close(&net);
 }
 
-/* A child of fork() that gives back what it inherited has not answered the door of its parent for good. */
+/* A child of fork() that gives back what it inherited has not answered the door of its parent for
+ * good. */
 static void a_child_that_closes_takes_no_descriptor_from_its_parent(void **state)
 {
     (void)state;
@@ -1087,7 +1092,7 @@ static void links_show_names_and_go_by_numbers(void **state)
             assert_int_equal(tx->peer, names[to]);
             assert_int_equal(rx->peer, names[from]);
             assert_int_equal(local_net_rx(&net, to, from, true)->peer, names[from]);
-            assert_true(tx->ops->post(tx, names, sizeof names)); /* needs to know who is who */
+            assert_true(tx->ops->post(tx, names, sizeof names)); /* needs the ranks' processes */
             assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
             assert_ptr_equal(view.data, names);
             net.ranks[from]->ops->sleep_begin(net.ranks[from]);

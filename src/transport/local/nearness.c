@@ -14,7 +14,7 @@ uint64_t nearness_word(const struct cpu_place *place)
     return word;
 }
 
-/* Levels up to which the rank is bound; 0, too, where the word is none. */
+/* The number of levels to which the rank is bound; also 0 if the word makes no sense. */
 static int depth_of(uint64_t word)
 {
     int depth = 0;

@@ -9,7 +9,7 @@
 
 enum { RANKS_MAX = 64 };
 
-/* Of parts by their lowest CPU; -1: not bound from there on. */
+/* The word of a place, given by the lowest CPU of each part; -1: not bound from there on. */
 static uint64_t word(int package, int cache, int core, int cpu)
 {
     const struct cpu_place place = {{(uint16_t)(1 + package), (uint16_t)(1 + cache),
@@ -112,7 +112,7 @@ static void a_word_that_makes_no_sense_leaves_all_as_they_are_numbered(void **st
     expect_order((const uint64_t[]){last, word(0, 0, 0, 0)}, 2, (const int[]){1, 0});
 }
 
-/* Whatever the words are, nobody is lost. */
+/* Whatever the words are, no rank is lost. */
 static void every_order_has_every_rank_once(void **state)
 {
     (void)state;

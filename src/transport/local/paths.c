@@ -5,7 +5,8 @@
 
 /* --------------------------------------------------------------------------------------------------- rows */
 
-/* What all rows have in common. A message is ordered by its header, wherever its bytes lie. */
+/* The fields that all rows have in common. Messages are ordered by their headers, wherever their
+ * bytes lie. */
 #define HOST_ROW                                                                   \
     .alignment = 1, .is_ordered = true,                                            \
     .measured = "tutti-run --pin -n 2 build/bench/paths --repeats 300, "           \
@@ -13,7 +14,7 @@
                 "medians of 14 such runs while two cores share a cache; in three " \
                 "others they did not, and all that crosses took three times as long"
 #define ANY_MEMORY .sender_memory = PATH_HOST_MEMORY, .receiver_memory = PATH_HOST_MEMORY
-/* Through a place of the link, or of the sender. */
+/* A way through a place of the link, or of the sender. */
 #define COPIED_TWICE                                                               \
     {                                                                              \
         .sender_loads = 1, .sender_stores = 1, .receiver_loads = 1, .crossings = 1 \
@@ -21,7 +22,7 @@
 
 enum { REFERENCES = 8 }; /* that one chunk is cut into at most */
 
-/* First those that a message with a second copy may take, too. */
+/* First the ways that a message with a second copy may take, too. */
 static const struct path_row rows[] = {
     {.way = PATH_INLINE,
      ANY_MEMORY,
@@ -136,7 +137,8 @@ static const struct path_rule rules[] = {
     RULE(PATH_READ, KIB(8), ANY_SIZE, PATH_ANY_TRAFFIC, SENDER,
          "below, a copy through a slot costs less than waiting until somebody has read"),
 
-    /* A saved copy, against a system call, work for each page, and the kernel's stores, which go through the cache. */
+    /* This saves a copy, and costs a system call, work for each page, and the kernel's stores,
+     * which go through the cache. */
     RULE_FOR(PATH_COPY, KIB(16), ANY_SIZE, PATH_EXCHANGE | PATH_MESSAGE_BOTH_WAYS, ANY_READER, SENDER, OWN, ANY_SENDERS,
              "everybody copies out as much as it sends"),
     RULE_FOR(PATH_COPY, KIB(16), MIB(1), PATH_FROM_ROOT | PATH_TO_ROOT | PATH_SPREAD, ANY_READER, SENDER, OWN, ANY_SENDERS,

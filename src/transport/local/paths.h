@@ -1,4 +1,5 @@
-/* paths.h - which ways lead from one rank to another one of its host, and from which sizes on each is worth taking. */
+/* paths.h - the ways that lead from one rank to another on its host, and the sizes from which each
+ * is worth taking. */
 #ifndef TUTTI_TRANSPORT_LOCAL_PATHS_H
 #define TUTTI_TRANSPORT_LOCAL_PATHS_H
 
@@ -6,7 +7,8 @@
 
 #include "path/path.h"
 
-/* checks: every message is compared with a copy of it. Then it goes through places of links only. */
+/* checks: every message is compared with a copy of it; then messages only go through places of
+ * links. */
 const struct path_table *local_paths(bool checks);
 
 #endif

@@ -11,7 +11,7 @@
 
 static const uint64_t BYTES_MASK = (UINT64_C(1) << MESSAGE_KIND_SHIFT) - 1;
 
-/* Memory that this rank can read where it lies; NULL where there is none. */
+/* Memory that this rank can read where it lies; NULL: there is none. */
 static const void *readable_at(const struct local_rx *rx, enum message_kind kind, uint64_t where,
                                size_t bytes)
 {
@@ -30,7 +30,8 @@ static enum link_state show(struct local_rx *rx, const void *data, uint64_t byte
     return data != NULL ? LINK_READY : LINK_FAULT;
 }
 
-/* A message in memory of another kind: shown where it lies to who takes such memory, else to be copied. */
+/* A message in memory of another kind: shown where it lies if the operation takes such memory,
+ * otherwise to be copied. */
 static enum link_state view_other(struct local_rx *rx, uint64_t where, uint64_t bytes)
 {
     const bool is_here = rx->local->peers[rx->local_peer].same_process;
@@ -47,7 +48,7 @@ static enum link_state view_other(struct local_rx *rx, uint64_t where, uint64_t 
     return LINK_READY;
 }
 
-/* A message in memory of another process: the same. */
+/* The same for a message in memory of another process. */
 static enum link_state view_mapped(struct local_rx *rx, const struct message_header *header,
                                    uint64_t bytes)
 {

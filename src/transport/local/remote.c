@@ -5,8 +5,8 @@
 #include "memory/heap.h"
 #include "os/clock.h"
 
-/* A rank that has lacked descriptors or memory for SHORTAGE_NS will not get them. One that has not tried for SHORTAGE_IS_OVER_NS has
- * found another way. */
+/* A rank that has lacked descriptors or memory for SHORTAGE_NS will not get them. A rank that has
+ * not tried for SHORTAGE_IS_OVER_NS has found another way. */
 static const uint64_t SHORTAGE_NS = 1000000000, SHORTAGE_IS_OVER_NS = 500000000;
 
 bool remote_read(pid_t pid, uint64_t remote, void *destination, size_t bytes)
@@ -26,7 +26,7 @@ void remote_note_shortage(struct local *local, int local_peer, enum tutti_status
     atomic_store_explicit(&local->shortage_seen_ns, now_ns, memory_order_relaxed);
 }
 
-/* Where memory of a peer's heap lies in its process; 0: it cannot be told from here. */
+/* The address of memory of a peer's heap in the peer's process; 0: it cannot be known here. */
 static uint64_t heap_address(const struct local_rx *rx, uint64_t where, size_t bytes)
 {
     const struct local *local = rx->local;

@@ -50,7 +50,7 @@ size_t segment_slot_bytes(int rank_count)
     return data_bytes(rank_count) / DATA_SLOTS;
 }
 
-/* Returns where, in each region, other things begin that are so large. */
+/* Returns the offset in each region at which other data of that size begins. */
 static size_t lay_out_part(const struct segment *segment, struct segment_part *part,
                            size_t other_bytes)
 {

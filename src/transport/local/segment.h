@@ -1,31 +1,34 @@
-/* segment.h - the shared memory of one communicator on one host, and where everything lies in it.
+/* segment.h - the shared memory of one communicator on one host, and its layout.
  *
- *   ┌ header ┬ bells, one a rank ┬ board (the communicator's) ┬ region of rank 0 ┬ region of rank 1 ┬ ... ┬ further regions, one a rank
+ *   ┌ header ┬ bells, one per rank ┬ board (the communicator's) ┬ region of rank 0 ┬ region of rank 1 ┬ ... ┬ further regions, one per rank
  *
  *   region of rank r, per slot and channel:
  *     tails:  for each source, unicast and to-all: how many messages rank r has consumed,
  *             and where it expects the next one                                            (r writes)
  *     links:  to each rank, and (in r's own place) to all:                                 (r writes)
- *             a ring of message headers, and where messages are checked a second one behind it (checked.h),
- *             a small slot for each header, and DATA_SLOTS slots for payloads
- *   (the first PLAIN_CHANNELS channels; a further region has these of the others, and is mapped when one of them is used: only plans
- *   of many lanes need it, and it is most of the address space)
+ *             a ring of message headers, and where messages are checked a second one behind it
+ *             (checked.h), a small slot for each header, and DATA_SLOTS slots for payloads
+ *   (of the first PLAIN_CHANNELS channels; a further region has those of the others, and is mapped
+ *   when one of them is used: only plans of many lanes need it, and it is most of the addresses)
  *   region of rank r, per slot:
- *     shared: SHARED_SLOTS slots for payloads that travel, with a count of readers each       (who has it writes)
+ *     shared: SHARED_SLOTS slots for payloads that travel, with a count of readers each       (its holder writes)
  *
- * A message has the small slot of its header: while the header is free, so is that slot. A writer of small messages may so be as
- * many ahead of its readers as there are headers.
+ * Each header has a small slot: when the header is free, so is the slot. So a writer of small
+ * messages may be as many messages ahead of its readers as there are headers.
  *
- * Slots belong to the writer, so what a rank touches is O(ranks), and only links that are used are reserved.
- * Memory is reserved before it is touched: no access ends in SIGBUS. Ranks of one process share one mapping.
+ * Slots belong to the writer, so the memory that a rank touches is O(ranks), and memory is reserved
+ * only for links that are used. Memory is reserved before it is touched: no access ends in SIGBUS.
+ * Ranks of one process share one mapping.
  *
- * A shared slot belongs to its owner while its count is 0; sent on, to those it was sent to, each of which takes one
- * off the count when it is done, or (the only reader) writes into it and sends it on.
+ * A shared slot belongs to its owner while its count is 0. Once sent, it belongs to its readers.
+ * Each reader takes one off the count when it is done; a reader that is the only one may instead
+ * write into the slot and send it on.
  *
- * Memory traffic of a message: payloads up to INLINE_BYTES lie in the header's own cache line (one line
- * crosses cores); larger ones, up to SMALL_SLOT_BYTES through small slots, are written once and read once through slots that stay in cache; shared ones are written
- * once for all readers, and a reduction in place writes the lines that it has just read; posted ones are read
- * where they lie, which is the minimum.
+ * Memory traffic of a message: payloads up to INLINE_BYTES lie in the header's own cache line (one
+ * line crosses cores); larger ones, up to SMALL_SLOT_BYTES through small slots, are written once
+ * and read once through slots that stay in cache; shared ones are written once for all readers, and
+ * a reduction in place writes the lines that it has just read; posted ones are read where they lie,
+ * which is the least possible.
  */
 #ifndef TUTTI_TRANSPORT_LOCAL_SEGMENT_H
 #define TUTTI_TRANSPORT_LOCAL_SEGMENT_H
@@ -50,7 +53,7 @@ enum {
     SMALL_SLOTS_BYTES = HEADER_COUNT * SMALL_SLOT_BYTES
 };
 
-/* PLACED: it lies where its reader expected it. */
+/* PLACED: the message lies where its reader expected it. */
 enum message_kind {
     MESSAGE_INLINE,
     MESSAGE_SLOT,
@@ -64,11 +67,13 @@ enum message_kind {
     MESSAGE_MAPPED,
     MESSAGE_KIND_COUNT
 };
-/* A bit of the kind, of SLOT and SHARED: the message's small slot has what its writer shares (sharing.h). */
+/* A bit in the kinds SLOT and SHARED: the message's small slot says what memory its writer shares
+ * (sharing.h). */
 enum { MESSAGE_SHARES = 0x80 };
 
-/* One message; a cache line. The writer fills it and then releases `sequence` (message number + 1, or what checked.h makes of that), the reader
- * acquires it; the reader's tail (release) and the writer's look at it (acquire) make it free again. */
+/* One message; a cache line. The writer fills it and then releases `sequence` (message number + 1,
+ * or what checked.h makes of that), which the reader acquires. The reader's tail (release) and the
+ * writer's look at the tail (acquire) make it free again. */
 struct message_header {
     _Atomic uint64_t sequence;
     uint64_t signature;
@@ -84,16 +89,17 @@ struct message_header {
 };
 static_assert(sizeof(struct message_header) == CACHE_LINE, "a header is a cache line");
 
-/* Reads a word that a peer may change at any time, and reads it once: the checked value is the used value, whatever the compiler would
- * rather do. */
+/* Reads a word that a peer may change at any time, and reads it only once: so the value that is
+ * used is the one that was checked, however the compiler optimizes. */
 static inline uint64_t read_once(const uint64_t *word)
 {
     return *(const volatile uint64_t *)word;
 }
 
-/* The reader expects one message at a time: it fills in bytes and where, and then releases `expected` (message
- * number + 1), which the writer acquires. It writes there again when it has consumed that message, so a writer that
- * finds the number of its next message finds what belongs to it, and an older offer says nothing. */
+/* The reader expects one message at a time: it fills in bytes and where, and then releases
+ * `expected` (message number + 1), which the writer acquires. The reader writes there again when it
+ * has consumed that message. So a writer that finds the number of its next message finds the bytes
+ * and the place that belong to it, and an older offer says nothing. */
 struct tail {
     _Alignas(CACHE_LINE) _Atomic uint64_t consumed; /* messages */
     _Atomic uint64_t expected;                      /* not of links to all */
@@ -104,13 +110,14 @@ struct tail {
 };
 static_assert(sizeof(struct tail) == CACHE_LINE, "a tail is a cache line");
 
-/* Of a shared slot: readers that are not done with it. Counted down with release, looked at with acquire. */
+/* The readers that are not done with a shared slot. Counted down with release, read with
+ * acquire. */
 struct shared_slot {
     _Alignas(CACHE_LINE) _Atomic uint32_t readers;
 };
 
-/* Where a rank sleeps, in the lowest bits of its word; at its door with the number of that sleep above them, so that who is
- * late does not say of the next one that it has been rung. */
+/* Where a rank sleeps, in the lowest bits of its word. If it sleeps at its door, the number of that
+ * sleep is above them, so that a rank that rings late does not mark the next sleep as rung. */
 enum {
     AWAKE,
     ASLEEP, /* on the futex */
@@ -139,12 +146,13 @@ struct segment_header {
     _Atomic uint32_t unreadable_count; /* ranks that cannot read another one's private memory */
     _Atomic uint32_t unmappable_count; /* ranks that cannot map another one's heap */
     _Atomic uint32_t
-        unfenced_count; /* ranks whose kernel gives them no fence over everybody (os/futex.h) */
-    /* Read at every message, written by sleepers. Each rank that is unfenced counts as one for good. */
+        unfenced_count; /* ranks whose kernel gives them no fence over all ranks (os/futex.h) */
+    /* Read at every message, written by sleepers. Each rank that is unfenced counts as one for
+     * good. */
     _Alignas(CACHE_LINE) _Atomic uint32_t sleeper_count;
 };
 
-/* A region of each rank with the tails and links of some channels. */
+/* For each rank a region with the tails and links of some channels. */
 struct segment_part {
     size_t offset, size_bytes;         /* in the segment */
     size_t region_bytes, links_offset; /* of a rank, and in it */
@@ -171,7 +179,8 @@ struct segment {
     unsigned users;
 };
 
-/* A new segment for that many ranks: only its descriptor, for handing around. */
+/* Makes a new segment for that many ranks: only its descriptor, which is passed to the other
+ * ranks. */
 enum tutti_status segment_create(int rank_count, size_t board_bytes, int *fd);
 /* Maps (or shares) the segment; takes the descriptor, also on failure. */
 enum tutti_status segment_attach(int fd, int rank_count, size_t board_bytes,
@@ -184,21 +193,23 @@ static inline struct segment_header *segment_header(const struct segment *segmen
 }
 struct bell *segment_bell(const struct segment *segment, int rank);
 void *segment_board(const struct segment *segment);
-/* Of reader `rank`, for what `source` sends to it or to all; reserves the memory. NO_MEMORY: there is no address space for the part with
- * that channel. The same for segment_link. */
+/* The tail of reader `rank` for messages that `source` sends to it or to all; reserves the memory.
+ * NO_MEMORY: there is no address space for the part with that channel; the same holds for
+ * segment_link. */
 enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int channel, int source,
                                bool multicast, struct tail **tail);
-/* Of writer `rank`; `to` is the writer itself for the link to all. `data` are the data slots, right behind the small ones. Reserves the
- * headers. */
+/* The link of writer `rank`; `to` is the writer itself for the link to all. `data` are the data
+ * slots, right behind the small ones. Reserves the headers. */
 enum tutti_status segment_link(struct segment *segment, int rank, int slot, int channel, int to,
                                struct message_header **headers, char **data);
-/* The shared slots of an owner for a slot, `shared_slot_bytes` each, and their counts. */
+/* The shared slots of an owner for one slot of operations, `shared_slot_bytes` each, and their
+ * counts. */
 void segment_shared_slots(const struct segment *segment, int owner, int slot,
                           struct shared_slot **slots, char **data);
 enum tutti_status segment_reserve_shared(struct segment *segment, int owner, int slot);
-/* Of a data slot, in a segment for that many ranks. */
+/* The size of a data slot in a segment for that many ranks. */
 size_t segment_slot_bytes(int rank_count);
-/* What a link has reserved for messages of up to so many bytes. */
+/* The bytes that a link reserves for messages of up to so many bytes. */
 size_t segment_link_bytes(const struct segment *segment, size_t bytes);
 /* Reserves the slots of a link for such messages: none, the small ones, or all. */
 enum tutti_status segment_reserve_data(struct segment *segment, const char *data, size_t bytes);

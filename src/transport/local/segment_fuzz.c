@@ -1,11 +1,13 @@
-/* A peer writes anything, at any time, into the part of a segment that it may write: this rank reads and writes nothing outside of the
- * memory that it may touch, and does not hang.
+/* A peer writes anything, at any time, into the part of a segment that it may write. This rank must
+ * read and write nothing outside of the memory that it may touch, and must not hang.
  *
- * Rank 0 of two does what the input says. Rank 1 is a thread that has joined as a rank does and then, until rank 0 is through,
- * stores chance into its own headers, slots, tail and bell, into the counts of shared slots and the number of sleepers, which all ranks
- * write, and rings rank 0's bell; now and then it forges a message that looks like the next one. Some of rank 0's memory is of a kind that
- * processes share; what a peer shares lies in `mapped`, whatever it is said to be. Both seeds come from the input, but
- * the machine decides the moment of each store: an input that fails may have to run several times. */
+ * Rank 0 of two does what the input says. Rank 1 is a thread that has joined as a rank does and
+ * then, until rank 0 is done, stores random values into its own headers, slots, tail and bell, into
+ * the counts of shared slots and the number of sleepers, which all ranks write, and rings rank 0's
+ * bell; now and then it forges a message that looks like the next one. Some of rank 0's memory is
+ * of a kind that processes share; what a peer shares lies in `mapped`, whatever it is said to be.
+ * Both seeds come from the input, but the machine decides the moment of each store: an input that
+ * fails may have to run several times. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,7 +118,7 @@ static enum tutti_status join(struct world *world, int rank)
 
 /* ------------------------------------------------------------------------------------------- the peer */
 
-/* Everything in which rank 1 has a say. */
+/* All memory that rank 1 may write. */
 struct reach {
     struct message_header *headers;
     size_t link_bytes;  /* headers and slots behind them, as far as they are reserved */
@@ -221,7 +223,8 @@ static void *go_mad(void *context)
 
 /* --------------------------------------------------------------------------------------------- rank 0 */
 
-/* Whether this rank may read it: memory of the segment, what it fetched (which a sanitizer knows), or its own. */
+/* Whether this rank may read there: in the segment, in what it fetched (which a sanitizer knows),
+ * or in its own memory. */
 static void look_at(const struct world *world, const struct link_view *view)
 {
     const char *const begin = view->data, *const base = world->segment->base;
@@ -341,7 +344,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t bytes_max;
     unsigned pieces;
     for (size_t i = 0; i < size; i++) world.seed = world.seed * 31 + data[i] + 1;
-    /* Private memory of a peer, where it is another process that this rank may read. */
+    /* Private memory of a peer, if the peer is another process that this rank may read. */
     for (int r = 0; r < SIZE; r++)
         world.peers[r].pid = size > 0 && (data[0] & 2) != 0 ? getpid() : 0;
     must(local_segment_create(SIZE, BOARD_BYTES, &world.descriptor) == TUTTI_OK);

@@ -12,7 +12,8 @@ static void look_at_tails(struct local_tx *tx)
             atomic_load_explicit(&tx->tails[i]->consumed, memory_order_acquire);
         if (consumed < least) least = consumed;
     }
-    /* A tail beyond what was sent is a peer's mistake; believing it would only harm that peer's reading. */
+    /* A tail beyond the messages sent is a peer's mistake; to believe it would only harm what that
+     * peer reads. */
     tx->consumed = least > tx->sequence ? tx->sequence : least;
 }
 
@@ -57,7 +58,8 @@ static void sending_commit(struct link_tx *link, size_t bytes)
     ends_publish(tx, sharing_add(tx, MESSAGE_SLOT), bytes);
 }
 
-/* How the readers get at that memory: ADDRESS, HEAP, or REMOTE, which they may not be able to. */
+/* How the readers get at that memory: ADDRESS, HEAP, or REMOTE, which may be impossible for
+ * them. */
 static enum message_kind kind_of(const struct local_tx *tx, const void *address, size_t bytes,
                                  uint64_t *where)
 {
@@ -67,7 +69,7 @@ static enum message_kind kind_of(const struct local_tx *tx, const void *address,
     return tx->all_same_process ? MESSAGE_ADDRESS : MESSAGE_REMOTE;
 }
 
-/* The kind of memory at an address of the operation's; NULL: the host's. */
+/* The kind of the operation's memory at an address; NULL: the host's. */
 static const struct memory_kind *kind_at(const struct local_tx *tx, const void *address)
 {
     return ends_take(tx->local, tx->slot) != NULL ? memory_kind_of(address) : NULL;

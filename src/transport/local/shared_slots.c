@@ -15,7 +15,7 @@ enum tutti_status shared_slots_open(struct transport *transport, int slot)
     return TUTTI_OK;
 }
 
-/* The first that is free, so that few are touched where few are needed. */
+/* The first slot that is free, so that few slots are touched if few are needed. */
 void *shared_slots_reserve(struct transport *transport, int slot, size_t bytes)
 {
     struct local *local = (struct local *)transport;
@@ -49,7 +49,7 @@ void shared_slots_send(struct transport *transport, int slot, struct link_tx *co
     struct shared_slots *own = &((struct local *)transport)->shared[slot];
     const uint64_t where = (uint64_t)transport->rank << OWNER_SHIFT | own->last;
     atomic_store_explicit(&own->slots[own->last].readers, readers_of(links, count),
-                          memory_order_relaxed); /* seen by whoever sees a header */
+                          memory_order_relaxed); /* seen by all that see a header */
     for (unsigned i = 0; i < count; i++)
         send_shared_slot((struct local_tx *)links[i], where, bytes);
 }
@@ -65,7 +65,7 @@ bool shared_slots_view(struct local_rx *rx, uint64_t where, size_t bytes)
     segment_shared_slots(segment, (int)owner, rx->slot, &rx->shared, &data);
     rx->shared += number;
     data += number * segment->shared_slot_bytes;
-    /* One of several readers leaves it as it is. */
+    /* If there are several readers, none of them may change it. */
     const bool is_only_reader =
         atomic_load_explicit(&rx->shared->readers, memory_order_acquire) == 1;
     rx->shared_where = where;
@@ -74,7 +74,7 @@ bool shared_slots_view(struct local_rx *rx, uint64_t where, size_t bytes)
     return true;
 }
 
-/* The owner, who may wait for a place, need not be the sender of the message. */
+/* The owner, which may wait for a place, need not be the sender of the message. */
 void shared_slots_give_back(struct local_rx *rx)
 {
     const uint32_t readers = atomic_fetch_sub_explicit(

@@ -1,7 +1,8 @@
-/* shared_slots.h - slots that travel: all readers of a message share one copy, and a reader that is the only one may change it and hand
- * it on.
+/* shared_slots.h - slots that travel: all readers of a message share one copy, and a reader that is
+ * the only one may change it and forward it.
  *
- * Invariant: a shared slot is written only by its owner while nobody reads it, and by its only reader.
+ * Invariant: a shared slot is written only by its owner while it has no readers, or by its only
+ * reader.
  */
 #ifndef TUTTI_TRANSPORT_LOCAL_SHARED_SLOTS_H
 #define TUTTI_TRANSPORT_LOCAL_SHARED_SLOTS_H

@@ -9,7 +9,7 @@ static_assert(sizeof(struct memory_share) <= SMALL_SLOT_BYTES, "a small slot has
 
 enum {
     KNOWN_MAX = 256
-}; /* allocations of a rank that a peer has answered to; and of a peer, that this rank has mapped */
+}; /* allocations of a rank that a peer has answered for; and of a peer that this rank has mapped */
 
 struct known {
     uint64_t number;
@@ -21,7 +21,7 @@ struct mapped {
     struct sharing_mapped at;
 };
 
-/* What this rank and one peer know of each other's memory. */
+/* The knowledge of this rank and one peer about each other's memory. */
 struct sharing_peer {
     unsigned known_count; /* ever: the oldest ones are overwritten, and asked for again */
     unsigned mapped_count;
@@ -43,7 +43,7 @@ void sharing_release(struct local *local)
     pthread_mutex_destroy(&local->sharing_lock);
 }
 
-/* With the lock. NULL: nothing is known, or out of memory. */
+/* The caller has the lock. NULL: nothing is known, or out of memory. */
 static struct sharing_peer *peer_of(struct local *local, int peer, bool makes)
 {
     if (local->sharing == NULL && makes)
@@ -72,7 +72,8 @@ static const struct known *find_known(const struct sharing_peer *peer, uint64_t 
     return NULL;
 }
 
-/* What the reader says of what was shared last on that link: whatever that was, it is the reader's word. */
+/* The reader's answer for the allocation that was last shared on that link; it is believed,
+ * whichever that was. */
 static void look_at_answer(const struct local_tx *tx, struct sharing_peer *peer)
 {
     /* Pairs with sharing_answer. */

@@ -1,4 +1,5 @@
-/* sharing.h - memory of another kind than the host's (memory/kind.h), a device's say, that a reader in another process reads where it lies.
+/* sharing.h - how a reader in another process reads memory of another kind than the host's
+ * (memory/kind.h), such as a device's, where it lies.
  *
  *     sender                                             reader
  *     memory that the reader is not known to have:
@@ -9,13 +10,17 @@
  *     (MESSAGE_MAPPED) ────────────────────────────────► shown where it lies, or, to an operation that does not take that kind, to be copied
  *
  * Invariants
- *   1. Nobody sends what its reader has not said to have mapped. A reader that cannot map, or has no device, says nothing, or refuses: all
- *      goes through slots then, and no call fails.
- *   2. An allocation has a number that is not used again (memory_share), so memory that was freed is no memory that was mapped.
- *   3. What a peer shares is foreign: its kind checks it, and what a message names lies within what is mapped.
+ *   1. A rank refers only to memory that the reader has said to have mapped. A reader that cannot
+ *      map, or has no device, says nothing or refuses; then all messages go through slots, and no
+ *      call fails.
+ *   2. An allocation has a number that is not used again (memory_share), so freed memory is never
+ *      taken for memory that was mapped.
+ *   3. Whatever a peer shares is foreign: the kind of memory checks it, and a message may only name
+ *      a range within what is mapped.
  *
- * Only on links to one rank, of another process whose pid this one sees, and not where messages are compared or TUTTI_CMA=0. A reader's
- * memory is not stored to in this way.
+ * Memory is shared only on links to one rank, whose process is another one and has a pid that this
+ * process sees. It is not shared if messages are compared, or with TUTTI_CMA=0. No sender stores
+ * into a reader's memory in this way.
  */
 #ifndef TUTTI_TRANSPORT_LOCAL_SHARING_H
 #define TUTTI_TRANSPORT_LOCAL_SHARING_H
@@ -33,13 +38,15 @@ void sharing_init(struct local *local);
 void sharing_release(struct local *local);
 void sharing_add_footprint(const struct local *local, struct transport_footprint *footprint);
 
-/* Whether the reader reads that memory where it lies. If not, the next message may say what it is. */
+/* Whether the reader can read that memory where it lies. If not, the next message may say which
+ * allocation it is. */
 bool sharing_reaches(struct local_tx *tx, const struct memory_kind *kind, const void *address,
                      size_t bytes);
-/* Sends such memory; the next header is free. False: its allocation cannot be told. */
+/* Sends such memory; the next header must be free. False: the allocation is not known. */
 bool sharing_post(struct local_tx *tx, const struct memory_kind *kind, const void *address,
                   size_t bytes);
-/* For the message in the next header, which has that kind, SLOT or SHARED: with what is to be said of memory. Returns its kind. */
+/* Adds to the message in the next header, whose kind is SLOT or SHARED, what is to be said of
+ * memory. Returns the resulting kind. */
 static inline enum message_kind sharing_add(struct local_tx *tx, enum message_kind kind)
 {
     if (__builtin_expect(!tx->shares, 1)) return kind;
@@ -51,9 +58,9 @@ static inline enum message_kind sharing_add(struct local_tx *tx, enum message_ki
     return (enum message_kind)((unsigned)kind | MESSAGE_SHARES);
 }
 
-/* Of the message that is looked at: answers to what it says of memory. */
+/* Answers what the current message says of memory. */
 void sharing_answer(struct local_rx *rx);
-/* An allocation of the link's peer, which this rank has mapped. */
+/* Finds an allocation of the link's peer that this rank has mapped. */
 bool sharing_find(struct local_rx *rx, uint64_t number, struct sharing_mapped *mapped);
 
 #endif

@@ -1,5 +1,6 @@
-/* Memory of another kind between two ranks that take each other for processes: the kind is the test's, and says what it is told to. What a
- * peer may write into the segment is written there by the test. */
+/* Memory of another kind between two ranks that take each other for processes: the test implements
+ * the kind, which gives the answers that the test wants. The test writes into the segment what a
+ * peer may write there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 
 enum { BYTES = 20000, ALLOCATION = 40000 };
 
-/* The owner sees the memory in `owned`, whoever has mapped it in `seen`. */
+/* The owner sees the memory in `owned`, a rank that has mapped it in `seen`. */
 static char owned[ALLOCATION], seen[ALLOCATION];
 static uint64_t number;
 static bool can_share;
@@ -94,7 +95,7 @@ static struct pair open_processes(void)
     return open_pair((struct host_peer){false, getpid(), NULL}, false);
 }
 
-/* Through a slot, as the engine does when memory is not within reach. */
+/* Sends through a slot, as the engine does if memory is not within reach. */
 static void send_copy(struct pair *pair)
 {
     struct link_view view;
@@ -284,7 +285,7 @@ static void a_shared_slot_says_it_too(void **state)
     local_net_close(&pair.net);
 }
 
-/* So long as a call may say of it what it likes: nothing is shared. */
+/* Nothing is shared on this link, even at the second message. */
 static void expect_apart(struct pair pair, struct link_tx *tx)
 {
     struct link_view view;

@@ -1,6 +1,7 @@
-/* state.h - a rank's part of a segment: what it knows of itself and of the other ranks, and which links it has open.
+/* state.h - a rank's part of a segment: what the rank knows of itself and of the other ranks, and
+ * the links that it has open.
  *
- * The transport's files share it, and nobody else. Each uses only those below it:
+ * Only the transport's files use it. Each of them uses only those below it:
  *
  *     local.c                            opens and closes the transport, answers questions about it
  *     arrival.c        links.c           how the ranks meet; links, opened and counted
@@ -20,7 +21,7 @@
 #include "transport/local/local.h"
 #include "transport/local/segment.h"
 
-/* Those of this rank, for one slot of operations. */
+/* This rank's shared slots for one slot of operations. */
 struct shared_slots {
     struct shared_slot *slots; /* SHARED_SLOTS of them; NULL: not opened */
     char *data;
@@ -49,13 +50,14 @@ struct local {
     uint64_t probe;        /* its own address, for peers to try */
     int *order;            /* of the ranks by nearness; NULL: as numbered */
     bool checks;
-    _Atomic int corrupt_peer; /* the first one that sent what had changed for good; -1 */
+    _Atomic int corrupt_peer; /* the first peer that sent a message that had changed for good; -1 */
     _Atomic uint64_t mended, change_reported_ns;
-    /* Of what this rank cannot read now; relaxed: they are only shown. */
+    /* Why this rank cannot read what a peer sent now; relaxed: they are only shown. */
     _Atomic uint32_t shortage; /* enum tutti_status */
     _Atomic int shortage_peer;
     _Atomic uint64_t shortage_since_ns, shortage_seen_ns;
-    /* [slot and channel][peer], a row where one is open; the own rank's place is the multicast link */
+    /* [slot and channel][peer], a row where one is open; the own rank's place is the multicast
+     * link */
     struct local_tx **tx[TRANSPORT_LINK_COUNT];
     /* [slot and channel][multicast][peer], the same */
     struct local_rx **rx[TRANSPORT_LINK_COUNT];
@@ -65,7 +67,7 @@ struct local {
     struct sharing_peer **sharing; /* by rank; under the lock. NULL: nothing was shared with it */
 };
 
-/* A rank's number as links show it. */
+/* The number of a rank that links show. */
 static inline int local_name_of(const struct local *local, int local_peer)
 {
     return local->names != NULL ? local->names[local_peer] : local_peer;

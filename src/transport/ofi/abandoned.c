@@ -19,7 +19,8 @@ enum { HELD_MAX = 64, HEAD_BYTES = 128, LINE_BYTES = 512 };
 
 static const char folder[] = "/dev/shm/";
 
-/* Of the head of such a file (struct smr_region): its first byte is the version, the pid of its owner lies behind that. */
+/* Layouts of the head of such a file (struct smr_region): its first byte is the version, and the
+ * pid of its owner lies behind it. */
 static const struct {
     uint8_t first_version, last_version;
     size_t lock, bytes; /* where they are; bytes: size_t, of the whole file */
@@ -39,7 +40,7 @@ struct abandoned {
     bool has_thread;
     uint32_t generation; /* of the process that has the thread */
     _Atomic uint32_t ends;
-    pthread_spinlock_t free; /* what a lock looks like that nobody has */
+    pthread_spinlock_t free; /* a lock that is not held, to compare with */
     struct held held[HELD_MAX];
     int count;
     pid_t pids[];
@@ -47,7 +48,7 @@ struct abandoned {
 
 /* --------------------------------------------------------------------------------------------- memory */
 
-/* Of this process, which may not be mapped any more. */
+/* Reads memory of this process, which may not be mapped any more. */
 static bool read_own(uintptr_t address, void *to, size_t bytes)
 {
     const struct iovec here = {to, bytes}, there = {(void *)address, bytes};
@@ -70,7 +71,7 @@ static bool is_ours(const struct abandoned *abandoned, pid_t pid)
     return false;
 }
 
-/* Where a lock is that is held; 0: nowhere. The line is one of /proc/self/maps. */
+/* The address of a lock that is held; 0: there is none. The line is one of /proc/self/maps. */
 static uintptr_t held_lock(const struct abandoned *abandoned, const char *line)
 {
     unsigned long begin, end, offset;

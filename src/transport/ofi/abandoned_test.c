@@ -46,7 +46,7 @@ static int make(void **state)
     if (fd < 0 || ftruncate(fd, FILE_BYTES) != 0) return -1;
     head = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
-    shm_unlink(name); /* as somebody may have removed it; it stays mapped */
+    shm_unlink(name); /* as another process may have done; it stays mapped */
     peer = victim_start();
     if (head == MAP_FAILED || peer < 0) return -1;
     *head = (struct head){.version = VERSION, .owner = getpid(), .bytes = FILE_BYTES};

@@ -1,5 +1,6 @@
-/* calls.h - the calls of libfabric on which data goes, in a table, so that tests can put a provider of another character in between
- * (tests/fabric_shim.h): one that demands what this machine's providers do not, lacks what they have, is late, or fails. */
+/* calls.h - a table of the calls of libfabric that move data, so that tests can put a provider with
+ * other properties in between (tests/fabric_shim.h): one that demands what this machine's providers
+ * do not, lacks what they have, is late, or fails. */
 #ifndef TUTTI_TRANSPORT_OFI_CALLS_H
 #define TUTTI_TRANSPORT_OFI_CALLS_H
 
@@ -10,7 +11,8 @@
 #include <rdma/fi_rma.h>
 
 struct ofi_calls {
-    /* Changes the promises and demands of the opened provider to those that the device is to believe. */
+    /* Changes the promises and demands of the opened provider to those that the device is to
+     * believe. */
     void (*describe)(struct fi_info *info);
     /* As fi_mr_reg; a region of an endpoint (FI_MR_ENDPOINT) is bound to it afterwards. */
     int (*register_memory)(struct fid_domain *domain, const void *address, size_t bytes,
@@ -29,7 +31,7 @@ struct ofi_calls {
     int (*try_to_wait)(struct fid_fabric *fabric, struct fid_cq *queue);
 };
 
-/* Those of libfabric itself, or what a test has put there. */
+/* The calls of libfabric itself, or those that a test has put in their place. */
 const struct ofi_calls *ofi_calls(void);
 /* For tests, while there is no device. NULL: libfabric's again. */
 void ofi_replace_calls(const struct ofi_calls *calls);

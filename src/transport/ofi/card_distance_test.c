@@ -1,4 +1,4 @@
-/* How far cards are, in a made folder like /sys. */
+/* The distances of cards, in a folder like /sys that the test makes. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>

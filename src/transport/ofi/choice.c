@@ -73,13 +73,14 @@ static bool is_excluded(const struct wish *wish, const char *provider)
 
 /* -------------------------------------------------------------------------------------------- the choice */
 
-/* Providers that are taken without being named, the best first. A card of Omni-Path has verbs, too, but they are slow. */
+/* Providers that are taken without being named, the best first. A card of Omni-Path has verbs, too,
+ * but they are slow. */
 static const struct {
     const char *provider, *card; /* how its name begins, or with ! does not begin */
 } hardware[] = {{"verbs;ofi_rxm", "!hfi1"}, {"efa", ""}, {"cxi", ""}, {"psm3", ""}, {"psm2", ""},
                 {"verbs;ofi_rxm", ""}};
 
-/* Whatever it is layered with. */
+/* Whether the provider drives hardware, whatever it is layered with. */
 static bool is_hardware(const char *provider)
 {
     const size_t bytes = strcspn(provider, ";");
@@ -101,7 +102,8 @@ static int rank_of_hardware(const struct ofi_offer *offer)
     return -1;
 }
 
-/* 0: the whole name; 1 and 2: the part before ";", as users say it: verbs for verbs;ofi_rxm, or else verbs;ofi_rxd; -1: another one. */
+/* 0: the whole name; 1 and 2: the part before ";", as users say it: verbs for verbs;ofi_rxm, or
+ * else verbs;ofi_rxd; -1: another one. */
 static int rank_of_named(const struct wish *wish, const struct ofi_offer *offer)
 {
     const size_t bytes = (size_t)wish->provider_bytes;
@@ -111,7 +113,8 @@ static int rank_of_named(const struct wish *wish, const struct ofi_offer *offer)
     return offer->provider[bytes] == ';' ? 2 : -1;
 }
 
-/* The less, the better; -1: not wanted at all. */
+/* The place of an offer in the order of preference: the lower, the better; -1: not wanted at
+ * all. */
 static int rank_of(const struct wish *wish, const struct ofi_offer *offer)
 {
     if (wish->provider != NULL) return rank_of_named(wish, offer);
@@ -152,7 +155,7 @@ static void say(struct text *text, const char *separator, const char *words)
     text->used = more < 0 || (size_t)more >= room ? OFI_REASON_MAX - 1 : text->used + (size_t)more;
 }
 
-/* The reason why the offers that come nearest to the wish are not taken. */
+/* Writes why the offers that come nearest to the wish are not taken. */
 static void explain_none(const struct wish *wish, const struct ofi_offer *offers, int count,
                          char reason[OFI_REASON_MAX])
 {
@@ -264,7 +267,7 @@ static enum tutti_status choose_among(const struct ofi_library *library, const c
     return status;
 }
 
-/* With every failure the error's text. */
+/* Every failure sets the error's text. */
 static enum tutti_status choose_by(const char *text, const struct wish *wish, const char *sys,
                                    struct ofi_choice *choice)
 {
@@ -298,7 +301,7 @@ enum tutti_status ofi_choose_anew(const char *text, const char *sys, struct ofi_
     snprintf(choice->reason, sizeof choice->reason, "%.255s", message);
     if (wish.provider != NULL)
         return error_set(status, "%s=%.80s: %.300s", option_names.FABRIC, text, message);
-    return error_unless_ok(TUTTI_OK, before); /* nobody asked for a card by name: TCP will do */
+    return error_unless_ok(TUTTI_OK, before); /* no card was asked for by name: TCP will do */
 }
 
 void ofi_choice_release(struct ofi_choice *choice)
@@ -314,7 +317,8 @@ static struct {
     uint32_t generation; /* of the process */
 } made;
 
-/* Provider shm names what it shares after the process in which it was loaded, and fails in a child of that. */
+/* Provider shm names its shared memory after the process in which it was loaded, and fails in a
+ * child of that process. */
 static const struct ofi_choice of_child = {
     .reason = "this process was forked from one that had loaded provider shm"};
 

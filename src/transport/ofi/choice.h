@@ -1,17 +1,20 @@
-/* choice.h - which network card this process uses for remote memory access, and through which provider of libfabric: TUTTI_FABRIC, and
- * the cards that are there.
+/* choice.h - which network card this process uses for remote memory access, and through which
+ * provider of libfabric: TUTTI_FABRIC, and the cards that are there.
  *
  *     TUTTI_FABRIC      what it means
- *     (unset), auto     the best hardware: verbs, efa, cxi, psm3, psm2, in this order; the card nearest to the process's cores. None: TCP as
- *                       always. libfabric is not even loaded where no such card is there (/sys/class/infiniband, cxi, hfi1), so that programs
- *                       start as fast as before
+ *     (unset), auto     the best hardware: verbs, efa, cxi, psm3, psm2, in this order; the card
+ *                       nearest to the process's cores. None: TCP as always. libfabric is not even
+ *                       loaded where no such card is there (/sys/class/infiniband, cxi, hfi1), so
+ *                       that programs start as fast as before
  *     off               none
- *     PROVIDER[:DOMAIN] that provider ("tcp;ofi_rxm", "shm", "verbs;ofi_rxm", "efa"), and that card if it is named; not there: an error
+ *     PROVIDER[:DOMAIN] that provider ("tcp;ofi_rxm", "shm", "verbs;ofi_rxm", "efa"), and that card
+ *                       if it is named; not there: an error
  *     ^NAME,NAME...     as auto, without providers whose name begins so
  *
- * What Tutti needs of a provider: FI_EP_RDM endpoints, messages, and remote writes (FI_MSG, FI_RMA, FI_WRITE, FI_REMOTE_WRITE). It copes with
- * FI_MR_LOCAL, VIRT_ADDR, ALLOCATED, PROV_KEY and ENDPOINT, and with FI_CONTEXT. What a provider lacks is named in one line of the log, and the
- * next one is taken.
+ * Tutti needs these of a provider: FI_EP_RDM endpoints, messages, and remote writes (FI_MSG,
+ * FI_RMA, FI_WRITE, FI_REMOTE_WRITE). It copes with FI_MR_LOCAL, VIRT_ADDR, ALLOCATED, PROV_KEY and
+ * ENDPOINT, and with FI_CONTEXT. If a provider lacks something, one line of the log names it, and
+ * the next provider is taken.
  */
 #ifndef TUTTI_TRANSPORT_OFI_CHOICE_H
 #define TUTTI_TRANSPORT_OFI_CHOICE_H
@@ -31,35 +34,41 @@ struct ofi_choice {
     bool is_of_one_host;         /* shm: it leads nowhere else */
     bool is_software;            /* the host's cores do the work */
     char reason[OFI_REASON_MAX]; /* why this one, or why none */
-    /* The same, and not 0, on ranks that can use each other's; 0: none is used. Of the provider's name and its protocol, not of the card. */
+    /* The same, and not 0, on ranks whose cards can reach each other; 0: no card is used. Computed
+     * from the provider's name and protocol, not from the card. */
     uint32_t fingerprint;
 };
 
-/* The choice of this process, made once, with a line in the log (info). INVALID_OPTIONS: TUTTI_FABRIC makes no sense; UNSUPPORTED: what it
- * names is not there. Any thread. */
+/* The choice of this process, made once, with a line in the log (info). INVALID_OPTIONS:
+ * TUTTI_FABRIC makes no sense; UNSUPPORTED: the provider or card that it names is not there. Any
+ * thread. */
 enum tutti_status ofi_choose(const struct ofi_choice **choice);
 
-/* The parts of it, for tests and for tutti-topo. */
+/* The parts of the choice, for tests and for tutti-topo. */
 
 /* One entry of what libfabric offers. */
 struct ofi_offer {
     const char *provider, *domain;
     const char *lacks; /* what Tutti needs and it has not; NULL: it has all */
-    /* From this process's cores to the card: 0 the same NUMA node, 1 another one, 2 not known. Of a provider over sockets: 0 the interface
-     * that Tutti's own TCP would offer to other hosts, 1 another one. */
+    /* From this process's cores to the card: 0 the same NUMA node, 1 another one, 2 not known. For
+     * a provider over sockets: 0 the interface that Tutti's own TCP would offer to other hosts, 1
+     * another one. */
     int distance;
     bool is_up;           /* the port of the card is active */
     uint32_t fingerprint; /* as in struct ofi_choice */
 };
-/* The place of the offer to take; -1: none. *reason says why. wish: as TUTTI_FABRIC, checked; NULL or "": auto. */
+/* The index of the offer to take; -1: none. *reason says why. wish: a value of TUTTI_FABRIC that
+ * has been checked; NULL or "": auto. */
 int ofi_choose_offer(const char *wish, const struct ofi_offer *offers, int count,
                      char reason[OFI_REASON_MAX]);
-/* Whether that is a value of TUTTI_FABRIC. Names have no spaces, and fewer than OFI_NAME_MAX bytes. */
+/* Whether the text is a value of TUTTI_FABRIC. Names have no spaces, and fewer than OFI_NAME_MAX
+ * bytes. */
 bool ofi_wish_is_valid(const char *wish);
-/* Whether a card is in this machine for which libfabric is worth loading. root: of /sys; NULL: that. */
+/* Whether this machine has a card for which libfabric is worth loading. root: a folder like /sys;
+ * NULL: /sys itself. */
 bool ofi_hardware_is_there(const char *root);
-/* As ofi_choose, but anew with each call, and without a line in the log. sys: a folder like /sys; NULL: that. The caller
- * releases *choice, also after a failure. */
+/* Like ofi_choose, but chooses anew at each call, and without a line in the log. sys: a folder like
+ * /sys; NULL: /sys itself. The caller releases *choice, also after a failure. */
 enum tutti_status ofi_choose_anew(const char *wish, const char *sys, struct ofi_choice *choice);
 void ofi_choice_release(struct ofi_choice *choice);
 

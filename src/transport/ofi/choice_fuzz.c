@@ -1,4 +1,4 @@
-/* Whatever TUTTI_FABRIC says: it is refused, or what it chooses is there, is up and lacks nothing. */
+/* Any text as TUTTI_FABRIC is refused, or the chosen card is there, is up and lacks nothing. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

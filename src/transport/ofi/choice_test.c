@@ -1,4 +1,5 @@
-/* The choice of a card: as TUTTI_FABRIC says, from tables; and of this host, where libfabric is here, with its providers over sockets. */
+/* The choice of a card by TUTTI_FABRIC: from tables; and, if libfabric is installed, on this host
+ * with its providers over sockets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +38,7 @@ static void wishes_are_checked(void **state)
 
 #define RDM "endpoints"
 
-/* What hosts offer. */
+/* The offers of some hosts. */
 static const struct ofi_offer none[] = {{0}};
 static const struct ofi_offer plain[] = {{"tcp;ofi_rxm", "eth0", NULL, 1, true, 1},
                                          {"tcp;ofi_rxm", "eth1", NULL, 0, true, 1},
@@ -254,7 +255,7 @@ static void what_is_named_and_not_there_is_an_error(void **state)
     ofi_choice_release(&choice);
 }
 
-/* Such a card is in the fake /sys, but libfabric finds none: TCP, and no error. */
+/* The fake /sys has such a card, but libfabric finds none: TCP is used, and there is no error. */
 static void cards_that_libfabric_lacks_are_no_error(void **state)
 {
     (void)state;
@@ -299,7 +300,7 @@ static void sockets_stand_for_a_card_where_they_are_named(void **state)
     ofi_choice_release(&first);
 }
 
-/* Of several interfaces the one that Tutti's own TCP would use. */
+/* Of several interfaces the choice is the one that Tutti's own TCP would use. */
 static void sockets_use_the_interface_that_the_user_names(void **state)
 {
     (void)state;

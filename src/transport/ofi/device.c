@@ -170,7 +170,7 @@ static bool ofi_poll(struct card_device *base, struct card_completion *completio
     return true;
 }
 
-/* All that can be under way with one more peer. */
+/* Makes room for all that can be under way with one more peer. */
 static enum tutti_status make_room_for_completions(struct ofi_device *device)
 {
     unsigned room = device->done_room;
@@ -295,7 +295,7 @@ static void ofi_connect(struct card_device *base, int rank)
     become_up(peer);
 }
 
-/* libfabric reads an address that is text up to its end. */
+/* If an address is text, libfabric reads it up to its terminating zero. */
 static bool address_ends(const struct ofi_greeting *greeting)
 {
     return greeting->address_format != FI_ADDR_STR ||
@@ -343,7 +343,7 @@ static int ofi_caller(const struct card_device *base)
     return -1;
 }
 
-/* Its operations that libfabric has still complete, and are then dropped. */
+/* The peer's operations that libfabric has still complete, and are then dropped. */
 static void end_peer(struct ofi_device *device, int rank, enum card_peer_state state)
 {
     struct peer *peer = device->peers[rank];
@@ -466,7 +466,7 @@ static bool ofi_post_receive(struct card_device *base, int rank, uint64_t key, v
     return true;
 }
 
-/* From whom it is; NULL: from nobody. */
+/* The peer that sent the message; NULL: no peer did. */
 static struct peer *sender_of(struct ofi_device *device, const struct receive *receive,
                               size_t bytes, int *rank)
 {
@@ -532,7 +532,8 @@ static void give_operation_back(struct ofi_device *device, struct operation *ope
     device->free_operations = operation;
 }
 
-/* Libfabric was given something for that peer: 0, and then it is under way unless it was copied; or what libfabric says. */
+/* Libfabric was given something for that peer. result: 0, and then it is under way unless it was
+ * copied; or libfabric's error. */
 static void note_given(struct peer *peer, ssize_t result, bool is_copied)
 {
     peer->is_refused = result == -FI_EAGAIN;
@@ -563,7 +564,7 @@ static size_t write_prefix(const struct peer *peer, const struct ofi_device *dev
     return sizeof prefix + head_bytes;
 }
 
-/* 0, or what libfabric says. */
+/* Returns 0, or libfabric's error. */
 static ssize_t give_message(struct ofi_device *device, struct operation *operation,
                             size_t head_bytes, const struct card_memory *memory)
 {
@@ -631,7 +632,7 @@ static void complete_write(struct ofi_device *device, struct write *write, enum 
     complete(device, &completion);
 }
 
-/* Parts of it, as far as they go. */
+/* Gives libfabric parts of a write, as many as it takes. */
 static bool give_parts(struct ofi_device *device, unsigned number)
 {
     struct write *write = &device->writes[number];
@@ -808,7 +809,8 @@ static bool ofi_progress(struct card_device *base)
     return moved || device->done_count > 0;
 }
 
-/* Not what libfabric has: that ends by itself. Nobody waits to hear that a message has left. */
+/* Operations that libfabric has do not count, since they end by themselves. Nor do completions of
+ * messages: no caller waits to hear that a message has left. */
 static bool ofi_is_busy(const struct card_device *base)
 {
     const struct ofi_device *device = const_ofi_of(base);
@@ -936,7 +938,7 @@ static enum tutti_status open_bell(struct ofi_device *device)
 
 static enum tutti_status add_operations(struct ofi_device *device)
 {
-    /* Whole messages are copied where they cannot be gathered, or memory may not be registered. */
+    /* Whole messages are copied if they cannot be gathered, or if memory may not be registered. */
     const bool copies_all = device->provider.facts->tx_attr->iov_limit < 2 ||
                             ofi_provider_needs(&device->provider, FI_MR_LOCAL);
     const size_t copied =
@@ -975,7 +977,8 @@ static void find_limits(struct ofi_device *device)
     device->base.message_bytes = bytes / ALIGNMENT * ALIGNMENT;
     device->base.head_room = HEAD_ROOM;
     device->part_bytes = most < SIZE_MAX / 2 ? most : SIZE_MAX / 2;
-    /* When a connection ends and the provider makes another one, writes may be lost, and the message behind them comes nevertheless. */
+    /* When a connection ends and the provider makes another one, writes may be lost although the
+     * message behind them comes. */
     const struct ofi_choice *const choice = device->options.choice;
     const bool has_connections = strstr(choice->provider, "ofi_rxm") != NULL ||
                                  (choice->is_software && !choice->is_of_one_host);

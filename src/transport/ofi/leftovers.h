@@ -1,4 +1,5 @@
-/* leftovers.h - what provider shm of libfabric leaves in /dev/shm when its process is killed: files /dev/shm/PID:NUMBER:NUMBER.
+/* leftovers.h - removes the files that libfabric's provider shm leaves behind when its process is
+ * killed: /dev/shm/PID:NUMBER:NUMBER.
  *
  * Any thread. Reads a folder.
  */
@@ -7,7 +8,9 @@
 
 #include <sys/types.h>
 
-/* Of those of these processes that have ended or are about to (process_is_ending), whether somebody has waited for them or not. Without the right to remove a file it stays. */
+/* Removes the files of those of these processes that have ended or are about to
+ * (process_is_ending), whether they have been waited for or not. A file that may not be removed
+ * stays. */
 void ofi_leftovers_remove(const pid_t *pids, int count);
 
 #endif

@@ -1,4 +1,5 @@
-/* Files as provider shm names them: those of processes that have ended are removed, also before somebody has waited for the process. */
+/* Files as provider shm names them: those of processes that have ended are removed, also before the
+ * process has been waited for. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -32,7 +33,7 @@ static void make_file(pid_t pid)
     close(fd);
 }
 
-/* Whether it was there; it is not any more. */
+/* Removes the file; true if it was there. */
 static bool take_file(pid_t pid)
 {
     char name[64];

@@ -11,8 +11,9 @@
 
 #include "base/status.h"
 
-/* What we call: the slot of struct ofi_library, and the name there. dlsym gives the default version of a symbol, the newest; with that every
- * object is one that libfabric made itself, so a later struct with more fields at its end is no matter. */
+/* The functions that we call: the slot of struct ofi_library, and the name in libfabric. dlsym
+ * gives the default version of a symbol, which is the newest. Every object is made by libfabric
+ * itself, so a later struct with more fields at its end does no harm. */
 #define FUNCTIONS(X)           \
     X(getinfo, "fi_getinfo")   \
     X(freeinfo, "fi_freeinfo") \

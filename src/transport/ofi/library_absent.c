@@ -1,4 +1,5 @@
-/* library_absent.c - what stands for library.c and offers.c where Tutti is built without rdma/fabric.h. */
+/* library_absent.c - takes the place of library.c and offers.c if Tutti is built without
+ * rdma/fabric.h. */
 #include "base/status.h"
 #include "transport/ofi/library.h"
 #include "transport/ofi/offers.h"

@@ -18,7 +18,7 @@
 
 enum { OFFERS_MAX = 128 };
 
-/* What Tutti uses, and what it copes with. */
+/* The capabilities that Tutti uses, and the modes with which it copes. */
 #define NEEDED_CAPS (FI_MSG | FI_SEND | FI_RECV | FI_RMA | FI_WRITE | FI_REMOTE_WRITE)
 #define POSSIBLE_MODE (FI_CONTEXT | FI_CONTEXT2)
 #define POSSIBLE_MR_MODE \
@@ -51,7 +51,7 @@ static const char *domain_of(const struct fi_info *info)
     return name_or_nothing(info->domain_attr->name);
 }
 
-/* NULL: nothing that can be seen in it. */
+/* What the entry lacks; NULL: nothing that can be seen in it. */
 static const char *lack_of(const struct fi_info *info)
 {
     if (info->ep_attr->type != FI_EP_RDM)
@@ -85,7 +85,7 @@ static bool address_of(const struct fi_info *info, struct net_address *address)
            net_address_from_socket(info->src_addr, address);
 }
 
-/* The larger, the better to call. */
+/* The larger the result, the better the address. */
 static int merit_of_address(const struct ofi_offers *offers, const struct fi_info *info)
 {
     struct net_address address;

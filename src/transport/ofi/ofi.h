@@ -1,18 +1,23 @@
-/* ofi.h - the transport over network cards with remote memory access, through libfabric: data over the card, everything else over TCP.
+/* ofi.h - the transport over network cards with remote memory access, through libfabric: data goes
+ * over the card, everything else over TCP.
  *
  *                     ┌ links ──────────────► card/card.h ──► ofi/device.h ──► libfabric ──► the card
  *   communicator ─────┤                            ▲ greetings
  *                     └ control messages, ──────► tcp/endpoint.h ──► authenticated connections
- *                       who is still there
+ *                       which are there
  *
- * So whether a peer is there, what it says beside its data, and how two cards find each other does not depend on a provider of libfabric:
- * those differ in how, and whether, they notice that a peer is gone. A peer whose card fails while it lives itself is taken for vanished
- * after a moment, in which its death may be heard of otherwise.
+ * So libfabric's providers have no part in finding out whether a peer is there, in control
+ * messages, or in how two cards find each other. Providers differ in how, and whether, they notice
+ * that a peer is gone. If the card of a living peer fails, the peer is taken for vanished after a
+ * moment, in which its death may become known otherwise.
  *
- * A control message may not overtake credit (transport/peers.h). So each says how many messages over the card its sender had sent before
- * it, and is heard when those have come. Where the card fails, or has been stopped, it is heard at once; also where more than a few wait.
+ * A control message may not overtake credit (transport/peers.h). So each says how many messages its
+ * sender had sent over the card before it, and is heard when those have come. It is heard at once
+ * if the card has failed or has been stopped, or if more than a few control messages wait.
  *
- * Neither encryption nor checksums: a communicator that asks for them does not get this transport (comm/site.h).
+ * Neither encryption nor checksums: a communicator that asks for them does not get this transport
+ * (comm/site.h).
+ *
  * Threads: as transport.h says.
  */
 #ifndef TUTTI_TRANSPORT_OFI_OFI_H

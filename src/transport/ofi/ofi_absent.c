@@ -1,4 +1,5 @@
-/* ofi_absent.c - Tutti was built without libfabric: no card is found (library.h), so none is used. */
+/* ofi_absent.c - Tutti was built without libfabric: no card is found (library.h), so none is
+ * used. */
 #include "base/status.h"
 #include "transport/ofi/ofi.h"
 

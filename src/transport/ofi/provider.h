@@ -1,5 +1,5 @@
-/* provider.h - what a device has of libfabric: the objects of one endpoint, from its fabric down to its completion queue, and what the provider
- * promises and demands. */
+/* provider.h - the objects of libfabric that a device uses: those of one endpoint, from its fabric
+ * down to its completion queue, and what the provider promises and demands. */
 #ifndef TUTTI_TRANSPORT_OFI_PROVIDER_H
 #define TUTTI_TRANSPORT_OFI_PROVIDER_H
 
@@ -23,13 +23,14 @@ struct ofi_provider {
     int queue_fd; /* to wait at for completions; -1: there is none */
 };
 
-/* For `size` ranks; queue_size: completions that may wait, besides a receive for each place that the provider has. UNSUPPORTED: the provider
- * refuses something, and the error says what; NO_MEMORY. After a failure ofi_provider_close is still to be called. */
+/* Opens an endpoint for `size` ranks. queue_size: completions that may wait, besides a receive for
+ * each place that the provider has. UNSUPPORTED: the provider refuses something, and the error says
+ * what; NO_MEMORY. The caller must call ofi_provider_close even after a failure. */
 enum tutti_status ofi_provider_open(struct ofi_provider *provider, const struct ofi_choice *choice,
                                     int size, size_t queue_size);
-/* Receives that can be posted at a time. */
+/* The number of receives that can be posted at a time. */
 unsigned ofi_provider_receives_max(const struct ofi_provider *provider);
-/* Whether it demands that (FI_MR_...). */
+/* Whether the provider demands that mode (FI_MR_...). */
 bool ofi_provider_needs(const struct ofi_provider *provider, int mode);
 /* The text of an error that a call returned, negative. */
 const char *ofi_provider_why(const struct ofi_provider *provider, ssize_t result);
@@ -38,7 +39,7 @@ enum tutti_status ofi_provider_refused(const struct ofi_provider *provider, cons
                                        ssize_t result);
 /* Closes the endpoint: libfabric touches no memory any more. */
 void ofi_provider_stop(struct ofi_provider *provider);
-/* Everything; memory that is registered with it is gone by then. */
+/* Closes everything; before that, all memory that is registered with the provider must be gone. */
 void ofi_provider_close(struct ofi_provider *provider);
 
 #endif

@@ -1,14 +1,17 @@
-/* regions.h - the memory of a device that is registered with libfabric: what it sends from and receives in, if the provider wants that
- * registered at all (FI_MR_LOCAL), and what peers write to.
+/* regions.h - the memory that a device has registered with libfabric: the memory that it sends from
+ * and receives in, if the provider wants that registered at all (FI_MR_LOCAL), and the memory that
+ * peers write to.
  *
  *     key of the card ──► region ──► registration in a cache (memory/registrations.h) ──► fid_mr
  *                                    own memory │ memory that peers write to
  *
- * Where registering is dear (a provider that demands FI_MR_LOCAL, or makes keys: hardware) what was registered stays so after its use. A
- * peer could then still write there; one that keeps to the protocol does not (card/device.h). Elsewhere nothing stays.
+ * If registering is expensive (the provider demands FI_MR_LOCAL or makes keys, as hardware does),
+ * memory stays registered after its use. A peer could then still write there, but a peer that keeps
+ * to the protocol does not (card/device.h). With other providers nothing stays registered.
  *
- * Threads: one at a time, but tutti_mem_unregister comes from any; so where memory stays the domain has to be opened for any threads
- * (FI_THREAD_SAFE), and the caches have a lock of their own.
+ * Threads: one at a time, but tutti_mem_unregister comes from any thread. So if memory stays
+ * registered, the domain has to be opened for any threads (FI_THREAD_SAFE), and the caches have a
+ * lock of their own.
  */
 #ifndef TUTTI_TRANSPORT_OFI_REGIONS_H
 #define TUTTI_TRANSPORT_OFI_REGIONS_H
@@ -22,9 +25,9 @@
 
 struct ofi_regions;
 
-/* Whether memory stays registered with a provider of these facts. */
+/* Whether memory stays registered with a provider that has these properties. */
 bool ofi_regions_stay(const struct fi_info *facts);
-/* Both stay the caller's, and outlive the regions. NO_MEMORY, SYSTEM. */
+/* Domain and endpoint stay the caller's, and outlive the regions. NO_MEMORY, SYSTEM. */
 enum tutti_status ofi_regions_create(const struct ofi_calls *calls, const struct fi_info *facts,
                                      struct fid_domain *domain, struct fid_ep *endpoint,
                                      struct ofi_regions **regions);
@@ -38,11 +41,13 @@ uint64_t ofi_regions_add(struct ofi_regions *regions, void *address, size_t byte
 void ofi_regions_remove(struct ofi_regions *regions, uint64_t key);
 struct card_target ofi_regions_target(const struct ofi_regions *regions, uint64_t key);
 unsigned ofi_regions_count(const struct ofi_regions *regions);
-/* For a call that reads or stores there; NULL: none is needed. key 0: of no region. */
+/* The descriptor for a call that reads or stores there; NULL: none is needed. key 0: of no
+ * region. */
 void *ofi_regions_descriptor(const struct ofi_regions *regions, uint64_t key);
-/* To be called now and then: closes regions that libfabric would not close before, and forgets memory that has gone. */
+/* Called now and then: closes regions that libfabric would not close before, and forgets memory
+ * that has gone. */
 void ofi_regions_sweep(struct ofi_regions *regions);
-/* Its own memory. */
+/* The memory that this module itself holds. */
 size_t ofi_regions_bytes(const struct ofi_regions *regions);
 
 #endif

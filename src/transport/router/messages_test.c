@@ -1,5 +1,5 @@
-/* Point to point between ranks on several hosts, in one thread: each rank sends messages of every size to each other one, and
- * they come in order and as they were sent, from whatever kind of link.
+/* Point to point between ranks on several hosts, in one thread: each rank sends messages of every
+ * size to each other rank, and they come in order and as they were sent, over every kind of link.
  *
  * ctest: label=notsan */
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-/* Programs of every algorithm run by ranks on several hosts in one thread, some of them over shared memory and some over
- * connections: results are right, whichever link is which, and the ranks of a host send each other one message at once and
- * use shared slots.
+/* Programs of every algorithm run by ranks on several hosts in one thread, some of them over shared
+ * memory and some over connections: results are right on every kind of link, and the ranks of a
+ * host send one message to all of them at once and use shared slots.
  *
  * ctest: label=notsan */
 #include <setjmp.h>

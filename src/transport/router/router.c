@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 
-/* Where there is something that does not end the sleep. */
+/* The longest sleep if there is something that does not end it. */
 enum { SHORT_SLEEP_NS = 200000 };
 
 struct router_group {
@@ -53,7 +53,7 @@ static int number_on(const struct router_way *way, int rank)
     return way->numbers == NULL ? rank : way->numbers[rank];
 }
 
-/* The transport that leads to a peer, and what it calls that one. */
+/* The transport that leads to a peer, and the peer's number in it. */
 static struct transport *way_to(const struct router *router, int *peer)
 {
     assert(*peer >= 0 && *peer < router->base.size && *peer != router->base.rank);
@@ -93,7 +93,7 @@ static enum tutti_status router_open_multicast_rx(struct transport *transport, i
     return way->ops->open_multicast_rx(way, slot, channel, there->number, peer, link);
 }
 
-/* Where no way has shared slots, no link has LINK_SHARES, and nobody calls these. */
+/* If no way has shared slots, no link has LINK_SHARES, and these are never called. */
 static struct transport *sharing_of(struct transport *transport)
 {
     struct transport *const sharing = router_of(transport)->sharing;
@@ -122,7 +122,7 @@ static void router_send_shared(struct transport *transport, int slot, struct lin
 
 /* ------------------------------------------------------------------------------------------ waiting */
 
-/* The ways' transports, one after the other. */
+/* Iterates over the transports of the ways. */
 #define FOR_EACH_WAY(router, way)                                                              \
     for (int way##_at = 0;                                                                     \
          way##_at < (router)->way_count && ((way) = (router)->ways[way##_at].transport, true); \
@@ -169,7 +169,7 @@ static void router_sleep(struct transport *transport, uint64_t timeout_ns)
     router_sleep_cancel(transport);
 }
 
-/* It is one sleeper, so one of the ways is enough: the last, which needs no name to ring by. */
+/* There is one sleeper, so one of the ways is enough: the last, which needs no name to ring by. */
 static void router_wake(struct transport *transport)
 {
     const struct router *router = router_of(transport);
@@ -185,7 +185,7 @@ static void router_wake_all(struct transport *transport)
 
 /* ------------------------------------------------------------------------------- what is known of ranks */
 
-/* The last way is asked first: it leads to most hosts. Ways give ranks, as links show them. */
+/* The last way is asked first, as it leads to most hosts. Ways give the ranks that links show. */
 static int router_corrupt_rank(const struct transport *transport)
 {
     const struct router *router = const_router_of(transport);
@@ -373,7 +373,7 @@ static const struct transport_ops ops = {.limits = router_limits,
 
 /* ------------------------------------------------------------------------------------------ creating */
 
-/* Each number is one rank's, and the transport's own is this one's. */
+/* Each number belongs to one rank, and the transport's own number to this rank. */
 static enum tutti_status check_numbers(const struct router_options *options,
                                        const struct router_way *way, bool *is_given)
 {
@@ -461,7 +461,7 @@ static bool is_member(const struct transport_group *group, int number)
     return false;
 }
 
-/* Writes the ranks of a way's group behind each other, and how many they are. */
+/* Writes the ranks of a way's group behind each other, and returns how many they are. */
 static int find_members(const struct router *router, const struct router_way *way,
                         const struct transport_group *group, int *ranks)
 {
@@ -471,7 +471,8 @@ static int find_members(const struct router *router, const struct router_way *wa
     return found;
 }
 
-/* All members of a way's group name it alike, so none of them may be reached by another way. */
+/* All members of a way's group must name the same group, so none of them may be reached by another
+ * way. */
 static enum tutti_status check_group(const struct router *router, const struct router_way *way,
                                      const struct transport_group *group, const int *ranks,
                                      int count)
@@ -489,7 +490,7 @@ static enum tutti_status check_group(const struct router *router, const struct r
     return TUTTI_OK;
 }
 
-/* The ways' groups, by ranks. */
+/* Makes the groups of the ways, by ranks. */
 static enum tutti_status name_groups(struct router *router)
 {
     struct transport *way;
@@ -512,7 +513,7 @@ static enum tutti_status name_groups(struct router *router)
     return TUTTI_OK;
 }
 
-/* Each way's first table, and which way leads to each rank. */
+/* Sets the first table of each way, and the way that leads to each rank. */
 static enum tutti_status find_paths(struct router *router)
 {
     const size_t size = (size_t)router->base.size;

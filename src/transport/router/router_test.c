@@ -1,4 +1,5 @@
-/* Ranks of several hosts as threads that exchange messages and run programs, and sleep for longer than the tests may take. */
+/* Ranks of several hosts as threads that exchange messages and run programs, and sleep for longer
+ * than the tests may take. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +30,7 @@ static bool are_near(const struct router_world *world, int a, int b)
     return world->map.host_of[a] == world->map.host_of[b];
 }
 
-/* Of another rank on its host, or on another one. */
+/* Of another rank on the same host, or on another one. */
 static int peer_of(const struct router_world *world, int rank, bool near)
 {
     for (int r = 0; r < world->size; r++)
@@ -59,7 +60,8 @@ static struct link_rx *rx_of(const struct router_world *world, int rank, int pee
 
 /* --------------------------------------------------------------------------------- ranks as threads */
 
-/* What a rank does each time it looks; true when something moved. Assertions would leave a thread by longjmp. */
+/* The work of a rank at each look; true when something moved. Assertions would leave a thread by
+ * longjmp. */
 struct rank_thread {
     struct router_world *world;
     struct transport *transport;
@@ -84,7 +86,7 @@ static bool look_once(struct rank_thread *own)
 static void finish(struct rank_thread *own)
 {
     own->done = true;
-    if (own->fault != NULL) /* nobody waits for it */
+    if (own->fault != NULL) /* no rank waits for it */
         atomic_store(own->left, 0);
     else if (atomic_fetch_sub(own->left, 1) > 1)
         return;
@@ -92,8 +94,8 @@ static void finish(struct rank_thread *own)
         own->world->ranks[r]->ops->wake(own->world->ranks[r]);
 }
 
-/* Who is done goes on moving what others wait for. Sleeps from the first look in vain on, for longer than the test may take:
- * somebody has to wake it. */
+/* A rank that is done goes on moving what others wait for. It sleeps from its first look in vain
+ * on, for longer than the test may take: so another rank has to wake it. */
 static void *run_rank(void *argument)
 {
     struct rank_thread *own = argument;
@@ -239,7 +241,7 @@ static void wake_near(struct waker *waker)
     near->ops->wake_all(near);
 }
 
-/* After the sleeper has most likely gone to sleep; it is right also if not. */
+/* Waits until the sleeper has most likely gone to sleep; the test is right also if it has not. */
 static void *wake_later(void *argument)
 {
     struct waker *waker = argument;
@@ -338,7 +340,7 @@ static void a_sleep_ends_at_its_time(void **state)
     router_world_close(world);
 }
 
-/* As it is where the kernel or the limit of descriptors does not give what it takes. */
+/* As if the kernel or the limit of descriptors did not allow it. */
 static int no_descriptor(struct transport *transport)
 {
     (void)transport;
@@ -416,7 +418,7 @@ static void what_either_part_knows_the_router_knows(void **state)
     router_world_close(world);
 }
 
-/* A rank may wait for a message from itself, and asks in vain for whom it waits. */
+/* A rank may wait for a message from itself; then it asks in vain for which rank it waits. */
 static void no_way_leads_to_oneself_and_none_has_trouble(void **state)
 {
     (void)state;
@@ -445,7 +447,7 @@ static enum link_state await(struct router_world *world, struct link_rx *rx, str
     return state;
 }
 
-/* Of three ways, by which rank 0 reaches some rank each. */
+/* Rank 0 reaches ranks by three ways. */
 static int peer_by(const struct router_world *world, int way)
 {
     for (int r = 1; r < world->size; r++)
@@ -612,7 +614,7 @@ static void a_shared_slot_goes_round_within_the_host(void **state)
     router_world_close(three.world);
 }
 
-/* Also where a rank has nobody near, or where fewer are near than elsewhere. */
+/* Also if a rank is alone on its host, or if its host has fewer ranks than others. */
 static void limits_are_the_same_on_all_ranks(void **state)
 {
     (void)state;
@@ -625,7 +627,7 @@ static void limits_are_the_same_on_all_ranks(void **state)
         assert_int_equal(bytes, ROUTER_PIECE_BYTES < least_bytes ? ROUTER_PIECE_BYTES : least_bytes);
         assert_int_equal(count, least_count);
     }
-    /* Without a word of others: of what is here. */
+    /* Without limits from other ranks, the limits are those of the own ways. */
     struct transport *router;
     struct router_options options = {.rank = 0, .size = world->size, .piece_bytes_max = 4096};
     router_world_ways(world, 0, &options);
@@ -645,7 +647,8 @@ static void limits_are_the_same_on_all_ranks(void **state)
     router_world_close(world);
 }
 
-/* Each link is of the first way that leads to its peer, at both ends; what does not concern one peer concerns all ways. */
+/* At both ends, each link belongs to the first way that leads to its peer; calls that do not
+ * concern one peer go to all ways. */
 static void of_three_ways_the_first_that_leads_there_is_taken(void **state)
 {
     (void)state;
@@ -687,7 +690,8 @@ static void of_three_ways_the_first_that_leads_there_is_taken(void **state)
     router_world_close(world);
 }
 
-/* Each of these has one mistake in the ways of rank 0: to the ranks near, perhaps another one, and to all. */
+/* Each of these has one mistake in the ways of rank 0: to the ranks near, perhaps another one, and
+ * to all. */
 static void what_cannot_be_created_is_refused(void **state)
 {
     (void)state;
@@ -713,7 +717,7 @@ static void what_cannot_be_created_is_refused(void **state)
     wrong[2].size++;
     wrong[3].ways[0].numbers = NULL;
     wrong[4].ways[0] =
-        (struct router_way){world->near[near], world->numbers[near]}; /* somebody else's end */
+        (struct router_way){world->near[near], world->numbers[near]}; /* another rank's end */
     wrong[5].ways[0].numbers = world->numbers[far];
     wrong[6].ways[0].numbers = outside;
     wrong[7].ways[0].numbers = twice;
@@ -743,7 +747,7 @@ static void what_cannot_be_created_is_refused(void **state)
 
 /* ------------------------------------------------------------------------------------------ programs */
 
-/* Its last look before it sleeps is an must_not_spin one. */
+/* Its last look before it sleeps is a must_not_spin one. */
 static bool run_program(struct rank_thread *own)
 {
     if (own->done) return false;
@@ -759,7 +763,7 @@ static void programs_are_right_on_ranks_that_sleep(void **state)
     (void)state;
     for (int i = 0; i < algo_count; i++) {
         const struct algorithm *algorithm = &algo_list[i];
-        /* Of the others a few. */
+        /* A few of the others. */
         if (!algorithm->needs_levels && i % 4 != 0) continue;
         struct router_world *world =
             router_world_open(&mixed, (enum numbering)(i % NUMBERING_COUNT), i % 2 == 0);

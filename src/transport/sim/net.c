@@ -11,7 +11,7 @@
 #include "transport/tcp/paths.h"
 
 enum {
-    IDLE_NS_MAX = 1000000,   /* until what is consumed is told though nobody needs it */
+    IDLE_NS_MAX = 1000000,   /* until credit is told although no sender needs it */
     CONNECT_NS_MAX = 5000000 /* until a connection is there again */
 };
 
@@ -24,7 +24,7 @@ struct flight {
     struct flight *next;
 };
 
-/* One direction of a connection, as its sender has it. */
+/* One direction of a connection, at its sender. */
 struct stream {
     struct flight *first, *last;
     unsigned count;
@@ -36,7 +36,7 @@ struct stream {
     bool is_full;            /* something waits for room */
 };
 
-/* A rank's end of all that it shares with another one. */
+/* A rank's end of the links and connections to one peer. */
 struct end {
     struct sim_net *net;
     struct endpoint *own;
@@ -102,7 +102,7 @@ static void find_wrong(struct sim_net *net, const char *wrong)
 enum token { ARRIVE, CONNECT, ROOM, IDLE, BEGIN };
 enum { TOKEN_BITS = 3, STREAM_BITS = 2, CREDIT_STREAM = 0, PIECE_STREAM = 1 };
 
-/* At the node of `at`, about its end towards `peer`. */
+/* Adds an event at the node of `at`, about its end towards `peer`. */
 static void schedule(struct sim_net *net, uint64_t at_ns, enum token token, int at, int peer,
                      unsigned stream, unsigned generation)
 {
@@ -142,7 +142,7 @@ static uint64_t service_ns(const struct sim_net *net, size_t bytes)
     return net->wire.message_ns + (net->wire.byte_ps * bytes + 500) / 1000;
 }
 
-/* Occupies a card from `now` on, or when it is free; returns until when. */
+/* Occupies a card from `now` on, or from when it is free; returns until when. */
 static uint64_t occupy(uint64_t *free_ns, uint64_t now_ns, uint64_t for_ns)
 {
     *free_ns = (*free_ns > now_ns ? *free_ns : now_ns) + for_ns;
@@ -267,7 +267,8 @@ static void send_credits(struct end *end)
     }
 }
 
-/* One piece of the next link that has something to send and may. False: there is none. */
+/* Sends one piece of the next link that has something to send and may send it. False: there is
+ * none. */
 static bool send_next(struct end *end, unsigned s)
 {
     struct tcp_piece piece;
@@ -305,7 +306,7 @@ static void connect_soon(struct end *end, unsigned s)
              end->streams[s].generation);
 }
 
-/* What a new connection starts with. */
+/* Sends the frames with which a new connection starts. */
 static void greet(struct end *end, unsigned s)
 {
     struct stream *stream = &end->streams[s];
@@ -333,7 +334,7 @@ static void drop_first(struct stream *stream)
     free(flight);
 }
 
-/* What was on its way from that end is lost. */
+/* All frames on their way from that end are lost. */
 static void lose(struct end *end, unsigned s)
 {
     struct stream *stream = &end->streams[s];
@@ -453,7 +454,7 @@ static bool take_piece(struct end *end, unsigned s, struct flight *flight)
     return true;
 }
 
-/* True: it is done with. */
+/* True: the frame is done with. */
 static bool take(struct end *end, unsigned s, struct flight *flight)
 {
     if (end->own->is_stopped || end->net->endpoints[end->peer].is_stopped) return true;
@@ -492,7 +493,8 @@ static void tell_untold(struct end *end)
     send_all(end);
 }
 
-/* The first byte of a piece is at its receiver's card: of the first one of the stream of which that has not been so yet. */
+/* The first byte of a piece has reached its receiver's card: that of the first piece of the stream
+ * that had not arrived there yet. */
 static void begin_by_wire(struct end *end, unsigned s)
 {
     struct sim_net *net = end->net;
@@ -575,7 +577,7 @@ static enum link_state sim_peek(struct link_rx *link, struct link_view *view)
     return rx->end->own->is_stopped ? LINK_EMPTY : tcp_rx_peek(rx->link, view);
 }
 
-/* Something was consumed, or is expected. */
+/* Bytes of a link were consumed, or are expected. */
 static void tell_sender(struct sim_rx *rx)
 {
     struct end *end = rx->end;

@@ -1,4 +1,5 @@
-/* Links in virtual time: whatever the weather, every byte comes once and in order, and all room comes back; one seed says everything.
+/* Links in virtual time: whatever the weather, every byte comes once and in order, and all room
+ * comes back; one seed decides everything.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -78,7 +79,7 @@ static void close_world(struct world *world)
     sim_free(world->sim);
 }
 
-/* Posted as a whole, or in pieces as they fit. */
+/* Sends a message posted as a whole, or in pieces as they fit. */
 static bool send_some(struct world *world, struct line *line)
 {
     if (line->sent == MESSAGES) return false;
@@ -131,7 +132,7 @@ static void happen(struct world *world, const struct sim_event *event)
     assert_null(sim_net_wrong(world->net));
 }
 
-/* Until nothing is left to happen. */
+/* Runs until nothing is left to happen. */
 static void play(struct world *world)
 {
     struct sim_event event;

@@ -1,13 +1,16 @@
-/* sim.h - machines and a network between them that exist in virtual time only: messages are lost, doubled, late and
- * overtake each other; machines crash, also in the middle of a broadcast, stall, and are cut off from each other.
+/* sim.h - machines and a network between them that exist in virtual time only: messages are lost,
+ * doubled, late and overtake each other; machines crash, also in the middle of a broadcast, stall,
+ * and are cut off from each other.
  *
- * All chance comes from one seed, so a run is repeated bit for bit. What happens is one queue of events: messages, and
- * whatever the caller puts there. Nothing happens at a machine that has crashed; at one that stalls it happens afterwards, in
- * the order in which it would have.
+ * All chance comes from one seed, so a run is repeated bit for bit. All that happens is in one
+ * queue of events: messages, and whatever the caller puts there. Nothing happens at a machine that
+ * has crashed. At a machine that stalls, events happen afterwards, in their order.
  *
- * Messages are all that is needed to agree or to be heard. Links that lose nothing are made of events (net.h).
+ * Messages are enough for agreements and heartbeats. Links that lose nothing are made of events
+ * (net.h).
  *
- * One thread at a time. Nothing fails: without memory the process ends. It is for tests, and part of no library. */
+ * One thread at a time. Nothing fails: if memory is lacking, the process ends. This module is for
+ * tests, and part of no library. */
 #ifndef TUTTI_TRANSPORT_SIM_SIM_H
 #define TUTTI_TRANSPORT_SIM_SIM_H
 
@@ -28,7 +31,7 @@ struct sim_event {
     uint64_t at_ns, order;
     int kind;
     int node;   /* where it happens; SIM_NOBODY: everywhere */
-    int number; /* of a message: who sent it */
+    int number; /* of a message: its sender */
     int tag;
     size_t byte_count;
     unsigned char *bytes; /* of a message; until the next call of sim_next */
@@ -52,14 +55,16 @@ void sim_at(struct sim *sim, uint64_t at_ns, int kind, int node, int number, int
 /* False: nothing is left to happen. */
 bool sim_next(struct sim *sim, struct sim_event *event);
 
-/* What a message is made of, for who carries something else that way. How long one takes; whether it gets lost; and, before
- * either, whether the node still says it: false when it is down, perhaps as of now. */
+/* The parts of sim_send, for callers that carry something else in the same way: how long a message
+ * takes; whether it gets lost; and, to be asked before these, whether the node still sends it:
+ * false if the node is down, perhaps from this very moment. */
 uint64_t sim_delay_ns(struct sim *sim, int from, int to);
 bool sim_loses(struct sim *sim, int from, int to);
 bool sim_says(struct sim *sim, int node);
-/* The same message over a connection: it comes once, late where it would have got lost; only into a cut it is lost. */
+/* The same message over a connection: it comes once, and late if it would have got lost; only a cut
+ * loses it. */
 void sim_tell(struct sim *sim, int from, int to, int tag, const void *bytes, size_t byte_count);
-/* For what is said again after so long. */
+/* The time after which something is said again. */
 uint64_t sim_again_ns(struct sim *sim);
 
 void sim_crash(struct sim *sim, int node);
@@ -70,10 +75,11 @@ void sim_stall(struct sim *sim, int node, uint64_t until_ns);
 /* Both ways; what is on its way is lost, too, if it would arrive meanwhile. */
 void sim_cut(struct sim *sim, int one, int other, bool is_cut);
 bool sim_is_cut(const struct sim *sim, int one, int other);
-/* What goes this way takes up to that much longer, and gets lost that often, whatever the weather. */
+/* Messages in this direction take up to that much longer, and get lost that often, whatever the
+ * weather. */
 void sim_spoil(struct sim *sim, int from, int to, uint64_t extra_ns_max, unsigned lost_permille);
 
-/* Of all that has happened so far. */
+/* The fingerprint of all that has happened so far. */
 uint64_t sim_fingerprint(const struct sim *sim);
 
 #endif

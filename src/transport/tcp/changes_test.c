@@ -1,5 +1,5 @@
-/* What changes on its way is not taken, and comes again; what changes again ends the links, and leaves a way to say so. The peer
- * is the test, which writes what it likes. */
+/* A frame that changes on its way is not taken, and comes again; if it changes again, that ends the
+ * links, but notes can still say so. The test is the peer, and writes what it likes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +67,7 @@ static void put_head(struct bench *bench, struct tcp_frame frame)
     put(bench, head, sizeof head);
 }
 
-/* A new connection, which the peer begins with nothing but READY. */
+/* Makes a new connection, which the peer begins with nothing but READY. */
 static void connect_peer(struct bench *bench, bool is_checked)
 {
     int ends[2];
@@ -113,7 +113,8 @@ static void close_bench(struct bench *bench)
     close(bench->fd);
 }
 
-/* A frame with that many bytes of a value, in portions; its check is right, and then something may be flipped. */
+/* Writes a frame with that many bytes of a value, in portions; its check is right, and then a bit
+ * may be flipped. */
 static void put_frame(struct bench *bench, struct tcp_frame frame, unsigned char value,
                       enum change change, size_t portion)
 {
@@ -236,7 +237,7 @@ static void a_changed_piece_is_not_shown_and_comes_again(void **state)
         put_frame(&bench, piece(1, sizes[s], SMALL), 2, INTACT, 1 << 20);
         expect_bytes(&bench, sizes[s], 2);
         assert_int_equal(report_of(&bench).mended, 1);
-        /* Another one may change, too. */
+        /* A different frame may change, too. */
         put_frame(&bench, piece(2, sizes[s], SMALL + sizes[s]), 3, FLIPPED, 1 << 20);
         expect_lost(&bench, 3);
         connect_peer(&bench, true);
@@ -298,7 +299,8 @@ static void a_changed_head_costs_its_connection(void **state)
     close_bench(&bench);
 }
 
-/* Its links are at fault, and what it sends is read and dropped; notes to it go out, for which it may have to be connected. */
+/* The peer's links are at fault, and frames from it are read and dropped; notes to it go out, for
+ * which it may have to be connected. */
 static void expect_corrupt(struct bench *bench)
 {
     struct link_view view;
@@ -314,7 +316,7 @@ static void expect_corrupt(struct bench *bench)
     const ssize_t got = recv(bench->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     assert_true(got > SMALL);
     assert_true(bytes[got - 1] == 9 && bytes[got - SMALL] == 9);
-    /* What still comes is dropped, changed or not. */
+    /* Frames that still come are dropped, changed or not. */
     put_frame(bench, piece(0, LARGE, 0), 1, FLIPPED, 1 << 20);
     put_frame(bench, note(0), 1, FLIPPED, 1 << 20);
     put_frame(bench, piece(1, LARGE, LARGE), 1, INTACT, 1 << 20);

@@ -1,5 +1,5 @@
-/* In which order, and over which connections, links get to send. The peer is the test: it grants what it is asked for, and
- * looks at the frames. */
+/* The order in which links send, and the connections that they take. The test is the peer: it
+ * grants what it is asked for, and looks at the frames. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 enum { LINKS = 3, STREAMS_MAX = 3, FRAMES_MAX = 200, PIECES = 32, POSTED_BYTES = 40 * 65536 };
 
-/* What came over one connection, as frames without their payload. */
+/* The frames that came over one connection, without their payload. */
 struct record {
     struct tcp_frame frames[FRAMES_MAX];
     int count;
@@ -176,7 +176,8 @@ static void large_messages_take_turns(void **state)
     open_bench(&bench, 1);
     for (int l = 0; l < LINKS; l++) post(&bench, l);
     read_all(&bench);
-    /* From when all have begun until the first is over, none waits for more than one piece of each other one. */
+    /* From the moment when all links have begun until the first is done, none waits for more than
+     * one piece of each other link. */
     const struct record *record = &bench.records[0];
     const int begin = find_data(record, LINKS - 1, 0);
     assert_true(begin >= 0);
@@ -224,8 +225,8 @@ static void a_connection_that_is_alone_carries_all(void **state)
     }
 }
 
-/* What was given to a connection that is lost goes again over one that is there, as soon as the peer has said what it
- * has: in the same places, under the same numbers. */
+/* Pieces that were given to a lost connection go again over one that is there, as soon as the peer
+ * has said what it has: in the same places, under the same numbers. */
 static void what_was_lost_goes_again_over_any_connection(void **state)
 {
     (void)state;

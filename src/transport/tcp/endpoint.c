@@ -14,11 +14,12 @@ enum {
     LOOK_NS = 100000,   /* the same, when passes are rare */
     ASK_NS = 50000000,  /* until a higher rank is asked to connect, and then again */
     REASK_NS = 1000000000,
-    DEAD_APART_NS = 100000000, /* a connection that nobody says is lost is made again so late */
+    DEAD_APART_NS = 100000000, /* a connection not reported as lost is made again so late */
     RECONNECT_NS = 5000000
 };
 
-/* Until what waits for a connection gives up: calls have deadlines of their own. */
+/* An attempt goes on until the call that waits for it gives up: calls have deadlines of their
+ * own. */
 static const uint64_t FOR_GOOD = UINT64_MAX / 2;
 
 static_assert(TCP_STREAMS_MAX <= 8, "a bit for each stream of a peer");
@@ -37,7 +38,8 @@ static const struct transport *tcp_under(const struct transport *transport)
 
 /* ------------------------------------------------------------------------------------------------- peers */
 
-/* Takes memory for a peer, once. Whatever makes a pair of tcp.h comes here first: so where there is a pair, there is this. */
+/* Takes memory for a peer, once. All code that makes a pair of tcp.h comes here first; so if there
+ * is a pair, there is this memory. */
 static enum tutti_status know(struct endpoint *endpoint, int peer, struct endpoint_peer **known)
 {
     *known = endpoint_peer_of(endpoint, peer);
@@ -68,8 +70,9 @@ static void want(void *context, int peer, unsigned stream)
     if (peer > endpoint->base.rank) about->next_ns = clock_now_ns() + ASK_NS;
 }
 
-/* A port may accept and then not know what for, when its communicator has just left: not again and again at once. A higher
- * rank comes by itself when it needs this one; if not, it has to be told after a while. */
+/* If its communicator has just left, a port may accept a connection and then not know what it is
+ * for. So this rank does not connect again and again at once. A higher rank comes by itself if it
+ * needs this one; if it does not, it has to be told after a while. */
 static enum tutti_status go_for(struct endpoint *endpoint, struct endpoint_peer *about, int rank,
                                 uint64_t now)
 {
@@ -123,7 +126,7 @@ static enum tutti_status attach_arrived(struct endpoint *endpoint, bool *moved)
             return status;
         }
         if (stream >=
-            endpoint->stream_count) { /* who has more cards finds out when it hears of ours */
+            endpoint->stream_count) { /* a rank with more cards finds out when it hears of ours */
             byte_stream_close(&socket);
         } else if (rails_take(endpoint->rails, peer, stream, socket.fd)) {
             if (socket.fd >= 0) TRY(tcp_attach(endpoint->tcp, peer, stream, socket));
@@ -137,7 +140,7 @@ static enum tutti_status attach_arrived(struct endpoint *endpoint, bool *moved)
     return TUTTI_OK;
 }
 
-/* A connection that cannot be made. */
+/* A connection cannot be made. */
 static enum tutti_status check_client(struct port_client *client)
 {
     const int status = atomic_load_explicit(&client->status, memory_order_acquire);
@@ -328,7 +331,7 @@ static bool endpoint_progress(struct transport *transport)
     struct endpoint *endpoint = endpoint_of(transport);
     bool moved = false;
     endpoint->status = connect_wanted(endpoint, &moved);
-    /* What moves and is heard now may go wrong in its own way. */
+    /* Bytes that move and notes that are heard now may cause errors of their own. */
     if (endpoint->status != TUTTI_OK) error_copy(endpoint->why, sizeof endpoint->why);
     return endpoint->tcp->ops->progress(endpoint->tcp) || moved;
 }

@@ -1,11 +1,12 @@
-/* endpoint.h - a rank's end of its connections: the links of tcp.h over connections that this module makes itself.
+/* endpoint.h - a rank's end of its connections: the links of tcp.h over connections that this
+ * module makes itself.
  *
  *     link opened ──wants──► connect, if the peer is the lower rank ─► socket ──attach──► tcp.h
  *                            else the peer connects to this rank ───┘
  *
- * Connections come through the port of the process (connect/port.h), which is open as long as the endpoint. Where hosts have several
- * network cards each pair of ranks has further connections (rails.h). Whether a peer is still there, connections and its port tell
- * (gone.h).
+ * Connections come through the port of the process (connect/port.h), which is open as long as the
+ * endpoint. If hosts have several network cards, each pair of ranks has further connections
+ * (rails.h). Connections and the peer's port show whether a peer is still there (gone.h).
  *
  * Threads: as tcp.h. `progress` also moves the port, for all endpoints of the process.
  */
@@ -15,7 +16,7 @@
 #include "transport/remote.h"
 #include "transport/transport.h"
 
-/* The port is open. Failures: NO_MEMORY, NO_DESCRIPTORS. */
+/* The port of the process must be open. Failures: NO_MEMORY, NO_DESCRIPTORS. */
 enum tutti_status endpoint_open(const struct remote_options *options, struct transport **transport);
 /* NULL is allowed. */
 void endpoint_close(struct transport *transport);

@@ -1,4 +1,4 @@
-/* endpoint_state.h - what the parts of an endpoint have in common: endpoint.c, rails.c, gone.c. */
+/* endpoint_state.h - the state that the parts of an endpoint share: endpoint.c, rails.c, gone.c. */
 #ifndef TUTTI_TRANSPORT_TCP_ENDPOINT_STATE_H
 #define TUTTI_TRANSPORT_TCP_ENDPOINT_STATE_H
 
@@ -13,7 +13,8 @@
 #include "transport/tcp/rails.h"
 #include "transport/tcp/tcp.h"
 
-/* Of a peer, from when something is first sent to it, expected from it, or comes from it. */
+/* What is known of a peer, from the moment when something is first sent to it, expected from it, or
+ * comes from it. */
 struct endpoint_peer {
     struct remote_location is_at;
     bool is_forgotten; /* nothing more is done to reach it */

@@ -1,5 +1,5 @@
-/* Two ends in one process that connect to each other through its port: what keeps one from its peers for good is said as it was
- * found, whatever goes wrong besides. */
+/* Two ends in one process that connect to each other through its port: an error that keeps an end
+ * from its peers for good is reported as it was found, whatever else goes wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static void locate(void *context, int rank, struct remote_location *location)
     *location = (struct remote_location){.port = world->port};
 }
 
-/* What is heard may be impossible to answer, and that is an error of its own. */
+/* It may be impossible to answer a note, and that is an error of its own. */
 static void hear(void *context, int peer, const void *message, size_t bytes)
 {
     struct world *world = context;
@@ -103,7 +103,7 @@ static void what_was_found_is_said_whatever_goes_wrong_besides(void **state)
     close_world(&world);
 }
 
-/* And links compare with the signatures that a router put in place of the transport's own. */
+/* Links also compare with the signatures that a router put in place of the transport's own. */
 static void links_are_whole_and_have_the_signatures_of_a_router(void **state)
 {
     struct world world;

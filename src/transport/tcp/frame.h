@@ -1,4 +1,5 @@
-/* frame.h - what goes over a connection: heads of a fixed size, some with bytes of a link behind them.
+/* frame.h - the frames that go over a connection: heads of a fixed size, some with bytes of a link
+ * behind them.
  *
  *   byte  0     kind          8-15   sequence           40-43  place
  *         1     flags        16-23   offset             44-47  check: of all before it
@@ -6,22 +7,24 @@
  *         3     channel      32-39   consumed           all little-endian
  *         4-7   bytes behind the head
  *
- *   DATA    one piece of a link. sequence: its number; offset: bytes that the link carried before it; signature: of its
- *           operation; place: of the receiver's, for pieces that are not small, or EXPECTED; consumed: pieces that this
- *           side has consumed of the link back (same slot and channel). Flag ANSWER: the sender waits to know that it is
- *           consumed.
- *   CREDIT  the receiver of a link says that it is open, and `consumed` pieces of it; and that what belongs to the operation
- *           `signature` and ends at `offset` bytes of the link or before needs no place: it is expected. Flag RESUME,
- *           before READY only: sequence has a bit for each piece from `consumed` on that has come.
- *   READY   the end of what a new connection starts with. sequence: the rank; offset: piece_bytes; place: piece_count;
- *           signature: the version of all this; consumed: notes that this side has heard. Flag CHECKED: what this side sends
- *           from now on is checked.
+ *   DATA    one piece of a link. sequence: its number; offset: bytes that the link carried before
+ *           it; signature: of its operation; place: of the receiver's, for pieces that are not
+ *           small, or EXPECTED; consumed: pieces that this side has consumed of the link back (same
+ *           slot and channel). Flag ANSWER: the sender waits to know that it is consumed.
+ *   CREDIT  the receiver of a link says that it is open, and that `consumed` pieces of it are
+ *           consumed; and that pieces of the operation `signature` that end at `offset` bytes of
+ *           the link or before need no place, as they are expected. Flag RESUME, before READY only:
+ *           sequence has a bit for each piece from `consumed` on that has come.
+ *   READY   ends the frames with which a new connection starts. sequence: the rank; offset:
+ *           piece_bytes; place: piece_count; signature: the version of all this; consumed: notes
+ *           that this side has heard. Flag CHECKED: payloads that this side sends from now on are
+ *           checked.
  *   NOTE    what a rank tells the other besides data. sequence: its number.
  *   HEARD   consumed: notes that this side has heard.
  *
- * The check finds what went astray, not who means harm: every field is checked where it is used. That of a head does not
- * cover what is behind it. Where this is checked, too, 4 more bytes lie between the two: its CRC-32C (base/crc32c.h); with 0
- * bytes behind the head there are none.
+ * The check finds accidental changes, not malice; so every field is also checked where it is used.
+ * The check of a head does not cover the bytes behind it. If these are checked, too, their CRC-32C
+ * (base/crc32c.h), 4 bytes, lies between the two, unless there are 0 bytes behind the head.
  */
 #ifndef TUTTI_TRANSPORT_TCP_FRAME_H
 #define TUTTI_TRANSPORT_TCP_FRAME_H
@@ -58,11 +61,12 @@ struct tcp_frame {
 };
 
 void tcp_frame_write(const struct tcp_frame *frame, unsigned char head[TCP_FRAME_HEAD_BYTES]);
-/* What is wrong with it, or NULL: then kind, slot, channel and bytes are within their bounds. */
+/* Returns what is wrong with the head, or NULL: then kind, slot, channel and bytes are within their
+ * bounds. */
 const char *tcp_frame_read(const unsigned char head[TCP_FRAME_HEAD_BYTES], struct tcp_frame *frame);
-/* This one: it is not what was written. */
+/* The text that tcp_frame_read returns if the head is not as it was written. */
 extern const char tcp_frame_changed[];
-/* The check of what is behind a head. */
+/* The check of the bytes behind a head. */
 void tcp_frame_write_check(uint32_t check, unsigned char at[TCP_FRAME_CHECK_BYTES]);
 uint32_t tcp_frame_read_check(const unsigned char at[TCP_FRAME_CHECK_BYTES]);
 

@@ -1,4 +1,4 @@
-/* Frames: what is written is read, and what was changed on the way is found. */
+/* Frames are read as they were written, and changes on the way are found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* Many links between two ranks at once: messages of any size, committed and posted, taken in any portions, expected
- * or not, over wires that break: every byte comes once and in order, and who does not read holds up nobody.
+/* Many links between two ranks at once: messages of any size, committed and posted, taken in any
+ * portions, expected or not, over wires that break: every byte comes once and in order, and a link
+ * that is not read holds up no other.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -92,7 +93,7 @@ static void expect_something(struct tcp_world *world, struct line *line)
     line->rx->ops->advertise(line->rx, line->destination, line->expected_bytes);
 }
 
-/* Only whole views are taken where something is to be expected next. */
+/* Only whole views are taken if something is to be expected next. */
 static bool take_something(struct tcp_world *world, struct line *line)
 {
     struct link_view view;
@@ -195,7 +196,8 @@ static void every_byte_comes_once_over_wires_that_break(void **state)
              60, seed);
 }
 
-/* So few, and pieces so small, that none is under way for longer than from one flip to the next. */
+/* The messages are so few, and pieces so small, that none is under way for longer than from one
+ * flip to the next. */
 static void every_byte_comes_right_over_wires_that_flip_bits(void **state)
 {
     (void)state;

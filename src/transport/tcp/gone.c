@@ -12,7 +12,7 @@ enum {
     REFUSALS = 10 /* a firewall that was told to reset connections refuses for a moment, too */
 };
 static const uint64_t LOST_NS = 30000000000u;
-/* How long a rank may take to connect after it was asked to. */
+/* The time that a rank may take to connect after it was asked to. */
 static const uint64_t LATE_NS = 300000000u;
 
 void gone_init(struct gone *gone)
@@ -26,7 +26,8 @@ void gone_release(struct gone *gone)
     gone->probe_fd = -1;
 }
 
-/* One look at whether anybody listens at its port; where somebody does, it is asked again later. */
+/* One look at whether a process listens at the peer's port; if one does, the port is probed again
+ * later. */
 static void probe(struct gone *gone, const struct net_address *port, uint64_t now_ns)
 {
     enum tutti_status status = TUTTI_OK;
@@ -44,12 +45,14 @@ static void probe(struct gone *gone, const struct net_address *port, uint64_t no
     gone_release(gone);
 }
 
-/* Whether its connections were lost and it has not been heard on new ones. *is_lost: there are none. */
+/* Whether the peer's connections were lost and it has not been heard on new ones. *is_lost: there
+ * are none. */
 static bool is_doubtful(const struct peer_report *report, const struct gone *gone, uint64_t now_ns,
                         bool *is_lost)
 {
     const bool is_late = report->state == PEER_WANTED && now_ns > report->since_ns + LATE_NS;
-    /* A connection on which nothing was heard since the loss may lead to another process, which closes it. */
+    /* A connection on which nothing was heard since the loss may lead to another process, which
+     * closes it. */
     const bool is_unheard =
         report->state == PEER_UP && gone->lost_ns != 0 && report->heard_ns < gone->lost_ns;
     *is_lost = report->state == PEER_LOST;
@@ -73,7 +76,7 @@ enum peer_presence gone_look(struct endpoint *endpoint, int peer, uint64_t now_n
     }
     if (gone->lost_ns == 0) gone->lost_ns = now_ns;
     probe(gone, &about->is_at.port, now_ns);
-    /* Its process would have the port if it lived. */
+    /* The peer's process would have the port if it lived. */
     const bool is_replaced = port_foreign_answers(&endpoint->client, peer) >= REFUSALS;
     if (is_replaced || gone->refusals >= REFUSALS)
         gone->presence = PEER_ENDED;

@@ -16,7 +16,7 @@ static inline uint64_t bit_of(uint64_t number)
     return UINT64_C(1) << number % 64;
 }
 
-/* Bits as they are numbered from a piece on. */
+/* The bits numbered from a given piece on. */
 static inline uint64_t bits_from(uint64_t bits, uint64_t first)
 {
     const unsigned turn = first % 64;
@@ -77,7 +77,7 @@ bool tcp_tx_has_room(const struct tcp_tx *tx)
     return tx->entry_end - tx->entry_first < TCP_WINDOW;
 }
 
-/* The first that is free; -1: none. */
+/* The first place that is free; -1: none. */
 static int find_free(const struct tcp_tx *tx, const uint64_t *free_at)
 {
     for (unsigned p = 0; p < tx->shape.place_count; p++)
@@ -213,7 +213,8 @@ bool tcp_tx_resume(struct tcp_tx *tx, unsigned stream, uint64_t consumed, uint64
 {
     if (!tcp_tx_credit(tx, consumed)) return false;
     for (uint64_t s = tx->consumed; s < tx->sent; s++) {
-        /* What lies beyond the bits was sent with a later credit, into a connection that nobody read any more. */
+        /* Pieces beyond these bits were sent with a later credit, into a connection that was no
+         * longer read. */
         const uint64_t behind = s - consumed;
         const bool has_come = behind < TCP_WINDOW && (received >> behind & 1) != 0;
         if (tx->streams[s % TCP_WINDOW] == stream && !has_come) tx->again |= bit_of(s);
@@ -249,7 +250,7 @@ void tcp_rx_free(struct tcp_rx *rx)
     free(rx);
 }
 
-/* Only bytes of the operation that runs now. */
+/* Only bytes of the operation that runs now count. */
 static char *expected_place(const struct tcp_rx *rx, const struct tcp_frame *frame)
 {
     if (rx->expected_bytes < frame->bytes || frame->bytes == 0 ||
@@ -349,7 +350,7 @@ void tcp_rx_advertise(struct tcp_rx *rx, void *destination, size_t bytes)
     rx->expected = destination;
     rx->expected_from = rx->position;
     rx->expected_bytes = bytes;
-    /* Where it fits into half of the places, saying so would bring nothing. */
+    /* If it fits into half of the places, to say so would gain nothing. */
     rx->owes_expected = bytes > rx->shape.place_count / 2 * rx->shape.piece_bytes;
 }
 

@@ -1,16 +1,19 @@
-/* link.h - the two ends of a link over TCP: what is to be sent, and what has come. Knows nothing of sockets.
+/* link.h - the two ends of a link over TCP: the pieces to be sent, and those that have come. Knows
+ * nothing of sockets.
  *
  *   sender     entries  [message][posted message      ][message]        one a commit or post
  *              pieces    0        1     2     3     4   5               numbered for the life of the link
  *                           consumed ▲     sent ▲        ▲ sequence
  *   receiver   pieces from `consumed` on, TCP_WINDOW of them: each has come, is coming, or neither
  *
- * A small piece has room in the window itself; a larger one needs one of the receiver's places, which the sender
- * assigns: the first that is free, so that few are touched where few are needed. It is free again when its piece is
- * consumed, and so is what the sender keeps of it.
+ * A small piece has room in the window itself. A larger one needs one of the receiver's places,
+ * which the sender assigns. It takes the first free one, so that few places are touched if few are
+ * needed. When a piece is consumed, its place is free again, and so is the memory in which the
+ * sender keeps it.
  *
- * The receiver's memory may be somewhere else: where it expects the next bytes of the link (tcp_rx_advertise). As soon as the
- * sender knows, these need no places, and only the window bounds what is under way.
+ * The receiver may also expect the next bytes of the link in other memory (tcp_rx_advertise). As
+ * soon as the sender knows this, these bytes need no places, and only the window bounds the pieces
+ * under way.
  */
 #ifndef TUTTI_TRANSPORT_TCP_LINK_H
 #define TUTTI_TRANSPORT_TCP_LINK_H
@@ -75,7 +78,7 @@ struct tcp_piece {
     size_t bytes;
     uint64_t sequence, offset, signature;
     uint32_t place;
-    bool wants_answer; /* somebody waits until all that the operation sent here is consumed */
+    bool wants_answer; /* the sender waits until all that the operation sent here is consumed */
 };
 
 enum tutti_status tcp_tx_create(const struct tcp_shape *shape, const uint64_t *signature,
@@ -88,17 +91,20 @@ bool tcp_tx_has_room(const struct tcp_tx *tx);
 void *tcp_tx_reserve(struct tcp_tx *tx, size_t bytes);
 void tcp_tx_commit(struct tcp_tx *tx, size_t bytes);
 bool tcp_tx_post(struct tcp_tx *tx, const void *address, size_t bytes);
-/* What can be sent next; false: nothing, now. */
+/* The piece that can be sent next; false: there is none now. */
 bool tcp_tx_next(const struct tcp_tx *tx, struct tcp_piece *piece);
-/* Whether everything was given to connections, and nothing was lost there. */
+/* Whether all pieces were given to connections, and none was lost there. */
 bool tcp_tx_is_all_sent(const struct tcp_tx *tx);
-/* It was given to that connection. */
+/* The piece was given to that connection. */
 void tcp_tx_sent(struct tcp_tx *tx, const struct tcp_piece *piece, unsigned stream);
-/* The receiver expects what ends at that offset or before, of that operation: it needs no place. */
+/* The receiver expects bytes of that operation up to that offset: pieces that end there or before
+ * need no place. */
 void tcp_tx_expected(struct tcp_tx *tx, uint64_t until, uint64_t signature);
-/* The receiver has consumed that many pieces, or already more. False: it cannot have. */
+/* The receiver says that it has consumed that many pieces; it may have consumed more by now. False:
+ * it cannot have. */
 bool tcp_tx_credit(struct tcp_tx *tx, uint64_t consumed);
-/* What was sent by that connection and has not come is sent again. `received` has bits from `consumed` on. */
+/* Pieces that were sent over that connection and have not come are sent again. `received` has bits
+ * from `consumed` on. */
 bool tcp_tx_resume(struct tcp_tx *tx, unsigned stream, uint64_t consumed, uint64_t received);
 
 /* ---------------------------------------------------------------------------------------- receiving */
@@ -134,23 +140,25 @@ struct tcp_rx {
 enum tutti_status tcp_rx_create(const struct tcp_shape *shape, const uint64_t *signature,
                                 struct tcp_rx **rx);
 void tcp_rx_free(struct tcp_rx *rx);
-/* A DATA frame's head has come: says where its bytes go. Returns what is wrong, or NULL. */
+/* The head of a DATA frame has come: sets where its bytes go. Returns what is wrong, or NULL. */
 const char *tcp_rx_begin(struct tcp_rx *rx, const struct tcp_frame *frame, char **target);
-/* All of its bytes have come; true when it had come changed before. Or (its connection was lost) they will not. */
+/* All bytes of the piece have come; true if it had come changed before. tcp_rx_abandon: its
+ * connection was lost, and they will not come. */
 bool tcp_rx_end(struct tcp_rx *rx, uint64_t sequence);
 void tcp_rx_abandon(struct tcp_rx *rx, uint64_t sequence);
-/* It came changed, and is going to be abandoned. True when it did so before. */
+/* The piece came changed, and is going to be abandoned. True if it had come changed before. */
 bool tcp_rx_came_changed(struct tcp_rx *rx, uint64_t sequence);
-/* As the contract says. The next bytes of the link go to the destination as they come, in any number of messages, as long
- * as these end within it. 0 bytes: nothing is expected any more; for a destination that is larger than half of the
- * places, only when the peer sends nothing more there. */
+/* As the contract says. After tcp_rx_advertise, the next bytes of the link go to the destination as
+ * they come, in any number of messages, as long as these end within it. 0 bytes: nothing is
+ * expected any more; if the destination was larger than half of the places, this may be called only
+ * when the peer sends nothing more there. */
 enum link_state tcp_rx_peek(const struct tcp_rx *rx, struct link_view *view);
 void tcp_rx_consume(struct tcp_rx *rx, size_t bytes);
 void tcp_rx_advertise(struct tcp_rx *rx, void *destination, size_t bytes);
-/* Whether the sender should soon be told what is consumed. */
+/* Whether the sender should soon be told how much is consumed. */
 bool tcp_rx_should_tell(const struct tcp_rx *rx);
 void tcp_rx_told(struct tcp_rx *rx);
-/* Where what is expected ends; 0: nothing is. */
+/* The offset at which the expected bytes end; 0: none are expected. */
 uint64_t tcp_rx_expected_until(const struct tcp_rx *rx);
 /* Bits of pieces that have come, from `consumed` on. */
 uint64_t tcp_rx_received(const struct tcp_rx *rx);

@@ -1,5 +1,5 @@
-/* Point to point over TCP links: messages of any size between three ranks, whose wires break, come to who receives them,
- * in order and as they were sent.
+/* Point to point over TCP links: messages of any size between three ranks, whose wires break, come
+ * to their receivers in order and as they were sent.
  *
  * ctest: label=notsan */
 #include <setjmp.h>

@@ -1,14 +1,16 @@
-/* notes.h - what two ranks tell each other besides data: what is to be told, and what was heard. Knows nothing of sockets.
+/* notes.h - the notes that two ranks send each other besides data: those to be told, and those that
+ * were heard. Knows nothing of sockets.
  *
  *   teller   acked ──── sent ──── told          numbered for the life of the pair; those from `acked` on are kept
  *   hearer         heard ─┘                     says how many it has heard, soon after each and in its READY
  *
- * All that is under way and not acked goes over one connection, the carrier. When that is lost, all of it is sent again over
- * another; what has come both ways is heard once. So every connection carries rising numbers without gaps
- * in what the hearer lacks, and the hearer needs no memory to put anything in order.
+ * All notes that are under way and not acked go over one connection, the carrier. When the carrier
+ * is lost, all of them are sent again over another connection; a note that has come over both is
+ * heard once. So every connection carries rising numbers, without gaps in the notes that the hearer
+ * lacks, and the hearer needs no memory to put them in order.
  *
- * The hearer never has to hold a note back: there are as many under way as may be kept, and the next can only come when
- * it has said that it heard.
+ * The hearer never has to hold a note back: at most as many are under way as may be kept, and the
+ * next can only come when it has said that it heard.
  */
 #ifndef TUTTI_TRANSPORT_TCP_NOTES_H
 #define TUTTI_TRANSPORT_TCP_NOTES_H
@@ -40,27 +42,30 @@ struct tcp_notes {
 };
 
 void tcp_notes_release(struct tcp_notes *notes);
-/* Makes the memory for all that can be under way: telling takes none. Failures: NO_MEMORY. */
+/* Makes the memory for all notes that can be under way, so that telling takes none. Failures:
+ * NO_MEMORY. */
 enum tutti_status tcp_notes_init(struct tcp_notes *notes);
 /* The last PEERS_FINAL_MESSAGES places are kept for final messages. */
 bool tcp_notes_has_room(const struct tcp_notes *notes, bool is_final);
-/* There is room. */
+/* There must be room. */
 void tcp_notes_tell(struct tcp_notes *notes, const void *note, size_t bytes);
 bool tcp_notes_are_sent(const struct tcp_notes *notes);
-/* The next to be sent over that connection; NULL: nothing. */
+/* The next note to be sent over that connection; NULL: none. */
 const struct tcp_note *tcp_notes_next(const struct tcp_notes *notes, unsigned stream);
-/* It was given to that connection, which had a number for it. */
+/* The note was given to that connection, which had a number for it. */
 void tcp_notes_sent(struct tcp_notes *notes, unsigned stream);
-/* What that connection had is not known to have come. */
+/* That connection was lost: the notes that it carried may not have come. */
 void tcp_notes_lost(struct tcp_notes *notes, unsigned stream);
-/* The hearer has heard that many, or already more. False: it cannot have. */
+/* The hearer says that it has heard that many; it may have heard more by now. False: it cannot
+ * have. */
 bool tcp_notes_acked(struct tcp_notes *notes, uint64_t heard);
 
 /* The head of a note has come. Returns what is wrong, or NULL. */
 const char *tcp_notes_begin(const struct tcp_notes *notes, uint64_t number);
-/* All of it has; false: it was heard before. */
+/* All of the note has come; false: it was heard before. */
 bool tcp_notes_end(struct tcp_notes *notes, uint64_t number);
-/* It came changed; true when the same one did so before. And whether that one has now come as it was told. */
+/* A note came changed; true if the same note had come changed before. And whether such a note has
+ * now come as it was told. */
 bool tcp_notes_came_changed(struct tcp_notes *notes, uint64_t number);
 bool tcp_notes_is_mended(struct tcp_notes *notes, uint64_t number);
 /* The teller is being told how many were heard. */

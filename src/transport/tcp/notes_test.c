@@ -1,5 +1,5 @@
-/* Notes: each is heard once and in its order, beside data, over wires that break, and when links are stopped in the middle
- * of what they carry.
+/* Notes: each is heard once and in its order, beside data, over wires that break, and when links
+ * are stopped in the middle of messages.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -20,7 +20,7 @@ enum { RANKS = 3, NOTES = 300, STEPS_MAX = 2000000, BYTES = 2 << 20, PIECE_BYTES
 
 /* ----------------------------------------------------------------------------------- what is told */
 
-/* Of each rank to each: numbers of notes, which say themselves what is in them. */
+/* The numbers of notes from each rank to each; a note's number determines its contents. */
 struct talk {
     struct tcp_world *world;
     unsigned told[RANKS][RANKS], heard[RANKS][RANKS];
@@ -43,7 +43,7 @@ static void hear(void *context, int rank, int peer, const void *note, size_t byt
         assert_int_equal(((const unsigned char *)note)[i], (unsigned char)(number + i));
 }
 
-/* False: it is refused, because so many are under way. */
+/* False: the note is refused, because as many as possible are under way. */
 static bool tell(struct talk *talk, int rank, int peer)
 {
     unsigned char note[TCP_FRAME_NOTE_BYTES_MAX];
@@ -93,7 +93,7 @@ static const struct tcp_mood rough = {.streams = 2,
 
 /* ------------------------------------------------------------------------------------------- links */
 
-/* Links each way between two ranks, with more posted than anybody can have taken. */
+/* Links each way between two ranks, with more posted than the ranks can have taken. */
 struct lines {
     struct link_tx *tx[2];
     struct link_rx *rx[2];
@@ -121,7 +121,7 @@ static void open_lines(struct tcp_world *world, struct lines *lines, bool expect
     }
 }
 
-/* As for who gives up an operation: the memory goes away. A sanitizer sees who still looks. */
+/* As when an operation is given up: its memory goes away. A sanitizer notices any later read. */
 static void stop(struct tcp_world *world, struct lines *lines, int rank)
 {
     tcp_stop(tcp_world_transports(world)[rank]);
@@ -175,7 +175,8 @@ static void what_is_not_heard_is_bounded(void **state)
     tcp_world_free(talk.world);
 }
 
-/* What is heard late is told again: a note that came over one connection may still be on its way over another. */
+/* A note that is acknowledged late is sent again: it may come over one connection while it is still
+ * on its way over another. */
 static void notes_are_heard_once_over_wires_that_break(void **state)
 {
     (void)state;
@@ -240,7 +241,7 @@ static void who_stops_in_the_middle_tells_and_hears(void **state)
     }
 }
 
-/* It reads what was sent, and nothing else; its own memory is still its business. */
+/* The peer reads the bytes that were sent, and no others; its own memory is still in use. */
 static void who_goes_on_sees_no_other_bytes_than_were_sent(void **state)
 {
     (void)state;
@@ -278,7 +279,8 @@ static void who_goes_on_sees_no_other_bytes_than_were_sent(void **state)
         struct peer_report report;
         tcp_report(tcp_world_transports(talk.world)[1], 0, &report);
         assert_true(report.state != PEER_BROKEN);
-        /* It has something that nobody will consume, but for that it need not wait when it stops, too. */
+        /* The rank has sent something that will never be consumed, but if it stops, too, it need
+         * not wait for that. */
         stop(talk.world, &lines, 1);
         tcp_world_set_breaks(talk.world, 0);
         tcp_world_settle(talk.world);
@@ -290,7 +292,7 @@ static void who_goes_on_sees_no_other_bytes_than_were_sent(void **state)
     assert_true(sum > BYTES && cut_off > 15); /* much came, and much did not */
 }
 
-/* A rank answers each note from within, as who passes a failure on would. */
+/* A rank answers each note while it hears it, as a rank that passes a failure on would. */
 struct echo {
     struct transport *transport;
     unsigned heard, answered;

@@ -16,12 +16,13 @@
 enum {
     WRITE_BYTES_A_PASS = 1 << 20,
     ROOM_FOR_URGENT = TCP_BATCH_FRAMES / 2, /* which overtakes what has not begun */
-    BATCH_BYTES = 256 << 10, /* that one system call takes, about: what is urgent waits for it */
+    BATCH_BYTES = 256 << 10, /* that one system call takes, about: urgent frames wait for it */
     SHORT_BYTES = 4 << 10,
     REPORTS_APART_S = 60, /* of what came changed, in the log */
     UNANSWERED_S =
         10, /* until a connection that dies unsaid is given up; the time of stream.c, which its kernel does not keep */
-    /* Until a full connection is tried again, if nobody says that it can go on: it goes on when 64 KiB are gone. */
+    /* Time until a full connection is tried again, if epoll does not say before that it can go on:
+     * it can when 64 KiB are gone. */
     TRIES_APART_NS = 10000
 };
 
@@ -91,7 +92,7 @@ void tcp_pair_want(struct tcp_pair *pair)
         if (pair->streams[s].stream.socket.fd < 0) ask_for(pair, s);
 }
 
-/* Forgets what was under way; what the peer lacks is found when it is there again. */
+/* Forgets what was under way; the next connection shows what the peer lacks. */
 static void close_stream(struct tcp_pair *pair, struct tcp_pair_stream *own)
 {
     const struct tcp_stream *stream = &own->stream;
@@ -275,7 +276,8 @@ enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *data, size_t 
 {
     struct tcp_notes *const notes = &pair->notes;
     if (pair->state == PEER_BROKEN) return TUTTI_OK;
-    /* The place of a note that was sent again, and had come before, may still be read: its peer will not look at it. */
+    /* The place of a note that was sent again, and had come before, may still be read here: the
+     * peer will ignore those bytes. */
     if (!tcp_notes_has_room(notes, is_final))
         return error_set(TUTTI_NO_MEMORY, "peer %d: %d notes to it are under way", pair->rank,
                          (int)(notes->told - notes->acked));
@@ -303,7 +305,7 @@ static void add_heard(struct tcp_pair *pair, struct tcp_stream *stream)
     tcp_notes_heard_told(&pair->notes);
 }
 
-/* All that go over this connection and fit. */
+/* Adds all notes that go over this connection and fit. */
 static void add_notes(struct tcp_pair *pair, struct tcp_stream *stream)
 {
     struct tcp_notes *const notes = &pair->notes;
@@ -365,12 +367,12 @@ static void add_piece(struct tcp_pair *pair, struct tcp_stream *stream, unsigned
                                     .place = piece.place};
     tcp_stream_add(stream, &frame, piece.data, tx);
     tcp_tx_sent(tx, &piece, stream->number);
-    /* What says that a link is open, or what is expected, is a credit of its own. */
+    /* To say that a link is open, or that bytes are expected, takes a separate CREDIT. */
     if (back != NULL && back->consumed > 0 && !back->owes_expected) told(pair, index);
     look_at_tx(pair, tx);
 }
 
-/* What a new connection starts with. False: not all of it fits now. */
+/* Adds the frames with which a new connection starts. False: not all of them fit now. */
 static bool greet(struct tcp_pair *pair, struct tcp_pair_stream *own)
 {
     struct tcp_stream *stream = &own->stream;
@@ -394,9 +396,10 @@ static bool greet(struct tcp_pair *pair, struct tcp_pair_stream *own)
     return true;
 }
 
-/* The first connection is for what is urgent, as long as there is another one: there it waits for nothing that the kernel
- * holds of large pieces. (Beside 2 MiB messages at 1 Gbit/s a round trip took 9 ms over shared connections, mostly behind
- * what was unsent here, and over its own 1 to 5 ms, behind what was in the queues of hosts.) */
+/* The first connection is for urgent frames, as long as there is another one: there they do not
+ * wait for large pieces that the kernel holds. (Beside 2 MiB messages at 1 Gbit/s a round trip took
+ * 9 ms over shared connections, mostly behind bytes that were unsent here, and 1 to 5 ms over a
+ * connection of its own, behind bytes in the queues of hosts.) */
 static bool carries_large(const struct tcp_pair *pair, const struct tcp_pair_stream *own)
 {
     return own->stream.number > 0 || count_up(pair) == 1;
@@ -424,7 +427,8 @@ static void fill_batch(struct tcp_pair *pair, struct tcp_pair_stream *own)
     }
 }
 
-/* The peer's final messages may lie there unread, above all that it leaves; behind them the reader now finds the end. */
+/* The peer's final messages may lie there unread, above all the one that says that it leaves;
+ * behind them the reader now finds the end. */
 static void cut_stream(const struct tcp_pair *pair, struct tcp_pair_stream *own)
 {
     log_write(LOG_DEBUG, "peer %d: connection %u takes no more (%s)", pair->rank,
@@ -433,7 +437,7 @@ static void cut_stream(const struct tcp_pair *pair, struct tcp_pair_stream *own)
     (void)shutdown(own->stream.socket.fd, SHUT_RDWR);
 }
 
-/* One batch; true when something was written. */
+/* Writes one batch; true when something was written. */
 static bool write_batch(struct tcp_pair *pair, struct tcp_pair_stream *own)
 {
     if (own->stream.socket.fd < 0 || own->stream.is_blocked || own->is_cut) return false;
@@ -444,7 +448,8 @@ static bool write_batch(struct tcp_pair *pair, struct tcp_pair_stream *own)
     return result == TCP_STREAM_MOVED;
 }
 
-/* Batches on all connections in turn, as long as the kernel takes them; small pieces prefer the first. */
+/* Writes batches on all connections in turn, as long as the kernel takes them; small pieces prefer
+ * the first connection. */
 static bool write_all(struct tcp_pair *pair)
 {
     const unsigned count = pair->shared->stream_count;
@@ -554,20 +559,21 @@ void tcp_pair_watch(struct tcp_pair *pair)
 
 /* ------------------------------------------------------------------------------------------- reading */
 
-/* Who is reading, for the sink. */
+/* The pair and stream that read, for the sink. */
 struct reader {
     struct tcp_pair *pair;
     struct tcp_pair_stream *own;
 };
 
-/* Heads come right again: what they are for gets on. */
+/* Heads come intact again, since the work that they belong to goes on. */
 static void heads_are_right(struct tcp_pair *pair)
 {
     pair->mended += pair->has_changed_head;
     pair->has_changed_head = false;
 }
 
-/* Pieces of a link that are still being written cannot have been consumed; believing it would give their memory free. */
+/* Pieces of a link that are still being written cannot have been consumed; to believe it would free
+ * their memory. */
 static const char *take_credit(struct tcp_pair *pair, struct tcp_pair_stream *own,
                                const struct tcp_frame *frame, unsigned index)
 {
@@ -616,7 +622,8 @@ static const char *take_grant(struct reader *reader, const struct tcp_frame *fra
     return take_credit(pair, reader->own, frame, index);
 }
 
-/* Their receiving ends were opened after the peer had lost the connection before this one: nothing of them came over that. */
+/* The receiving ends of these links were opened after the peer had lost the former connection, so
+ * nothing of them came over it. */
 static void resume_others(struct tcp_pair *pair, const struct tcp_pair_stream *own)
 {
     for (unsigned i = 0; i < TRANSPORT_LINK_COUNT; i++) {
@@ -700,8 +707,8 @@ static void end_note(struct reader *reader, const struct tcp_frame *frame, bool 
         shared->hears(shared->hears_context, pair->rank, reader->own->note, frame->bytes);
 }
 
-/* What comes changed and is of no use any more is as good as what does not: the pieces of a stopped pair, and the notes of a
- * corrupt one, which else would come again and again. */
+/* A changed frame that is of no use any more is treated as intact: pieces of a stopped pair, and
+ * notes of a corrupt one, which would otherwise come again and again. */
 static bool matters(const struct tcp_pair *pair, const struct tcp_frame *frame)
 {
     return frame->kind == TCP_FRAME_DATA ? !pair->is_stopped : !pair->is_corrupt;
@@ -716,7 +723,7 @@ static bool end_frame(void *context, const struct tcp_frame *frame, bool is_inta
     return true;
 }
 
-/* Whether the same did so before. */
+/* Whether the same frame had come changed before. */
 static bool came_changed_before(struct tcp_pair *pair, const struct tcp_stream *stream)
 {
     const struct tcp_frame *frame = &stream->frame;
@@ -764,8 +771,9 @@ static void note_round_trip(struct tcp_pair *pair, const struct tcp_path *path)
         pair->min_rtt_ns = path->min_rtt_ns;
 }
 
-/* The shortest round trip is the pair's: a connection that was made while queues were full has never seen them empty, and one
- * that only receives hardly sees any. Over the first go answers all the time. */
+/* The shortest round trip is that of the pair: a connection that was made while queues were full
+ * has never seen them empty, and one that only receives hardly measures any round trips. Answers go
+ * over the first one all the time. */
 static void bound_queues(struct tcp_pair *pair, struct tcp_pair_stream *own, uint64_t now_ns)
 {
     struct tcp_path path, first;

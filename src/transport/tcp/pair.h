@@ -1,25 +1,30 @@
-/* pair.h - what two ranks share: the links between them, and the connections that these take turns on.
+/* pair.h - the state of two ranks that are connected by TCP: the links between them, and the
+ * connections on which these take turns.
  *
  *   connection:  none ─attach─► resuming ─peer's READY─► up ─lost─► none, and wanted again
  *
- * A new connection starts with a CREDIT for each link that this side receives on, and READY. Pieces go only over
- * connections that are up. Whoever loses a connection forgets what it had in the middle of it; what the peer then
- * finds missing among the pieces that it sent there is sent again, over any connection. A link that this side opens only
- * after that start is not part of it; the peer may hear of it over another connection, and send on what it does not know to
- * be lost yet. So of a link without a CREDIT before READY nothing has come over the connection before.
+ * A new connection starts with a CREDIT for each link that this side receives on, and READY. Pieces
+ * go only over connections that are up. A rank that loses a connection forgets the pieces that had
+ * come in part. The peer sends again, over any connection, the pieces that it sent there and then
+ * finds missing. A link that this side opens only after that start is not part of it. The peer may
+ * hear of such a link over another connection, and send over a connection that it does not know to
+ * be lost yet. So if a link has no CREDIT before READY, nothing of it has come over the former
+ * connection.
  *
- * Notes and credits go first, then small pieces, then the others, links in turn; what is urgent waits only for the frame that
- * is being written and for what the kernel has already. Credits also go with the pieces of the link back.
+ * Notes and credits go first, then small pieces, then the others, links in turn. Urgent frames wait
+ * only for the frame that is being written and for the bytes that the kernel already has. Credits
+ * also go with the pieces of the link back.
  *
- * What the kernel has can be a lot: what it may hold unsent, and what is in the queues of hosts and switches. So where a pair
- * has several connections, the first carries only what is urgent, unless all others are lost; and what the others have in those
- * queues is bounded (window.h).
+ * The kernel can have many bytes: those that it may hold unsent, and those in the queues of hosts
+ * and switches. So if a pair has several connections, the first carries only urgent frames, unless
+ * all others are lost; and the bytes of the others in those queues are bounded (window.h).
  *
- * What comes changed takes its connection with it, once; a pair of which the same comes changed again is stopped, and its links
- * are at fault.
+ * If a frame comes changed, its connection is given up. If the same frame comes changed again, the
+ * pair is stopped, and its links are at fault.
  *
- * A pair that is stopped moves notes only. What it is in the middle of is ended without the memory of links: what was to be
- * written from there is copied, what comes is read and dropped. New connections start with READY at once.
+ * A pair that is stopped moves notes only. It ends frames that it is in the middle of without the
+ * memory of links: it copies bytes that were to be written from there, and reads and drops bytes
+ * that come. New connections start with READY at once.
  *
  * Reading never writes and writing never reads; so nothing here is entered twice.
  */
@@ -36,7 +41,7 @@
 #include "transport/tcp/tcp.h"
 #include "transport/tcp/window.h"
 
-/* What the pairs of a transport have in common. */
+/* The state that the pairs of a transport share. */
 struct tcp_shared {
     int rank;
     int epoll_fd;
@@ -47,7 +52,7 @@ struct tcp_shared {
     void *wants_context;
     void (*hears)(void *context, int peer, const void *note, size_t bytes); /* or NULL */
     void *hears_context;
-    char *discard;          /* room for the longest frame, that nobody reads */
+    char *discard;          /* room for the longest frame, never read */
     struct tcp_pair **busy; /* those that may have something to write: room for all that there are */
     int busy_count;
     struct tcp_pair *awaited; /* whose piece was looked for last, in vain; or NULL */
@@ -99,7 +104,7 @@ struct tcp_pair {
 
 enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tcp_pair **pair);
 void tcp_pair_free(struct tcp_pair *pair);
-/* Says that all connections are wanted, if none was there yet. */
+/* Says that all connections are wanted, if there was none yet. */
 void tcp_pair_want(struct tcp_pair *pair);
 enum tutti_status tcp_pair_attach(struct tcp_pair *pair, unsigned stream, struct byte_stream socket);
 enum tutti_status tcp_pair_open_tx(struct tcp_pair *pair, unsigned index, struct tcp_tx **tx);
@@ -108,30 +113,36 @@ enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct
 /* As tcp_tell says. */
 enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *note, size_t bytes,
                                 bool is_final);
-/* A link has got something to send; something of a link was consumed, or is expected. What is urgent is written at once. */
+/* A link has got something to send. And: bytes of a link were consumed, or are expected. Urgent
+ * frames are written at once. */
 void tcp_pair_send(struct tcp_pair *pair, struct tcp_tx *tx);
 void tcp_pair_consumed(struct tcp_pair *pair, struct tcp_rx *rx);
 
-/* Tries all connections, also those that were full at the last try; true when something was written. */
+/* Tries all connections, even those that were full at the last try; true if something was
+ * written. */
 bool tcp_pair_write(struct tcp_pair *pair);
-/* The same, but those that were full only now and then: each try in vain costs a system call. */
+/* The same, but connections that were full are tried only now and then: each try in vain costs a
+ * system call. */
 bool tcp_pair_write_again(struct tcp_pair *pair, uint64_t now_ns);
 bool tcp_pair_read(struct tcp_pair *pair, unsigned stream);
-/* Makes what the peer may be told later something to tell now. */
+/* Makes everything that the peer may be told later due now. */
 void tcp_pair_tell_all(struct tcp_pair *pair);
-/* Whether there is anything to write; what waits for credit is not. */
+/* Whether there is anything to write; pieces that wait for credit do not count. */
 bool tcp_pair_has_output(const struct tcp_pair *pair);
-/* The same, but for what the peer may be told later. */
+/* The same without what the peer may be told later. */
 bool tcp_pair_has_awaited_output(const struct tcp_pair *pair);
-/* Whether every note was given to the kernel once. */
+/* Whether every note has been given to the kernel at least once. */
 bool tcp_pair_has_told_all(const struct tcp_pair *pair);
-/* Whether the peer has consumed and heard everything and knows what was here, or is gone. */
+/* Whether the peer has consumed and heard everything, and knows what was consumed and heard here,
+ * or is gone. */
 bool tcp_pair_is_finished(const struct tcp_pair *pair);
 /* The same, but a peer whose connections are lost may come back. */
 bool tcp_pair_is_settled(const struct tcp_pair *pair);
-/* Data is: the peer has not consumed all, or does not know what was consumed here. */
+/* Whether data is missing: the peer has not consumed all, or does not know what was consumed
+ * here. */
 bool tcp_pair_is_owed_data(const struct tcp_pair *pair);
-/* Before a sleep on epoll: output that the kernel did not take is something to wake up for. */
+/* Called before a sleep on epoll: output that the kernel did not take is then a reason to wake
+ * up. */
 void tcp_pair_watch(struct tcp_pair *pair);
 /* As tcp_answered_ns says. */
 uint64_t tcp_pair_answered_ns(const struct tcp_pair *pair, uint64_t now_ns);
@@ -139,7 +150,7 @@ uint64_t tcp_pair_answered_ns(const struct tcp_pair *pair, uint64_t now_ns);
 void tcp_pair_give_up_silent(struct tcp_pair *pair, unsigned first);
 /* As tcp_give_up_dead says. */
 void tcp_pair_give_up_dead(struct tcp_pair *pair);
-/* Links are dead, and no memory of theirs is touched any more; notes go on. */
+/* From now on links are dead, and none of their memory is touched; notes go on. */
 void tcp_pair_stop(struct tcp_pair *pair);
 
 #endif

@@ -1,5 +1,5 @@
-/* Connections that come, go and come again; one rank alone with a peer that is the test, which may write what it likes;
- * and who sleeps meanwhile.
+/* Connections that come, go and come again; one rank alone with the test as its peer, which may
+ * write what it likes; and ranks that sleep meanwhile.
  *
  * ctest: waits */
 #include <linux/sockios.h>
@@ -188,7 +188,8 @@ static void what_was_under_way_comes_over_the_next_connection(void **state)
     tcp_close(b);
 }
 
-/* Two ends of a connection on whose way there is the test: what one side wrote is there when the test carries it on, or never. */
+/* Two ends of a connection with the test in between: bytes that one side wrote arrive when the test
+ * carries them on, or never. */
 struct way {
     int ends[2]; /* towards each rank */
 };
@@ -207,7 +208,7 @@ static struct way connect_by_way(struct transport *a, struct transport *b, unsig
     return way;
 }
 
-/* What lies there; returns how much that was. */
+/* Takes the bytes that lie there; returns their number. */
 static size_t take_from(int end, char *data, size_t bytes_max)
 {
     const ssize_t got = recv(end, data, bytes_max, MSG_DONTWAIT);
@@ -230,8 +231,9 @@ static unsigned streams_up(const struct transport *transport, int peer)
     return report.streams_up;
 }
 
-/* A new connection takes the place of the second one, which the sender still believes in: it hears of the link over the first. What
- * the receiver says at the beginning of the new one was written before it opened that link. */
+/* A new connection takes the place of the second one, which the sender still believes in: it hears
+ * of the link over the first. The receiver wrote the beginning of the new one before it opened that
+ * link. */
 static void a_link_opened_while_a_connection_is_replaced_loses_nothing(void **state)
 {
     (void)state;
@@ -278,7 +280,7 @@ static void a_link_opened_while_a_connection_is_replaced_loses_nothing(void **st
     tcp_close(b);
 }
 
-/* Ranks that have received all they want, each closing as soon as it may. */
+/* Ranks that have received everything, and close as soon as they may. */
 static void who_finishes_cuts_nothing_off(void **state)
 {
     (void)state;
@@ -290,7 +292,7 @@ static void who_finishes_cuts_nothing_off(void **state)
                          TUTTI_OK);
         assert_int_equal(ranks[r]->ops->open_rx(ranks[r], 0, 0, 1 - r, &rx[r]), TUTTI_OK);
     }
-    assert_true(tcp_finish(ranks[0])); /* nobody is there, and nothing to be said */
+    assert_true(tcp_finish(ranks[0])); /* no peer is there, and nothing is to be said */
     connect_ranks(ranks[0], ranks[1], 0);
     connect_ranks(ranks[0], ranks[1], 1);
     unsigned received[2] = {0};
@@ -480,7 +482,7 @@ static void notes_that_make_no_sense_break_their_peer(void **state)
     assert_true(BREAKS(with(ready, consume_too_much)));
 }
 
-/* Who tells more than the other side can have said it heard floods it. */
+/* A peer that tells more notes than it can have heard acknowledged floods this rank. */
 static void a_flood_of_notes_breaks_its_peer(void **state)
 {
     (void)state;
@@ -493,7 +495,7 @@ static void a_flood_of_notes_breaks_its_peer(void **state)
         put_frame(lonely.fd, with(note, be_the_last_that_may_come));
         progress(lonely.transport, NULL);
         assert_int_equal(state_of(lonely.transport, 1), rest > 0 ? PEER_UP : PEER_BROKEN);
-        /* Nobody tells a broken peer anything, and nothing waits for it. */
+        /* A broken peer is told nothing, and nothing waits for it. */
         assert_int_equal(tcp_tell(lonely.transport, 1, "why", 3), TUTTI_OK);
         progress(lonely.transport, NULL);
         assert_true(tcp_is_idle(lonely.transport));
@@ -525,7 +527,8 @@ static size_t drain(int fd)
     return sum;
 }
 
-/* Whoever says so would make the sender give memory away of which bytes are still to be written. */
+/* A peer that says so would make the sender give away memory whose bytes are still to be
+ * written. */
 static void what_is_still_being_written_cannot_be_consumed(void **state)
 {
     (void)state;
@@ -549,7 +552,7 @@ static void what_is_still_being_written_cannot_be_consumed(void **state)
     assert_int_equal(state_of(lonely.transport, 1), PEER_BROKEN);
     assert_false(lonely.tx->ops->consumed(lonely.tx));
     free(memory);
-    /* What was believed before is not more than what is there to be read. */
+    /* No more was believed before than what is there to be read. */
     const uint64_t believed = credit.consumed - 2;
     const size_t written =
         drain(lonely.fd) - 2 * TCP_FRAME_HEAD_BYTES; /* without credit and ready */
@@ -557,7 +560,8 @@ static void what_is_still_being_written_cannot_be_consumed(void **state)
     close_lonely(&lonely);
 }
 
-/* Pieces that are still here when a note is told come behind it, but for the one that is being written. */
+/* Pieces that are still here when a note is told come behind it, but for the one that is being
+ * written. */
 static void notes_overtake_pieces(void **state)
 {
     (void)state;
@@ -614,7 +618,8 @@ static void notes_overtake_pieces(void **state)
     free(came);
 }
 
-/* Real connections: pieces beyond what the kernel can send stay here, where an urgent one can overtake them. */
+/* Real connections: pieces beyond what the kernel can send stay here, where an urgent one can
+ * overtake them. */
 static void the_kernel_holds_little_that_it_cannot_send(void **state)
 {
     (void)state;
@@ -654,7 +659,7 @@ static void the_kernel_holds_little_that_it_cannot_send(void **state)
     free(memory);
 }
 
-/* It may close right after them, and this rank may be the first to notice by writing. */
+/* The peer may close right after them, and this rank may first notice that by writing. */
 static void last_words_are_heard_where_nothing_can_be_written(void **state)
 {
     (void)state;
@@ -771,7 +776,7 @@ static void a_sleeper_is_woken_by_another_thread(void **state)
     a->ops->sleep_begin(a);
     a->ops->progress(a);
     a->ops->sleep_cancel(a);
-    a->ops->wake(a); /* nobody sleeps */
+    a->ops->wake(a); /* no thread sleeps */
     a->ops->sleep_begin(a);
     assert_true(sleep_ns(a, 2000000) >= 2000000);
     tcp_close(a);
@@ -783,7 +788,7 @@ static bool is_readable(struct transport *transport)
     return poll(&descriptor, 1, 0) == 1;
 }
 
-/* It was before the sleep was announced, or is by the last look after that. */
+/* The bytes came before the sleep was announced, or the last look after that finds them. */
 static void expect_blocked_makes_readable(bool by_last_look)
 {
     enum { BYTES = 2 << 20 };
@@ -848,7 +853,7 @@ static void a_sleeper_wakes_when_what_was_blocked_can_go_on(void **state)
     }
     progress(a, b);
     for (int l = 0; l < 8; l++) assert_true(tx[l]->ops->post(tx[l], memory, BYTES));
-    /* Each sleeps whenever it has nothing to do; nobody looks at anybody else. */
+    /* Each rank sleeps whenever it has nothing to do; no rank looks at another one. */
     size_t left = 8 * (size_t)BYTES;
     for (int i = 0; left > 0; i++) {
         assert_true(i < 1000000);

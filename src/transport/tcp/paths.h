@@ -1,4 +1,5 @@
-/* paths.h - which ways lead to a rank over connections, and from which sizes on each is worth taking. */
+/* paths.h - the ways that lead to a rank over connections, and the sizes from which each is worth
+ * taking. */
 #ifndef TUTTI_TRANSPORT_TCP_PATHS_H
 #define TUTTI_TRANSPORT_TCP_PATHS_H
 

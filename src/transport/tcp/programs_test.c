@@ -1,5 +1,5 @@
-/* Programs of every algorithm run over TCP links by ranks in one thread, plain and over wires that break: results are
- * right, whatever was sent again.
+/* Programs of every algorithm run over TCP links by ranks in one thread, plain and over wires that
+ * break: results are right, no matter what is sent again.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -15,7 +15,8 @@
 
 enum { IN_PLACE = 0xffff };
 
-/* One world a size, for all algorithms one after the other: what one leaves behind would disturb the next. */
+/* One world per size, for all algorithms one after the other: anything that one leaves behind would
+ * disturb the next. */
 static void run_every_algorithm(int size, struct tcp_mood mood, const size_t *counts,
                                 int count_count, uint64_t seed)
 {

@@ -11,7 +11,8 @@
 #include "transport/tcp/endpoint_state.h"
 #include "transport/tcp/tcp.h"
 
-/* The transport's own connections all go by the first card; those behind them are these. */
+/* The transport's own connections all go by the first card; the further ones have the numbers
+ * behind them. */
 enum { FIRST_STREAM = TCP_STREAMS_DEFAULT };
 static_assert(FIRST_STREAM + RAILS_FURTHER_MAX <= TCP_STREAMS_MAX, "a connection for each card");
 
@@ -19,7 +20,7 @@ enum {
     PORT_NS = 1000000,      /* between looks at the port while a connection is wanted */
     SILENCE_NS = 200000000, /* between looks for connections on which nothing is answered */
     PATIENCE_S = 5,         /* of a first attempt; without success there is no way */
-    RETURN_S = 1,           /* of one after a loss: what was under way waits for it */
+    RETURN_S = 1,           /* of an attempt after a loss: pieces under way wait for it */
     BREAKS_MAX = 3,         /* in a row, of connections that do not last */
     ASK_NS = 50000000,      /* until the higher rank is asked, and then again */
     REASK_NS = 1000000000,
@@ -28,7 +29,7 @@ enum {
 static const uint64_t SECOND_NS = 1000000000u;
 static const uint64_t AGAIN_NS = 10000000000u; /* after an attempt in vain, when nothing was lost */
 static const uint64_t HOME_NS = 30000000000u;  /* from a detour back to its own card */
-static const uint64_t LASTING_NS = 2000000000u; /* a connection that was there so long is one */
+static const uint64_t LASTING_NS = 2000000000u; /* it lasts if it was there so long */
 
 struct way {
     bool is_wanted, is_there;
@@ -67,7 +68,7 @@ static bool any_is_remote(const struct endpoint *endpoint)
     return false;
 }
 
-/* A peer that rails_know was called for. */
+/* A peer for which rails_know was called. */
 static struct rails_peer *peer_of(const struct rails *rails, int peer)
 {
     struct rails_peer *const about = rank_map_find(&rails->peers, peer);
@@ -268,7 +269,7 @@ void rails_hear(struct rails *rails, int peer, const void *message, size_t bytes
     }
     about->heard = *heard;
     if (about->heard.count > rails->own.count) about->heard.count = rails->own.count;
-    /* One that was connected because the peer wanted it has not asked for these by itself. */
+    /* A rank that was connected because the peer wanted it has not asked for these by itself. */
     for (unsigned i = 0; i < about->heard.count; i++)
         about->ways[i].is_wanted |= !about->ways[i].is_there;
     soon(rails, 0);
@@ -276,7 +277,8 @@ void rails_hear(struct rails *rails, int peer, const void *message, size_t bytes
 
 /* ---------------------------------------------------------------------------------------- what is done */
 
-/* An address that is also this host's, as of a bridge that every host has, leads here and not there. */
+/* An address that this host has, too, such as that of a bridge that every host has, leads here and
+ * not to the peer. */
 static bool leads_there(const struct rails *rails, const struct rails_peer *about, unsigned number)
 {
     const struct net_address *own = &rails->own.addresses[number],
@@ -302,7 +304,7 @@ static void attempt(struct rails *rails, int peer, unsigned number, uint64_t now
         not_reached(rails, peer, number);
 }
 
-/* What this way needs now, and when it needs something next. */
+/* Does what this way needs now; returns when it next needs something. */
 static uint64_t move(struct rails *rails, int peer, unsigned number, uint64_t now)
 {
     struct endpoint *const endpoint = rails->endpoint;
@@ -331,7 +333,7 @@ static bool tell(struct endpoint *endpoint, int peer, const struct rails_address
     return tcp_tell(endpoint->tcp, peer, &message, sizeof message) == TUTTI_OK;
 }
 
-/* Of a peer that is there. */
+/* Tells a peer that is there our addresses if it lacks them, and does what all ways to it need. */
 static void move_all(struct rails *rails, int peer, uint64_t now)
 {
     struct rails_peer *const about = peer_of(rails, peer);

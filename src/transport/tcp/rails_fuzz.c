@@ -1,7 +1,9 @@
-/* Whatever a rank of another host says of its network cards: what makes no sense is not used, and nothing else is touched.
+/* A rank of another host says anything about its network cards: addresses that make no sense are
+ * not used, and nothing else is touched.
  *
- * Rank 0 of three, of which rank 1 is on its host; it has as many cards as can be. The input is a sequence of control messages: from whom
- * and whether of the right size, and these; what lacks at the end is zero. */
+ * Rank 0 of three, of which rank 1 is on its host; it has as many cards as can be. The input is a
+ * sequence of control messages: for each its sender, whether it has the right size, and its bytes;
+ * missing bytes at the end are zero. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* The connections of one rank by its second card, with a peer that is the test: listening sockets where its cards would be, all
- * on loopback. Nothing answers a hello there; who connects, and from where, is what is seen. */
+/* The connections of one rank by its second card. The test is the peer: it has listening sockets in
+ * place of cards, all on loopback. Nothing answers a hello there; the test only sees which
+ * connections come, and from where. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,7 +129,7 @@ static void hear(struct world *world, uint32_t count, struct net_address address
     hear_addresses(world->endpoint.rails, !world->endpoint.client.rank, &heard);
 }
 
-/* Whether somebody comes to that card of the peer within a while. */
+/* Whether a connection comes to that card of the peer within a while. */
 static bool is_visited(struct world *world, int card)
 {
     for (int ms = 0; ms < 100; ms++) {
@@ -149,7 +150,7 @@ static void a_further_card_is_visited_from_the_own_further_card(void **state)
     assert_false(rails_want(world->endpoint.rails, 0, 0)); /* these are not its business */
     assert_false(rails_want(world->endpoint.rails, 0, 1));
     assert_true(rails_want(world->endpoint.rails, 0, STREAM));
-    assert_false(is_visited(world, 1)); /* where it is nobody has said */
+    assert_false(is_visited(world, 1)); /* its address is not known */
     hear(world, 1, world->cards[1]);
     assert_true(is_visited(world, 1));
     assert_true(net_address_same_host(&world->visitor, &world->own[1]));

@@ -14,17 +14,19 @@
 
 enum {
     READ_BYTES_A_PASS = 1 << 20,
-    /* What the kernel takes beyond what it can send at once: an urgent frame waits behind that, ... */
+    /* The bytes that the kernel takes beyond those that it can send at once: an urgent frame waits
+     * behind them, ... */
     KERNEL_BYTES_MAX = 128 << 10,
-    /* ... but none where there is a connection of its own for them. Where what is on its way is bounded, this alone keeps
-     * the path full while this process does not run: 4 ms at 1 Gbit/s. */
+    /* ... but none if urgent frames have a connection of their own. If the bytes on their way are
+     * bounded, this alone keeps the path full while this process does not run: 4 ms at 1 Gbit/s. */
     LARGE_KERNEL_BYTES_MAX = 512 << 10,
     /* A host that vanished while nothing was under way to it is noticed after half a minute, ... */
     KEEPALIVE_IDLE_S = 10,
     KEEPALIVE_APART_S = 5,
     KEEPALIVE_COUNT = 4,
-    /* ... and after this where something urgent was. Not where there is much: the kernel would also give up a connection whose
-     * peer is there and only does not read, because it computes. */
+    /* ... and after this if something urgent was. Not on connections that carry much: the kernel
+     * would also give up a connection whose peer is there but does not read, because it
+     * computes. */
     USER_TIMEOUT_MS = 10000,
     URGENT_PRIORITY =
         6 /* TC_PRIO_INTERACTIVE: before others in the host's own queue, where that has bands */
@@ -35,7 +37,8 @@ void tcp_stream_init(struct tcp_stream *stream, unsigned number)
     *stream = (struct tcp_stream){.socket = byte_stream_none(), .number = number};
 }
 
-/* Without these it is slower, or notices later, or is not TCP at all. */
+/* These may fail: without them the connection is slower, or notices losses later, or is not TCP at
+ * all. */
 static void set_options(int fd, bool is_urgent, bool is_bounded)
 {
     const int one = 1, unsent = is_bounded ? LARGE_KERNEL_BYTES_MAX : KERNEL_BYTES_MAX,
@@ -50,7 +53,8 @@ static void set_options(int fd, bool is_urgent, bool is_bounded)
     if (!is_urgent) return;
     (void)setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
-    /* After a short cut nobody should be taken for silent because the kernel tries ever more rarely. */
+    /* After a short cut, a peer should not be taken for silent because the kernel tries ever more
+     * rarely. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &one, sizeof one);
 }
 
@@ -85,7 +89,7 @@ unsigned tcp_stream_room(const struct tcp_stream *stream)
     return TCP_BATCH_FRAMES - stream->frame_count;
 }
 
-/* At that place among the parts. */
+/* Inserts at that place among the parts. */
 static void add_part(struct tcp_stream *stream, unsigned at, const void *data, size_t bytes,
                      struct tcp_batch_owner owner)
 {
@@ -97,7 +101,7 @@ static void add_part(struct tcp_stream *stream, unsigned at, const void *data, s
     stream->unsent_bytes += bytes;
 }
 
-/* Of a frame with a payload: what lies before that. */
+/* Of a frame with a payload: the bytes before the payload. */
 static size_t head_bytes(bool has_check)
 {
     return TCP_FRAME_HEAD_BYTES + (has_check ? TCP_FRAME_CHECK_BYTES : 0);
@@ -203,7 +207,7 @@ enum tcp_stream_result tcp_stream_flush(struct tcp_stream *stream)
 
 /* ---------------------------------------------------------------------------------------------- in */
 
-/* Some of a payload lies at its target. False: all of it does, and is not what was sent. */
+/* Bytes of a payload lie at their target. False: all of it does, and is not as it was sent. */
 static bool feed(struct tcp_stream *stream, const struct tcp_stream_sink *sink, size_t bytes)
 {
     if (stream->gets_checks)
@@ -217,7 +221,8 @@ static bool feed(struct tcp_stream *stream, const struct tcp_stream_sink *sink, 
     return true;
 }
 
-/* A head and what lies between it and the payload. MOVED: *taken says how much that was; 0: not all of it is there. */
+/* Takes a head and the bytes between it and the payload. MOVED: *taken is their number; 0: not all
+ * of them are there. */
 static enum tcp_stream_result begin_frame(struct tcp_stream *stream,
                                           const struct tcp_stream_sink *sink,
                                           const unsigned char *head, size_t bytes, size_t *taken,
@@ -249,7 +254,8 @@ static enum tcp_stream_result begin_frame(struct tcp_stream *stream,
     return TCP_STREAM_MOVED;
 }
 
-/* All that is staged but for the first bytes of a head, which stay at its beginning. */
+/* Takes all staged bytes except the first bytes of an incomplete head, which stay at the
+ * beginning. */
 static enum tcp_stream_result digest(struct tcp_stream *stream, const struct tcp_stream_sink *sink,
                                      const char **wrong)
 {
@@ -273,7 +279,7 @@ static enum tcp_stream_result digest(struct tcp_stream *stream, const struct tcp
     return TCP_STREAM_MOVED;
 }
 
-/* The rest of a payload, and what follows it. looks: at the socket, too. */
+/* Reads the rest of a payload, and what follows it. looks: at the socket, too. */
 static ssize_t receive(struct tcp_stream *stream, bool looks, size_t *asked)
 {
     struct iovec parts[2];

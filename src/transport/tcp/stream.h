@@ -1,12 +1,16 @@
-/* stream.h - one connection of a pair: frames out of memory where it lies, frames in to where they belong.
+/* stream.h - one connection of a pair: it sends frames out of memory where that lies, and receives
+ * frames to where they belong.
  *
- *   out   a batch: heads of its own, payloads of links, written by one system call and again from where that stopped
- *   in    a small buffer for heads and what is short; the rest of a payload is read straight to its target
+ *   out   a batch: heads of its own, payloads of links, written by one system call, and by the next
+ *         from where that stopped
+ *   in    a small buffer for heads and short payloads; the rest of a payload is read straight to
+ *         its target
  *
- * What follows a READY that says so is checked: each payload has its checksum before it, made when it is added and compared
- * when all of it has come, as it comes, while it is in cache.
+ * After a READY that says so, payloads are checked: each has its checksum before it, made when the
+ * payload is added, computed again as the payload comes, while it is in cache, and compared when
+ * all of it has come.
  *
- * Neither direction waits. What else a frame means is the sink's matter.
+ * Neither direction waits. The sink decides what else a frame means.
  */
 #ifndef TUTTI_TRANSPORT_TCP_STREAM_H
 #define TUTTI_TRANSPORT_TCP_STREAM_H
@@ -30,16 +34,18 @@ enum tcp_stream_result {
     TCP_STREAM_NONSENSE /* the same: what was sent makes no sense */
 };
 
-/* May not touch the stream. */
+/* Its functions may not touch the stream. */
 struct tcp_stream_sink {
-    /* A head has come. Says where the payload goes (not set: there is none). Returns what is wrong, or NULL. */
+    /* A head has come. Sets where the payload goes, if there is one. Returns what is wrong, or
+     * NULL. */
     const char *(*begin)(void *context, const struct tcp_frame *frame, char **target);
-    /* The payload has, too, and is_intact: as it was sent. False: it is not taken, and nothing else is. */
+    /* The payload has come, too; is_intact: as it was sent. False: the frame is not taken, and no
+     * later one is. */
     bool (*end)(void *context, const struct tcp_frame *frame, bool is_intact);
     void *context;
 };
 
-/* Whose memory a part of the batch is. */
+/* The owner of the memory of a part of the batch. */
 struct tcp_batch_owner {
     const void *owner; /* or NULL: the stream's own */
     uint64_t sequence;
@@ -69,28 +75,31 @@ struct tcp_stream {
 };
 
 void tcp_stream_init(struct tcp_stream *stream, unsigned number);
-/* Takes the socket, also on failure; the stream has none. Urgent: it will carry only what is small. Bounded: what is on its
- * way is, and others carry what is urgent. */
+/* Takes the socket, also on failure; the stream must have none. is_urgent: the connection will
+ * carry only small frames. is_bounded: the bytes on their way are bounded, and another connection
+ * carries urgent frames. */
 enum tutti_status tcp_stream_open(struct tcp_stream *stream, struct byte_stream socket,
                                   bool is_urgent, bool is_bounded);
 void tcp_stream_close(struct tcp_stream *stream);
 
-/* Frames that still fit into the batch. */
+/* The number of frames that still fit into the batch. */
 unsigned tcp_stream_room(const struct tcp_stream *stream);
-/* The payload stays as it is until it is written, or taken over, or the stream closed; it belongs to that piece of a link, or
- * that note. Pieces that are not small give way: what is added later goes before them if it does not, too. */
+/* Adds a frame. The payload must stay as it is until it is written or taken over, or the stream is
+ * closed; `owner` says whose it is. Pieces that are not small give way: a frame that is added later
+ * goes before them, unless it also gives way. */
 void tcp_stream_add(struct tcp_stream *stream, const struct tcp_frame *frame, const void *payload,
                     const void *owner);
 /* Whether bytes of an owner's pieces below a number are still to be written from where they lie. */
 bool tcp_stream_is_writing(const struct tcp_stream *stream, const void *owner, uint64_t below);
-/* What is still to be written, at most two pieces and what is small, is copied: nobody else's memory is read any more. False:
- * no memory, nothing has changed. */
+/* Copies what is still to be written: at most two pieces and small frames. From then on only the
+ * stream's own memory is read. False: no memory, and nothing has changed. */
 bool tcp_stream_take_over(struct tcp_stream *stream);
-/* Whether anything added was not given to the kernel yet. */
+/* Whether any frame that was added has not yet been given to the kernel. */
 bool tcp_stream_has_output(const struct tcp_stream *stream);
-/* Writes what the kernel takes. */
+/* Writes as much as the kernel takes. */
 enum tcp_stream_result tcp_stream_flush(struct tcp_stream *stream);
-/* Reads what has come, a bounded amount. LOST: errno says why, EBADMSG: a changed record of TLS. NONSENSE: *wrong says why. */
+/* Reads what has come, a bounded amount. LOST: errno says why, EBADMSG: a changed record of TLS.
+ * NONSENSE: *wrong says why. */
 enum tcp_stream_result tcp_stream_read(struct tcp_stream *stream,
                                        const struct tcp_stream_sink *sink, const char **wrong);
 

@@ -21,7 +21,7 @@ enum {
     EVENTS_A_PASS = 32,
     POLL_APART_NS = 500, /* between looks in vain */
     GUESSES = 4,         /* where something is, one after the other */
-    IDLE_PASSES = 16,    /* until those are told who may be told later */
+    IDLE_PASSES = 16,    /* until peers are told what they may be told later */
     BUSY_ROOM_MIN = 8
 };
 static const uint64_t EVENT_WAKE = UINT64_MAX;
@@ -139,7 +139,7 @@ static const struct link_rx_ops rx_ops = {.peek = tcp_peek,
 
 /* ------------------------------------------------------------------------------------------- moving */
 
-/* Reads where something is waited for, without asking first whether something is there: mostly it is. */
+/* Reads where bytes are awaited, without first asking whether some are there: mostly they are. */
 static bool read_awaited(struct tcp *tcp)
 {
     struct tcp_pair *pair = tcp->shared.awaited;
@@ -149,7 +149,7 @@ static bool read_awaited(struct tcp *tcp)
     return tcp_pair_read(pair, (unsigned)pair->short_stream);
 }
 
-/* What came from outside; true when something did. */
+/* Takes what came from outside; true if something did. */
 static bool poll_events(struct tcp *tcp)
 {
     tcp->shared.looks++;
@@ -231,7 +231,7 @@ static void tcp_sleep_cancel(struct transport *transport)
 {
     struct tcp *tcp = tcp_of(transport);
     tcp->polled_ns =
-        0; /* so is the next one: what somebody slept on may have become readable just now */
+        0; /* so is the next one: the descriptor slept on may have become readable just now */
     atomic_store_explicit(&tcp->asleep, 0, memory_order_relaxed);
 }
 
@@ -254,7 +254,7 @@ static void tcp_sleep(struct transport *transport, uint64_t timeout_ns)
 static void tcp_wake(struct transport *transport)
 {
     struct tcp *tcp = tcp_of(transport);
-    /* What the caller published comes before this load, or else the sleeper's last look sees it. */
+    /* Either the caller's publishing comes before this load, or the sleeper's last look sees it. */
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&tcp->asleep, memory_order_relaxed) == 0) return;
     const uint64_t one = 1;
@@ -270,7 +270,7 @@ static void tcp_limits(struct transport *transport, size_t *piece_bytes_max,
     *piece_count_max = tcp_of(transport)->piece_count;
 }
 
-/* All pairs may be busy at once, with one more than there are. */
+/* Makes room for all pairs and one more, since all may be busy at once. */
 static bool make_room_for_busy(struct tcp *tcp)
 {
     if (tcp->pair_count < tcp->busy_room) return true;
@@ -388,7 +388,7 @@ static const struct transport_ops ops = {.limits = tcp_limits,
                                          .shortage = transport_no_shortage,
                                          .add_footprint = tcp_add_footprint};
 
-/* Connections are made by others (endpoint.h), who also know more of who is there. */
+/* Other modules make connections (endpoint.h); they also know more of which peers are there. */
 static const struct peer_ops peers = {.tell = tcp_tell,
                                       .tell_final = tcp_tell_final,
                                       .unheard = tcp_unheard_notes,
@@ -546,7 +546,7 @@ bool tcp_is_idle(const struct transport *transport)
     const struct tcp *tcp = (const struct tcp *)transport;
     const struct tcp_pair *pair;
     for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;) {
-        /* Who is not there is owed nothing but data. */
+        /* A peer that is not there is owed nothing but data. */
         if (!link_set_is_empty(&pair->unsent) || !tcp_pair_has_told_all(pair) ||
             (pair->state == PEER_UP && tcp_pair_has_output(pair)))
             return false;

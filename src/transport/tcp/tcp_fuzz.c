@@ -1,8 +1,9 @@
-/* Whatever bytes come over a peer's connections, in whatever order with this rank's own doings, and however often these are
- * lost: nothing is written beyond its place, nothing is read that was given back, and a broken peer stays so.
+/* Any bytes come over a peer's connections, in any order with this rank's own calls, and
+ * connections are lost at any time. Nothing may be written beyond its place, nothing may be read
+ * that was given back, and a broken peer stays broken.
  *
- * The input is a script: an operation (one byte) and its arguments. Frames get a check that is right, or none would come
- * any further. */
+ * The input is a script: an operation (one byte) and its arguments. Frames get the right check, or
+ * all would be refused at once. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -191,7 +192,7 @@ static void tell(struct script *script)
     if (tcp_tell(script->transport, 1, note, bytes) == TUTTI_OK) script->told++;
 }
 
-/* Whoever gives up gives its memory away. */
+/* A rank that gives up its links gives its memory away. */
 static void stop(struct script *script)
 {
     tcp_stop(script->transport);
@@ -210,7 +211,7 @@ static void expect(struct script *script, unsigned link)
     if (rx->ops->peek(rx, &view) == LINK_READY) return; /* it may lie there */
     const size_t bytes = 1 + next(script) * 16;
     rx->ops->advertise(rx, NULL, 0);
-    /* A piece may be coming to the old place: it is given up with its connection. */
+    /* A piece may be coming to the old place: the piece is given up with its connection. */
     for (unsigned s = 0; s < STREAMS && script->expected[link] != NULL; s++)
         connect_stream(script, s);
     if (script->expected[link] == NULL) script->expected[link] = must(calloc(1, 1 + 255 * 16));

@@ -1,4 +1,5 @@
-/* The contract of links, between ranks of this process over loopback connections, driven from one thread. */
+/* The contract of links, between ranks of this process over loopback connections, driven from one
+ * thread. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -138,7 +139,7 @@ static void nothing_goes_before_the_receiver_has_opened(void **state)
     tcp_world_free(world);
 }
 
-/* As many pieces as it was asked for fit, read or not; then there is none until some are read. */
+/* As many pieces as were asked for fit, read or not; then there is no room until some are read. */
 static void a_link_takes_what_it_promises_and_no_more(void **state)
 {
     (void)state;
@@ -211,7 +212,7 @@ static void a_posted_message_comes_in_pieces_and_is_consumed_when_all_are(void *
         rx->ops->consume(rx, view.bytes);
     }
     expect_filled(world, rx, 3, 10);
-    /* The receiver does nothing more, and still it is heard of. */
+    /* The receiver does nothing more, and still the sender learns of it. */
     struct transport *sender = tcp_world_transports(world)[0];
     for (int i = 0; i < STEPS && !tx->ops->consumed(tx); i++) sender->ops->progress(sender);
     assert_true(tx->ops->consumed(tx));
@@ -365,7 +366,7 @@ static void what_is_stopped_touches_nothing(void **state)
     struct link_view view;
     assert_int_equal(await(world, rx, &view), LINK_READY);
     for (int r = 0; r < 2; r++) tcp_stop(tcp_world_transports(world)[r]);
-    free(posted); /* a sanitizer sees who still looks */
+    free(posted); /* a sanitizer notices any later read */
     free(destination);
     step(world);
     assert_true(tcp_is_idle(tcp_world_transports(world)[0]));

@@ -1,5 +1,6 @@
-/* window.h - how much a peer may have on its way to this host over a connection for large pieces: as much as keeps the path full
- * and little more, because all of it lies in queues of hosts and switches before whatever is urgent.
+/* window.h - how many bytes a peer may have on their way to this host over a connection for large
+ * pieces: as many as keep the path full and few more, because all of them lie in queues of hosts
+ * and switches in front of urgent frames.
  *
  *     what may be on its way
  *        = highest rate lately  *  ( 2 * shortest round trip  +  0.25 milliseconds  +  time between looks )
@@ -7,18 +8,21 @@
  *                                      finds it grown              that hosts answer      does not look, at most 1
  *                                                                  unevenly               millisecond, as it naps no longer
  *
- * The rate is the highest of many, as in BBR (Cardwell, Cheng, Gunn, Yeganeh, Jacobson: BBR: Congestion-Based Congestion Control.
- * ACM Queue 14(5), 2016), so that times in which the peer had little to send do not count. It needs no probing of its own: where
- * the limit is what limits, the path is not full, and the rate was limit / round trip; the next limit is at least twice as large.
- * What congestion control does is not replaced but bounded: that keeps queues as full as they get (CUBIC), or adds a round trip's
- * worth to each of several connections (BBR).
+ * The rate is the highest of many, as in BBR (Cardwell, Cheng, Gunn, Yeganeh, Jacobson: BBR:
+ * Congestion-Based Congestion Control. ACM Queue 14(5), 2016), so that times in which the peer had
+ * little to send do not count. It needs no probing of its own: if this limit is what limits, the
+ * path is not full, and the rate was limit / round trip; so the next limit is at least twice as
+ * large. Congestion control is not replaced but bounded: alone it keeps queues as full as they get
+ * (CUBIC), or adds a round trip's worth to each of several connections (BBR).
  *
- * It is the receiver who decides. Its rates are shares of the path, however many send to it, and so are those of the receivers of
- * one sender: the limits of all add up to that of the path alone (or to their minimum). Only what is on its way is
- * bounded; what waits in the sender's kernel fills gaps, and delays nothing that goes over another connection.
+ * The receiver decides. The rates that it sees are shares of the path, however many ranks send to
+ * it, and so are the rates at the receivers of one sender: all limits together add up to that of
+ * the path alone (or to their minimum). Only bytes on their way are bounded. Bytes that wait in the
+ * sender's kernel fill gaps, and delay nothing that goes over another connection.
  *
- * Not limited: a beginning, in which the kernel's buffers grow to what the path needs; paths with a round trip from
- * a millisecond on, where a queue of less than that hurts nobody and growing takes long.
+ * There is no limit at the beginning, while the kernel's buffers grow to what the path needs, and
+ * on paths with a round trip of a millisecond or more, where a queue of less than that does no harm
+ * and growing takes long.
  *
  * Pure: numbers in, a number out. */
 #ifndef TUTTI_TRANSPORT_TCP_WINDOW_H

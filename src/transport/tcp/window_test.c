@@ -1,5 +1,5 @@
-/* window_test.c - the limit of what is on its way, on a model of a path: senders that always have more, one queue, receivers
- * that decide as tcp_window_update says.
+/* window_test.c - tests the limit of bytes on their way, on a model of a path: senders that always
+ * have more, one queue, receivers that decide as tcp_window_update says.
  *
  *     sender i ─┐                                             ┌─ receiver i: rate, limit
  *     sender j ─┴─► queue, emptied at `rate` ── rtt / 2 ──────┴─ acknowledges ── rtt / 2 ──► sender
@@ -106,7 +106,7 @@ static void deliver(void)
     flow->limit = tcp_window_update(&flow->window, &sample);
 }
 
-/* Packet after packet for so long. */
+/* Runs packet after packet for so long. */
 static void pass(uint64_t ns)
 {
     const uint64_t until_ns = path.now_ns + ns;
@@ -129,7 +129,7 @@ static double utilisation(void)
     return (double)path.delivered * 1e9 / (double)(path.now_ns - path.asked_ns) / path.rate;
 }
 
-/* What the limits allow, and a packet of each. */
+/* The queue that the limits allow, and a packet of each sender. */
 static double queue_allowed_ns(void)
 {
     const double least =
@@ -257,7 +257,7 @@ static void who_looks_rarely_has_room_for_what_comes_meanwhile(void **state)
     const size_t before = sample(&window, 5 * MS, 625000, 50000, 1448);
     assert_in_range(sample_of(&window, 5 * MS, 625000, 50000, 1448, 10), before + 61500,
                     before + 63500);
-    /* No more than 1 ms is waited for, and it is as before when it looks again. */
+    /* An absence counts 1 ms at most, and the limit is as before when the process looks again. */
     assert_in_range(sample_of(&window, 5 * MS, 625000, 50000, 1448, 0), before + 123000,
                     before + 126000);
     assert_int_equal(sample(&window, 5 * MS, 625000, 50000, 1448), before);

@@ -1,8 +1,9 @@
-/* Whatever packets come from a peer's simulated network card, in whatever order with this rank's own doings: nothing is written beyond
- * its place, nothing is read that was given back, and a broken peer stays so.
+/* Any packets come from a peer's simulated network card, in any order with this rank's own calls.
+ * Nothing may be written beyond its place, nothing may be read that was given back, and a broken
+ * peer stays broken.
  *
- * The input is a script: an operation (one byte) and its arguments. The wire is two queues in memory, so that the script sees what
- * the transport sends, and can answer it. */
+ * The input is a script: an operation (one byte) and its arguments. The wire is two queues in
+ * memory, so that the script sees what the transport sends, and can answer it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,7 +150,8 @@ static struct card_packet packet_of(enum card_packet_kind kind, size_t bytes)
                                 .to_nonce = NONCE};
 }
 
-/* Mostly the number that is right, or the script would soon be over; else one near it, or a large one. */
+/* Mostly the right number, or the script would soon be over; otherwise one near it, or a large
+ * one. */
 static uint64_t draw_number(struct script *script, uint64_t right)
 {
     const unsigned byte = next(script);

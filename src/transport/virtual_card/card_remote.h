@@ -1,5 +1,5 @@
-/* card_remote.h - simulated network cards as the way to ranks that share no memory with this one (transport/open.h): for tests of whole
- * jobs, whose processes are on one machine. */
+/* card_remote.h - for tests of whole jobs on one machine: simulated network cards as the way to
+ * ranks that share no memory with this one (transport/open.h). */
 #ifndef TUTTI_TRANSPORT_VIRTUAL_CARD_CARD_REMOTE_H
 #define TUTTI_TRANSPORT_VIRTUAL_CARD_CARD_REMOTE_H
 
@@ -7,7 +7,8 @@
 #include "transport/open.h"
 #include "transport/virtual_card/device.h"
 
-/* A transport over a simulated card. Takes the wire, also on failure. INVALID_OPTIONS, NO_MEMORY, SYSTEM. */
+/* Opens a transport over a simulated card. Takes the wire, also on failure. INVALID_OPTIONS,
+ * NO_MEMORY, SYSTEM. */
 enum tutti_status virtual_card_open(const struct card_options *options,
                                     const struct virtual_card_options *card, struct card_wire *wire,
                                     struct transport **transport);

@@ -1,4 +1,5 @@
-/* The transport over simulated network cards: control messages, stopping, faults, sleeping, and ranks that are processes.
+/* The transport over simulated network cards: control messages, stopping, faults, sleeping, and
+ * ranks that are processes.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -175,7 +176,8 @@ static void a_few_places_are_kept_for_final_messages(void **state)
 
 /* ------------------------------------------------------------------------------------------ stopping */
 
-/* At any time: the one posts, the other one expects, and either gives up its links with the memory. */
+/* One rank posts, the other one expects, and at any time either gives up its links with the
+ * memory. */
 static void memory_is_not_touched_after_stopping(void **state)
 {
     (void)state;
@@ -203,7 +205,7 @@ static void memory_is_not_touched_after_stopping(void **state)
         memcpy(copy, destination, BYTES);
         in_the_middle += memchr(copy, 7, BYTES) != NULL && memchr(copy, POISON, BYTES) != NULL;
         if (stops == 0) {
-            free(source); /* a sanitizer sees who reads it */
+            free(source); /* a sanitizer notices any later read */
             source = NULL;
         }
         assert_true(tell(ranks[stops], 1 - stops, 0, false) &&
@@ -234,7 +236,8 @@ static void send_bytes(struct link_tx *tx, const void *bytes, size_t count)
     tx->ops->commit(tx, count);
 }
 
-/* What was offered is used where the offer came in time, for several messages that fit, and for nothing else. */
+/* Offered memory is used if the offer came in time, for several messages that fit, and for nothing
+ * else. */
 static void posted_memory_comes_where_it_is_expected(void **state)
 {
     (void)state;
@@ -276,7 +279,8 @@ static void posted_memory_comes_where_it_is_expected(void **state)
     }
 }
 
-/* Long memory for which the receiver offers no place comes through a landing that is much smaller, whatever it takes at a time. */
+/* Long memory for which the receiver offers no place comes through a landing that is much smaller,
+ * however much the receiver takes at a time. */
 static void long_memory_comes_through_a_landing(void **state)
 {
     (void)state;
@@ -341,7 +345,7 @@ static void an_offer_is_said_again_to_who_asks(void **state)
     }
 }
 
-/* Where no landing could be made, bytes come by messages, and nobody can have written any. */
+/* If no landing could be made, bytes come by messages, and no rank can have written any. */
 static void without_a_landing_nothing_is_placed(void **state)
 {
     (void)state;
@@ -392,7 +396,7 @@ static void a_sender_that_fills_a_landing_asks_for_what_is_behind(void **state)
     assert_int_equal(piece.message.kind, CARD_MESSAGE_ASK);
     assert_int_equal(piece.message.length, 1500);
     card_tx_given(tx, &piece);
-    assert_false(card_tx_next(tx, SIZE_MAX, &piece)); /* nobody has said yet where bytes go */
+    assert_false(card_tx_next(tx, SIZE_MAX, &piece)); /* no word yet where bytes go */
     grant = (struct card_message){.kind = CARD_MESSAGE_GRANT,
                                   .consumed = 1,
                                   .key = 5,
@@ -498,7 +502,8 @@ static void there_are_no_groups(void **state)
 
 /* ------------------------------------------------------------------------------------------ strangers */
 
-/* Messages that no peer sends. The receives and links are those of the transport at the other end. */
+/* Messages that no peer sends. The receives and links are those of the transport at the other
+ * end. */
 static const struct card_message nonsense[] = {
     {.kind = 0},
     {.kind = 99},
@@ -556,7 +561,7 @@ static void a_peer_that_makes_no_sense_is_broken(void **state)
         }
         assert_int_equal(report.state, PEER_BROKEN);
         assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
-        assert_true(transport->peers->finish(transport)); /* nobody is waited for */
+        assert_true(transport->peers->finish(transport)); /* it waits for no peer */
         card_close(transport);
         device->ops->free(device);
     }
@@ -601,7 +606,8 @@ static void quiet(struct transport *transport)
     for (int i = 0; i < 2000; i++) transport->ops->progress(transport);
 }
 
-/* One rank sleeps until the other one does something, again and again: nothing that is left to do is slept through. */
+/* One rank sleeps until the other one does something, again and again: no rank sleeps while work is
+ * left. */
 static void what_comes_ends_a_sleep(void **state)
 {
     (void)state;

@@ -11,7 +11,7 @@
 
 enum {
     PACKETS_A_LOOK = 64,  /* taken from the wire */
-    LATE_PERMILLE = 300,  /* what could happen now happens at a later look */
+    LATE_PERMILLE = 300,  /* an event that could happen now happens at a later look */
     SILENT_PERMILLE = 20, /* no completion is shown for some looks */
     SILENT_LOOKS_MAX = 40,
     UNANSWERED_NS = 2000000, /* until a peer that should say something is asked whether it is there */
@@ -38,14 +38,14 @@ struct receive {
     uint64_t key, id;
 };
 
-/* Came, and is not stored yet. A message has its receive from when it comes. */
+/* A packet that came, and is not stored yet. A message has its receive from the moment it comes. */
 struct arrival {
     struct receive receive;
     size_t bytes;
     unsigned char packet[CARD_PACKET_BYTES_MAX];
 };
 
-/* What a device has for one peer. */
+/* The state of a device for one peer. */
 struct pair {
     enum card_peer_state state;
     bool is_prepared, is_connected; /* this side is */
@@ -137,7 +137,7 @@ static void complete_operation(struct virtual_card *device, int peer, struct ope
     complete(device, &completion, operation);
 }
 
-/* Now and then for a while. */
+/* Now and then nothing is shown for a while. */
 static bool is_silent(struct virtual_card *device)
 {
     if (device->silent_looks == 0 && draw_below(device, 1000) < SILENT_PERMILLE)
@@ -208,7 +208,7 @@ static bool is_over(const struct pair *pair)
     return pair->state == CARD_PEER_LOST || pair->state == CARD_PEER_BROKEN;
 }
 
-/* Its part that a packet of a stranger can bring about; NULL: no memory. */
+/* The part of a pair that a packet of a stranger can create; NULL: no memory. */
 static struct pair *find_pair(struct virtual_card *device, int peer)
 {
     if (device->pairs[peer] != NULL) return device->pairs[peer];
@@ -419,7 +419,7 @@ static bool send_acks(struct virtual_card *device, int peer)
     return true;
 }
 
-/* One packet of an operation, read from its memory now. */
+/* Sends one packet of an operation, read from its memory now. */
 static bool send_part(struct virtual_card *device, int peer, unsigned number)
 {
     struct pair *pair = device->pairs[peer];
@@ -448,7 +448,7 @@ static bool send_part(struct virtual_card *device, int peer, unsigned number)
     return true;
 }
 
-/* Any operation of those that have something to send; -1: none has. */
+/* Draws one of the operations that have something to send; -1: none has. */
 static int draw_operation(struct virtual_card *device, const struct pair *pair)
 {
     const unsigned first = draw_below(device, CARD_OPERATIONS_MAX);
@@ -588,7 +588,7 @@ static bool take_acks(struct virtual_card *device, int peer, const struct card_p
     return true;
 }
 
-/* Keeps it until it is stored; false: it makes no sense. */
+/* Keeps a packet until it is stored; false: it makes no sense. */
 static bool keep(struct virtual_card *device, struct pair *pair, const struct card_packet *packet,
                  const unsigned char *bytes)
 {
@@ -612,8 +612,8 @@ static bool keep(struct virtual_card *device, struct pair *pair, const struct ca
     return true;
 }
 
-/* Whether it is from that rank's present device, for this one. A device that knows this one's nonce has connected, even
- * if its CONNECT is still on its way. */
+/* Whether a packet is from that rank's present device, and for this device. A device that knows
+ * this one's nonce has connected, even if its CONNECT is still on its way. */
 static bool is_of_pair(const struct virtual_card *device, const struct pair *pair,
                        const struct card_packet *packet)
 {

@@ -1,5 +1,5 @@
-/* A simulated network card: what is written lands where the target has registered memory, and nowhere else; messages find receives;
- * completions come late, in any order, and say the truth. */
+/* A simulated network card: writes land where the target has registered memory, and nowhere else;
+ * messages find receives; completions come late, in any order, and are true. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -97,7 +97,7 @@ static void fill(unsigned char *memory, size_t bytes)
     for (size_t i = 0; i < bytes; i++) memory[i] = (unsigned char)(i * 7 + (i >> 8) * 13);
 }
 
-/* From the beginning of rank 0's memory. */
+/* Writes from the beginning of rank 0's memory. */
 static void write_there(struct world *world, uint64_t key, uint64_t offset, size_t bytes,
                         uint64_t id)
 {
@@ -219,7 +219,8 @@ static void a_key_is_never_used_again(void **state)
     close_world(&world);
 }
 
-/* Memory that its owner has back is not read any more, as it is not the operation's. */
+/* Memory that was given back to its owner is not read any more, as it no longer belongs to the
+ * operation. */
 static void what_is_to_be_read_from_deregistered_memory_is_flushed(void **state)
 {
     (void)state;
@@ -418,7 +419,7 @@ static void what_comes_from_another_socket_is_dropped(void **state)
 
 enum { STRANGER = 65534 };
 
-/* Takes rank 1's name before that rank does, and says what that rank would. */
+/* Takes rank 1's name before that rank does, and says what rank 1 would. */
 static int impersonate(const struct world *world)
 {
     const struct card_packet packet = {
@@ -438,7 +439,7 @@ static void what_comes_from_another_user_is_dropped(void **state)
     (void)state;
     struct world world = {.key = (uint64_t)getpid() << 32 ^ 5};
     int status;
-    if (geteuid() != 0) skip(); /* it takes root to be somebody else */
+    if (geteuid() != 0) skip(); /* only root can become another user */
     world.devices[0] = open_device(world.key, 0, 1);
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -452,7 +453,7 @@ static void what_comes_from_another_user_is_dropped(void **state)
     world.devices[0]->ops->free(world.devices[0]);
 }
 
-/* A device of the same name that is not the one which was met: nothing of it is believed. */
+/* A device of the same name that is not the one met before: none of its packets is believed. */
 static void packets_of_another_device_of_a_rank_are_strays(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* Many links between two ranks at once over simulated network cards: messages of any size, committed and posted, taken in any portions,
- * expected or not: every byte comes once and in order, and a link that is not read holds up no other.
+/* Many links between two ranks at once over simulated network cards: messages of any size,
+ * committed and posted, taken in any portions, expected or not: every byte comes once and in order,
+ * and a link that is not read holds up no other.
  *
  * ctest: label=notsan */
 #include <setjmp.h>

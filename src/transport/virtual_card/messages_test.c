@@ -1,5 +1,5 @@
-/* Point to point over simulated network cards: messages of any size between three ranks come to the rank that receives them, in order
- * and as they were sent.
+/* Point to point over simulated network cards: messages of any size between three ranks come to the
+ * rank that receives them, in order and as they were sent.
  *
  * ctest: label=notsan */
 #include <setjmp.h>

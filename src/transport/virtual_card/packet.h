@@ -1,11 +1,13 @@
-/* packet.h - what goes over a wire between two simulated network cards: a head of 64 bytes, and up to 4 KiB behind it.
+/* packet.h - the packets between two simulated network cards: a head of 64 bytes, and up to 4 KiB
+ * behind it.
  *
  *   CONNECT  this device has receives posted for you. to_nonce 0: it does not know your device yet
  *   SEND     bytes for one of the receives that are posted for this sender
  *   WRITE    bytes for `offset` of the region `key`
- *   ACK      one record or more behind the head: what became of packets of the receiver's own
+ *   ACK      one record or more behind the head: the fates of packets that the receiver had sent
  *
- * Both devices are on one host: numbers are in its order of bytes. Every field is checked where it is used.
+ * Both devices are on one host: numbers are in its order of bytes. Every field is checked where it
+ * is used.
  */
 #ifndef TUTTI_TRANSPORT_VIRTUAL_CARD_PACKET_H
 #define TUTTI_TRANSPORT_VIRTUAL_CARD_PACKET_H

@@ -1,5 +1,5 @@
-/* Programs of every algorithm run over simulated network cards by ranks in one thread, over sockets and in virtual time: results are
- * right, whatever order messages, writes and completions come in.
+/* Programs of every algorithm run over simulated network cards by ranks in one thread, over sockets
+ * and in virtual time: results are right in whatever order messages, writes and completions come.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -58,7 +58,7 @@ static void every_program_is_right_over_sockets(void **state)
         run_every_algorithm(size, (struct card_mood){0}, (uint64_t)size);
 }
 
-/* Few receives and a small window, and regions for whatever is not tiny. */
+/* Few receives and a small window, and regions for all memory that is not tiny. */
 static struct card_mood narrow_mood(uint64_t seed)
 {
     return (struct card_mood){.is_virtual = true,

@@ -1,5 +1,6 @@
-/* Whole jobs over simulated network cards in thousands of simulated worlds (tests/engine_sim.h says what must hold in each): ranks
- * crash in the middle of a remote write, stall, are cut off, and give up links while peers write into what they offered.
+/* Whole jobs over simulated network cards in thousands of simulated worlds (tests/engine_sim.h says
+ * what must hold in each): ranks crash in the middle of a remote write, stall, are cut off, and
+ * give up links while peers write into what they offered.
  *
  *     transport_card_schedules_test                          what CI runs; with TUTTI_LONG=1 many more
  *     transport_card_schedules_test --seeds N [--seed S]     as many as you like; stops at the first that fails, prints its seed
@@ -24,7 +25,7 @@ static void what_must_hold_holds_in_every_schedule(void **state)
         engine_sim_run(seed, ENGINE_SIM_CARDS, false, &report);
         if (report.has_failed) fail_msg("%s", report.message);
     }
-    /* It would hold, too, if nothing ever went wrong. */
+    /* The checks would also hold if nothing ever went wrong, so faults are counted. */
     assert_true(report.operations > 10 * count && report.finished > 3 * count);
     assert_true(report.crashed > count / 8 && report.vanished > count / 16);
     assert_true(report.cut > count / 20 && report.stalled > count / 8);
@@ -33,7 +34,7 @@ static void what_must_hold_holds_in_every_schedule(void **state)
     assert_true(report.turned > 20 * count && report.refused > count / 400);
 }
 
-/* Much data, in bad weather: what takes long does not wait for ever. */
+/* Much data, in bad weather: long operations do not wait for ever. */
 static void slow_schedules_have_the_time_that_they_take(void **state)
 {
     (void)state;
@@ -45,7 +46,7 @@ static void slow_schedules_have_the_time_that_they_take(void **state)
     }
 }
 
-/* A rank dies, and before anybody learns of it, so does its host. */
+/* A rank dies, and before another rank learns of it, so does its host. */
 static void a_death_that_a_host_takes_with_it_is_found(void **state)
 {
     (void)state;

@@ -62,7 +62,7 @@ static enum card_wire_result socket_send(struct card_wire *base, int to, const v
     return is_gone ? CARD_WIRE_NOBODY : CARD_WIRE_FULL;
 }
 
-/* The rank that has the name; -1: none has. */
+/* The rank that has that name; -1: none has. */
 static int rank_named(const struct socket_wire *wire, const struct sockaddr_un *name,
                       socklen_t name_bytes)
 {
@@ -86,7 +86,7 @@ static bool is_of_this_user(struct msghdr *message)
     return false;
 }
 
-/* One datagram: -1: there is none; 0: a stray, dropped. */
+/* Reads one datagram. -1: there is none; 0: a stray, which is dropped. */
 static ssize_t receive_one(struct socket_wire *wire, void *packet, int *from)
 {
     struct sockaddr_un name;
@@ -105,7 +105,7 @@ static ssize_t receive_one(struct socket_wire *wire, void *packet, int *from)
     return is_whole && *from >= 0 && is_of_this_user(&message) ? bytes : 0;
 }
 
-/* What woke the device is heard: it has looked. */
+/* The device has looked, so the wake-up is taken. */
 static void hush(struct socket_wire *wire)
 {
     uint64_t count;
