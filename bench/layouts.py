@@ -17,6 +17,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BIN = os.environ.get("TUTTI_BIN", os.path.join(ROOT, "build", "bin"))
+PATHS = os.path.join(os.path.dirname(os.path.abspath(BIN)), "bench", "paths")
 CLUSTER = os.path.join(ROOT, "bench", "peers", "cluster")
 PREFIX = os.environ.get("CLUSTER_PREFIX", "cc")  # of the names of its hosts
 JOB_SECONDS_MAX = 600
@@ -71,8 +72,12 @@ class Machine(Layout):
         self.launcher = ["-n", str(ranks), "--pin"]
 
     def calibrate(self):
-        return must_calibrate(subprocess.run([tool("tutti-topo"), "--calibrate", "-o", self.calibration], stdout=subprocess.DEVNULL,
-                                             check=False))
+        """The ways within the host, too, as docs/calibration.md has it."""
+        ways = f"{self.calibration}.ways"
+        with open(ways, "w") as file:
+            subprocess.run([tool("tutti-run"), "-n", "2", "--pin", "--no-prefix", PATHS, "--json"], stdout=file, check=True)
+        return must_calibrate(subprocess.run([tool("tutti-topo"), "--calibrate", ways, "-o", self.calibration],
+                                             stdout=subprocess.DEVNULL, check=False))
 
     def shape(self):
         return ["--ranks", str(self.ranks)]
