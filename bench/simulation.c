@@ -51,7 +51,7 @@ static bool measure(const struct algorithm *algorithm, const struct model_machin
     const bool is_wired = wiring_init(&wiring, plan, &report) == VERIFY_PROVEN;
     const double wired = now_us();
     int runs = 0;
-    speed->result = (struct model_result){.rank_ps = NULL};
+    speed->result = (struct model_result){.time_ps = 0};
     while (is_wired && now_us() - wired < least_us &&
            model_simulate(plan, &wiring, machine, COUNT, sizeof(float), &speed->result) == TUTTI_OK)
         runs++;

@@ -137,7 +137,7 @@ static uint64_t run_model(const struct sim_job *job, const struct path_table *pa
     const char *message = "";
     if (algo_plan(job->algorithm, &params, &plan, &message) != TUTTI_OK) fail_msg("%s", message);
     if (wiring_init(&wiring, plan, &report) != VERIFY_PROVEN) fail_msg("%s", report.message);
-    struct model_result result = {.rank_ps = NULL};
+    struct model_result result = {.time_ps = 0};
     if (model_simulate(plan, &wiring, &machine, job->count, dtype_size(job->dtype), &result) !=
         TUTTI_OK)
         fail_msg("%s", tutti_error_message());

@@ -23,7 +23,7 @@ enum kind {
 };
 static_assert(TURN >> EVENT_KIND_BITS == 0, "fits into an event");
 
-/* A link's end at one receiver: messages one after the other, in pieces. */
+/* The end of a link at one receiver: messages one after the other, in pieces. */
 struct port {
     struct model_work work; /* of the message that is being sent */
     uint64_t bytes;         /* of it */
@@ -39,9 +39,11 @@ struct port {
     bool is_active; /* not all of the message is sent */
     bool is_pushing;
     bool is_repeated, is_retaken; /* of its message: see struct model_sent */
+    bool is_late;                 /* of its message, pieces that are computed wait for room */
     bool wants_credit;            /* its sender waits until its messages are consumed */
     bool may_fill;                /* it sends more pieces than can be under way */
     bool has_asked, has_place;    /* its message, whose sender asks for a place */
+    bool is_advertised; /* its receiver says from the beginning where it wants the first message */
 };
 
 struct lane {
@@ -81,12 +83,13 @@ struct run {
     struct rank_state *ranks;
     struct lane *lanes;
     struct port *ports;
-    uint32_t *first_ports;    /* of each link: to whom it sends first */
+    uint32_t *first_ports;    /* of each link: the port to which it sends first */
     uint32_t *first_messages; /* of each link, in senders */
     uint32_t *senders;        /* the step that sends a message, of all */
     bool *completed;          /* of each step, where its rank has dependencies */
     int ranks_left;
-    bool has_failed; /* for want of memory */
+    bool in_step;    /* of cores that ranks share: they begin with their first ranks, all of them */
+    bool has_failed; /* memory is lacking */
 };
 
 static void schedule(struct run *run, uint64_t at_ps, enum kind kind, uint32_t index)
@@ -99,7 +102,7 @@ static inline bool takes_time(const struct run *run, const struct model_effort *
     return effort->core_ps > 0 || (effort->memory_bytes > 0 && run->machine->memory_byte_fs > 0);
 }
 
-/* After it, that event is due. */
+/* Computes; that event is due afterwards. */
 static void compute(struct run *run, int rank, struct model_effort effort, enum kind kind,
                     uint32_t index)
 {
@@ -112,7 +115,7 @@ static void compute(struct run *run, int rank, struct model_effort effort, enum 
                  kind, index);
 }
 
-/* It was, and what follows from it is under way. */
+/* The event has happened, and what follows from it is under way. */
 static void go_on_computing(struct run *run, int rank)
 {
     if (turns_shares(&run->turns, rank)) turns_next(&run->turns, &run->events, run->now_ps, rank);
@@ -138,7 +141,7 @@ static uint64_t range_bytes(const struct run *run, const struct rank_plan *plan,
     return bytes;
 }
 
-/* Any of its places says, for those of a step are all of one size. */
+/* The bytes of a step: all of its places have the same size, so any of them shows it. */
 static uint64_t step_bytes(const struct run *run, const struct rank_plan *plan,
                            const struct plan_step *step)
 {
@@ -155,14 +158,14 @@ static uint32_t pieces_of(const struct run *run, uint64_t bytes)
     return bytes <= run->piece_bytes ? 1 : (uint32_t)((bytes - 1) / run->piece_bytes + 1);
 }
 
-/* Of a message of so many bytes, its piece of that number. */
+/* The size of the piece of that number in a message of so many bytes. */
 static uint64_t piece_of(const struct run *run, uint64_t bytes, uint32_t number)
 {
     const uint64_t left = bytes - number * run->piece_bytes;
     return left < run->piece_bytes ? left : run->piece_bytes;
 }
 
-/* Of the message that one of so many bytes is a part of. */
+/* The bytes of the message of which one of so many bytes is a part. */
 static uint64_t whole_bytes(const struct run *run, uint64_t bytes)
 {
     if (run->count == run->whole_count) return bytes;
@@ -184,11 +187,7 @@ static void release_rank(struct run *run, int rank, uint32_t count)
     state->waits_for -= count;
     if (state->waits_for > 0) return;
     run->ranks_left--;
-    if (run->result->rank_ps != NULL) run->result->rank_ps[rank] = run->now_ps;
-    if (run->now_ps >= run->result->time_ps) {
-        run->result->time_ps = run->now_ps;
-        run->result->last_rank = rank;
-    }
+    run->result->time_ps = run->now_ps;
 }
 
 /* ----------------------------------------------------------------------------------------------- messages */
@@ -238,7 +237,8 @@ static void give_to_link(struct run *run, uint32_t port_index)
     release_rank(run, port->from, 1);
 }
 
-/* A message that is sent by reference while it is computed goes in few parts, see engine/send.c. */
+/* Whether a part is large enough: a message that is sent by reference while it is computed goes in
+ * few parts, see engine/send.c. */
 static bool is_worth_posting(const struct run *run, const struct port *port)
 {
     if (!port->work.is_reference || port->work.in_flight == 0 || port->ready == port->piece_count)
@@ -246,8 +246,8 @@ static bool is_worth_posting(const struct run *run, const struct port *port)
     return (port->ready - port->posted) * run->piece_bytes >= port->bytes / port->work.in_flight;
 }
 
-/* A question goes to the receiver, and an answer comes, which waits behind what the receiver itself has given its card. While an earlier
- * message is under way, the question has gone before. */
+/* A question goes to the receiver, and its answer waits behind the bytes that the receiver itself
+ * has given its card. While an earlier message is under way, the question has already gone. */
 static bool has_place(struct run *run, uint32_t port_index)
 {
     struct port *port = &run->ports[port_index];
@@ -266,7 +266,7 @@ static bool has_place(struct run *run, uint32_t port_index)
     return false;
 }
 
-/* Gives a link what is ready, as far as it has room. */
+/* Gives a link the pieces that are ready, as far as it has room. */
 static void push(struct run *run, uint32_t port_index)
 {
     struct port *port = &run->ports[port_index];
@@ -275,7 +275,8 @@ static void push(struct run *run, uint32_t port_index)
            port->under_way < port->window && has_place(run, port_index)) {
         const struct model_sent sent = {.is_first = port->sent == 0,
                                         .is_repeated = port->is_repeated,
-                                        .is_retaken = port->is_retaken};
+                                        .is_retaken = port->is_retaken,
+                                        .is_late = port->is_late};
         const struct model_effort effort = model_effort_of_sender(
             run->machine, &port->work, piece_of(run, port->bytes, port->sent), sent);
         if (!takes_time(run, &effort)) {
@@ -285,32 +286,48 @@ static void push(struct run *run, uint32_t port_index)
         port->is_pushing = true;
         compute(run, port->from, effort, PUSHED, port_index);
     }
+    if (!port->is_pushing) port->is_late = port->is_active && port->sent < port->ready;
+}
+
+/* The work of a message on a port. */
+static struct model_work work_on_port(struct run *run, const struct port *port,
+                                      const struct plan_step *step, uint64_t bytes, bool is_first)
+{
+    struct rank_state *from = &run->ranks[port->from];
+    const struct model_work work =
+        model_work_of(&from->sender, run->machine, from->plan, step,
+                      (enum model_distance)port->distance, whole_bytes(run, bytes));
+    const bool is_placed = is_first && port->is_advertised && work.may_place &&
+                           placement_of_step(from->plan, (uint32_t)(step - from->plan->steps),
+                                             false) == PLACEMENT_PLACES;
+    return is_placed ? model_work_placed(&work) : work;
 }
 
 /* Within a host a message by reference has no more parts than there may be under way. */
 static uint32_t window_of(const struct run *run, const struct port *port)
 {
+    if (port->work.is_placed) return UINT32_MAX;
     if (port->work.in_flight == 0) return run->machine->piece_count_max;
     const bool is_free = port->work.is_reference && port->distance == MODEL_SAME_HOST;
     return is_free ? UINT32_MAX : port->work.in_flight;
 }
 
-/* Of a message that is received: its sender may be at a later one already. */
+/* The work of a message that is received: its sender may already be at a later one. */
 static struct model_work work_of_message(struct run *run, const struct wiring_receive *receive,
                                          uint64_t bytes)
 {
     const struct port *port = &run->ports[receive->port];
-    struct rank_state *from = &run->ranks[port->from];
+    const struct rank_state *from = &run->ranks[port->from];
     if (port->message_count == receive->sequence + 1 && port->bytes == bytes) return port->work;
     const uint32_t link = run->wiring->ports[receive->port].link,
                    step = run->senders[run->first_messages[link] + receive->sequence];
-    return model_work_of(&from->sender, run->machine, from->plan,
-                         &from->plan->steps[step - from->first_step],
-                         (enum model_distance)port->distance, whole_bytes(run, bytes));
+    return work_on_port(run, port, &from->plan->steps[step - from->first_step], bytes,
+                        receive->sequence == 0);
 }
 
-/* Whether a sum is stored in places that have to be taken back from the core that read the message before. Not that of a sum that is added to a
- * message where that came, and goes on; and rows of tables have it for copies, which they are of. */
+/* Whether a sum is stored in places that have to be taken back from the core that read the message
+ * before. Not so for a sum that is added to a message where it came, and goes on; and the rows of
+ * tables, which are measured with copies, already have it for copies. */
 static bool is_retaken(struct run *run, const struct port *port, const struct plan_step *step,
                        uint64_t bytes)
 {
@@ -340,8 +357,7 @@ static void open_message(struct run *run, uint32_t port_index, const struct plan
 {
     struct port *port = &run->ports[port_index];
     struct rank_state *state = &run->ranks[port->from];
-    port->work = model_work_of(&state->sender, run->machine, state->plan, step,
-                               (enum model_distance)port->distance, whole_bytes(run, bytes));
+    port->work = work_on_port(run, port, step, bytes, port->message_count == 0);
     port->bytes = bytes;
     port->message_count++;
     port->piece_count = pieces_of(run, bytes);
@@ -350,6 +366,7 @@ static void open_message(struct run *run, uint32_t port_index, const struct plan
     port->is_repeated = port->work.is_once && port_index != first_port_of(run, state, step);
     port->is_retaken = is_retaken(run, port, step, bytes);
     port->is_active = true;
+    port->is_late = false;
     port->has_asked = port->has_place = false;
     state->waits_for++;
     if (!port->work.is_reference || port->wants_credit) return;
@@ -386,7 +403,7 @@ static void complete_step(struct run *run, struct lane *lane)
     state->awake |= (1u << state->plan->lane_count) - 1;
 }
 
-/* The ports of a step's targets: all those of the links it sends on. Calls `each` for them until that says no. */
+/* Calls `each` for the ports of all links on which a step sends, until it returns false. */
 static bool for_ports(struct run *run, uint32_t step, uint32_t *skip,
                       bool (*each)(struct run *run, uint32_t port, void *context), void *context)
 {
@@ -408,6 +425,7 @@ static bool for_ports(struct run *run, uint32_t step, uint32_t *skip,
 struct message {
     const struct plan_step *step;
     uint64_t bytes;
+    bool is_late; /* some of it was computed before its links were free */
 };
 
 static bool is_free(struct run *run, uint32_t port, void *context)
@@ -420,6 +438,7 @@ static bool open_it(struct run *run, uint32_t port, void *context)
 {
     const struct message *message = context;
     open_message(run, port, message->step, message->bytes);
+    run->ports[port].is_late = message->is_late;
     return true;
 }
 
@@ -437,7 +456,7 @@ static struct model_work work_of_port(struct run *run, const struct port *port,
                          (enum model_distance)port->distance, whole_bytes(run, message->bytes));
 }
 
-/* Not by reference; or straight to memory of its receivers. */
+/* Whether the message goes neither by reference nor straight to memory of its receivers. */
 static bool goes_through_links(struct run *run, uint32_t port_index, void *context)
 {
     const struct message *message = context;
@@ -457,7 +476,7 @@ static bool stays_on_core(struct run *run, uint32_t port_index, void *context)
            !work_of_port(run, port, context).is_shared;
 }
 
-/* So many pieces of its message are ready. */
+/* That many pieces of the port's message are ready. */
 static bool push_ready(struct run *run, uint32_t port, void *context)
 {
     const uint32_t count = *(const uint32_t *)context;
@@ -485,6 +504,12 @@ static bool has_come(const struct run *run, const struct lane *lane)
     return true;
 }
 
+static bool is_up_to_date(struct run *run, uint32_t port, void *context)
+{
+    (void)context;
+    return !run->ports[port].is_late;
+}
+
 static struct model_effort effort_of(struct run *run, const struct lane *lane,
                                      const struct plan_step *step)
 {
@@ -493,9 +518,14 @@ static struct model_effort effort_of(struct run *run, const struct lane *lane,
     const uint64_t bytes = piece_of(run, lane->bytes, lane->piece);
     struct model_effort effort =
         model_effort_of_step(run->machine, run->ranks[lane->rank].plan, step, bytes);
-    model_add_result(&effort, run->machine, &lane->use, bytes);
+    struct model_result_use use = lane->use;
+    use.is_read_soon |= step->has_destination && run->machine->memory_byte_fs > 0 &&
+                        (!lane->is_open || !for_ports(run, number, NULL, is_up_to_date, NULL));
+    model_add_result(&effort, run->machine, &use, bytes);
     for (size_t r = wiring->first_receives[number]; r < wiring->first_receives[number + 1]; r++) {
         const struct model_work work = work_of_message(run, &wiring->receives[r], lane->bytes);
+        if (work.is_placed && step->source_count == 1)
+            effort = (struct model_effort){0, 0}; /* it is there already */
         const struct model_received received = {
             .is_first = lane->piece == 0,
             .crosses = crosses(run, &run->ports[wiring->receives[r].port])};
@@ -516,7 +546,7 @@ static void deliver(struct run *run, struct lane *lane)
         if (port->wants_credit || port->may_fill)
             schedule(run, run->now_ps + run->machine->latency_ps[port->distance], CREDIT, index);
         else
-            port->under_way--; /* nobody needs to know */
+            port->under_way--; /* no sender waits for it */
     }
     lane->piece++;
     if (!lane->is_open) return;
@@ -524,8 +554,8 @@ static void deliver(struct run *run, struct lane *lane)
     if (lane->piece == lane->piece_count) complete_step(run, lane);
 }
 
-/* Whether a step copies input and sends it. Then the message goes as a whole from where it lies, before it is copied, if all receivers
- * reach it there. */
+/* Whether a step copies input and sends it. Then, if all receivers reach the input, the message
+ * goes as a whole from there, before it is copied. */
 static bool copies_input(const struct rank_plan *plan, const struct plan_step *step)
 {
     const struct plan_source *source = &plan->sources[step->first_source];
@@ -542,12 +572,12 @@ static bool any_is_read(const struct rank_state *state, struct plan_place place,
     return false;
 }
 
-/* Of a step that stores something. */
+/* The use of the result of a step that stores something. */
 static struct model_result_use use_of(struct run *run, const struct lane *lane,
                                       const struct plan_step *step)
 {
     struct rank_state *state = &run->ranks[lane->rank];
-    struct message message = {step, lane->bytes};
+    struct message message = {step, lane->bytes, false};
     /* Only what is read past the caches asks. */
     const bool sends_result = run->machine->memory_byte_fs > 0 && !copies_input(state->plan, step);
     return (struct model_result_use){
@@ -570,11 +600,12 @@ static bool begin_step(struct run *run, struct lane *lane, const struct plan_ste
     return true;
 }
 
-/* As soon as earlier messages are out of the way. The pieces that are computed by then are ready at once. */
+/* Opens a step's messages as soon as earlier messages are out of the way. The pieces that are
+ * computed by then are ready at once. */
 static void open_messages(struct run *run, struct lane *lane, const struct plan_step *step)
 {
     const uint32_t number = global_step(run, lane);
-    struct message message = {step, lane->bytes};
+    struct message message = {step, lane->bytes, lane->piece > 0};
     if (!for_ports(run, number, NULL, is_free, NULL)) return;
     lane->is_open = true;
     for_ports(run, number, NULL, open_it, &message);
@@ -583,13 +614,14 @@ static void open_messages(struct run *run, struct lane *lane, const struct plan_
     for_ports(run, number, NULL, push_ready, is_whole ? &lane->piece_count : &lane->piece);
 }
 
-/* One piece of the lane's step, or what a step that only sends can post; false: it cannot go on now. */
+/* Runs one piece of the lane's step, or posts what a step that only sends can post; false: the lane
+ * cannot go on now. */
 static bool run_step(struct run *run, struct lane *lane, uint32_t lane_index)
 {
     const struct rank_plan *plan = run->ranks[lane->rank].plan;
     const struct plan_step *step = &plan->steps[lane->step];
     if (!lane->has_begun && !begin_step(run, lane, step)) return false;
-    struct message message = {step, lane->bytes};
+    struct message message = {step, lane->bytes, false};
     const uint32_t number = global_step(run, lane);
     if (plan_step_only_sends(plan, step)) {
         if (!for_ports(run, number, &lane->target, post_it, &message)) return false;
@@ -613,7 +645,8 @@ static bool run_step(struct run *run, struct lane *lane, uint32_t lane_index)
     return false;
 }
 
-/* As far as it goes before another lane has its turn: to the end of a piece that is not the last one of its step. */
+/* Runs a lane until another lane has its turn: to the end of a piece that is not the last one of
+ * its step. */
 static void take_turn(struct run *run, uint32_t lane_index)
 {
     struct lane *lane = &run->lanes[lane_index];
@@ -626,7 +659,7 @@ static void take_turn(struct run *run, uint32_t lane_index)
     }
 }
 
-/* Lanes that may go on take turns, as the engine has it. */
+/* Lanes that may go on take turns, as in the engine. */
 static void go_on(struct run *run, int rank)
 {
     struct rank_state *state = &run->ranks[rank];
@@ -655,7 +688,8 @@ static void finish_computing(struct run *run, uint32_t lane_index)
     look_at_lane(run, lane_index);
 }
 
-/* A link has room again, or its core has time: on with its message, and with the lane that waits to send the next one. */
+/* A link has room again, or its core has time: its message goes on, and so does the lane that waits
+ * to send the next one. */
 static void go_on_sending(struct run *run, uint32_t port_index)
 {
     push(run, port_index);
@@ -714,7 +748,8 @@ static void cut(struct run *run, size_t count, size_t element_bytes)
         run->part_ends[i] = layout_part_begin(&layout, count, i) * element_bytes;
 }
 
-/* As binding does, it takes no step between links alone that stores nothing: nobody says how large that is. */
+/* Whether the size of a step is known. As in binding, that of a step between links alone that
+ * stores nothing is not. */
 static bool has_size(const struct rank_plan *plan, const struct plan_step *step)
 {
     bool has = step->has_destination || step->chunk_count == 0;
@@ -756,7 +791,7 @@ uint64_t model_piece_bytes(const struct model_machine *machine, uint64_t largest
     return piece;
 }
 
-/* Of pieces under way on any link, whatever way they take. */
+/* The least number of pieces under way on any link, whatever way they take. */
 static unsigned least_window(const struct model_machine *machine)
 {
     const struct path_table *const tables[] = {machine->within, machine->between};
@@ -788,7 +823,21 @@ static void set_up_ports(struct run *run, uint64_t largest)
     }
 }
 
-/* To the rank behind it, as binding has it. */
+/* Steps whose results may be stored there by the ranks that compute them. */
+static void find_advertised(struct run *run)
+{
+    const struct wiring *wiring = run->wiring;
+    for (int r = 0; run->machine->is_mapped && r < run->plan->shape.rank_count; r++) {
+        const struct rank_plan *plan = run->plan->ranks[r];
+        for (uint32_t s = 0; s < plan->step_count; s++) {
+            if (placement_of_step(plan, s, false) != PLACEMENT_ADVERTISES) continue;
+            const size_t receive = wiring->first_receives[wiring->first_steps[r] + s];
+            run->ports[wiring->receives[receive].port].is_advertised = true;
+        }
+    }
+}
+
+/* Each link begins with the rank behind its sender, as in binding. */
 static void set_up_links(struct run *run)
 {
     const struct wiring *wiring = run->wiring;
@@ -853,7 +902,7 @@ static void set_up_ranks(struct run *run)
     free(is_full);
 }
 
-/* Where a step's message lies, if that is memory of the output. */
+/* The place of a step's message, if it lies in the output. */
 static bool sends_output(const struct rank_plan *plan, const struct plan_step *step,
                          struct plan_place *place)
 {
@@ -870,7 +919,7 @@ static void mark_output(struct run *run, struct rank_state *state)
         const struct plan_step *step = &plan->steps[s];
         struct plan_place place;
         if (!sends_output(plan, step, &place)) continue;
-        struct message message = {step, step_bytes(run, plan, step)};
+        struct message message = {step, step_bytes(run, plan, step), false};
         if (!for_ports(run, state->first_step + s, NULL, stays_on_core, &message))
             memset(state->is_read + place.first, true, step->chunk_count);
     }
@@ -893,7 +942,8 @@ static void set_up_turns(struct run *run)
     const int count = run->machine->rank_count;
     int *const cores = allocate(run, (size_t)count, sizeof *cores);
     for (int r = 0; r < count && !run->has_failed; r++) cores[r] = run->ranks[r].core;
-    run->has_failed |= cores == NULL || !turns_init(&run->turns, &run->servers, cores, TURN);
+    run->has_failed |=
+        cores == NULL || !turns_init(&run->turns, &run->servers, cores, run->in_step, TURN);
     free(cores);
 }
 
@@ -913,6 +963,7 @@ static void set_up(struct run *run, size_t element_bytes)
     const uint64_t largest = whole_bytes(run, largest_step(run));
     run->piece_bytes = model_piece_bytes(machine, largest);
     set_up_ports(run, largest);
+    find_advertised(run);
     set_up_links(run);
     set_up_messages(run);
     set_up_ranks(run);
@@ -971,6 +1022,23 @@ static void run_all(struct run *run)
     run->has_failed |= run->events.has_failed;
 }
 
+/* step_matters: whether the result may be another one if cores that ranks share begin elsewhere. */
+static enum tutti_status simulate_once(struct run *run, size_t element_bytes, bool *step_matters)
+{
+    set_up(run, element_bytes);
+    if (!run->has_failed) run_all(run);
+    if (!run->has_failed) {
+        note_loads(run);
+        model_wait_for_busiest(run->result);
+        *step_matters = turns_depend_on_step(&run->turns);
+    }
+    const bool is_stuck = run->ranks_left > 0;
+    tear_down(run);
+    if (run->has_failed) return error_set(TUTTI_NO_MEMORY, "a simulation: out of memory");
+    if (is_stuck) return error_set(TUTTI_INVALID_ALGORITHM, "the plan comes to a halt");
+    return TUTTI_OK;
+}
+
 enum tutti_status model_simulate(const struct plan *plan, const struct wiring *wiring,
                                  const struct model_machine *machine, size_t count,
                                  size_t element_bytes, struct model_result *result)
@@ -983,33 +1051,33 @@ enum tutti_status model_simulate_part(const struct plan *plan, const struct wiri
                                       size_t whole_count, size_t element_bytes,
                                       struct model_result *result)
 {
-    struct run run = {.plan = plan,
-                      .wiring = wiring,
-                      .machine = machine,
-                      .result = result,
-                      .count = count,
-                      .whole_count = whole_count,
-                      .ranks_left = plan->shape.rank_count};
+    const struct run job = {.plan = plan,
+                            .wiring = wiring,
+                            .machine = machine,
+                            .count = count,
+                            .whole_count = whole_count,
+                            .ranks_left = plan->shape.rank_count};
     assert(machine->rank_count == plan->shape.rank_count && machine->core_count > 0);
     assert(machine->piece_bytes_max > 0 && machine->piece_count_max > 0);
     assert(count == whole_count || (count > 0 && count < whole_count));
-    uint64_t *const rank_ps = result->rank_ps;
-    *result = (struct model_result){.rank_ps = rank_ps};
     if (wiring->port_count > EVENT_INDEX_MAX || wiring->lane_count > EVENT_INDEX_MAX)
         return error_set(TUTTI_UNSUPPORTED, "a plan of %u links is too large to be simulated",
                          wiring->port_count);
     if (!all_have_sizes(plan))
         return error_set(TUTTI_UNSUPPORTED,
                          "the plan has a step between links alone without a destination");
-    set_up(&run, element_bytes);
-    if (!run.has_failed) run_all(&run);
-    if (!run.has_failed) {
-        note_loads(&run);
-        model_wait_for_busiest(result);
+    struct model_result in_step = {.time_ps = 0}, out_of_step = {.time_ps = 0};
+    struct run run = job;
+    bool step_matters = false;
+    run.in_step = true;
+    run.result = &in_step;
+    TRY(simulate_once(&run, element_bytes, &step_matters));
+    if (step_matters) {
+        run = job;
+        run.result = &out_of_step;
+        TRY(simulate_once(&run, element_bytes, &step_matters));
     }
-    const bool is_stuck = run.ranks_left > 0;
-    tear_down(&run);
-    if (run.has_failed) return error_set(TUTTI_NO_MEMORY, "a simulation: out of memory");
-    if (is_stuck) return error_set(TUTTI_INVALID_ALGORITHM, "the plan comes to a halt");
+    *result = out_of_step.time_ps > in_step.time_ps ? out_of_step : in_step;
+    result->events = in_step.events + out_of_step.events;
     return TUTTI_OK;
 }

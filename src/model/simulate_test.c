@@ -1,4 +1,5 @@
-/* Simulated plans against published closed forms, and against what must be so: more of anything never makes a plan faster. */
+/* Simulated plans compared with published closed forms, and with what must hold: more of anything
+ * never makes a plan faster. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +69,7 @@ static struct model_result run(const struct job *job, const struct model_machine
 {
     struct wiring wiring;
     struct plan *plan = plan_of(job, machine->rank_count, &wiring);
-    struct model_result result = {.rank_ps = NULL};
+    struct model_result result = {.time_ps = 0};
     if (model_simulate(plan, &wiring, machine, job->bytes / ELEMENT_BYTES, ELEMENT_BYTES,
                        &result) != TUTTI_OK)
         fail_msg("%s of %s: %s", job->algorithm, collective_name(job->collective),
@@ -209,7 +210,8 @@ static void twoshot(void **state)
     }
 }
 
-/* Where every rank has a partner in every round: in the others one or two rest, and their messages wait for each other. */
+/* For numbers of ranks with which every rank has a partner in every round. With others, one or two
+ * ranks rest, and their messages wait for each other. */
 static void exchanges(void **state)
 {
     (void)state;
@@ -243,7 +245,7 @@ static void bruck(void **state)
     }
 }
 
-/* In S pieces: as many as the plan has parts, or as the machine cuts chunks into. */
+/* In S pieces: the parts of the plan, or the pieces into which the machine cuts chunks. */
 static void chain(void **state)
 {
     (void)state;
@@ -257,7 +259,8 @@ static void chain(void **state)
         }
 }
 
-/* The best number of pieces is sqrt((p - 2) n beta / alpha): here 10, and others cost more the further they are from it. */
+/* The best number of pieces is sqrt((p - 2) n beta / alpha): here 10, and others cost more the
+ * further they are from it. */
 static void a_chain_has_a_best_piece(void **state)
 {
     (void)state;
@@ -289,7 +292,8 @@ static struct model_machine two_racks(void)
     return machine;
 }
 
-/* Of three blocks that each rank sends two cross the uplink, with those of its neighbour. */
+/* Of the three blocks that each rank sends, two cross the uplink, together with those of its
+ * neighbour. */
 static void an_uplink_is_shared(void **state)
 {
     (void)state;
@@ -303,7 +307,8 @@ static void an_uplink_is_shared(void **state)
     assert_true(result.time_ps <= 2 * ALPHA_PS + 6 * bytes_ps(2 * BETA_FS, job.bytes));
 }
 
-/* As much as fits into the burst passes at once, and the rest at the rate; but call after call, no port passes more than its rate. */
+/* Bytes that fit into the burst pass at once, and the rest at the rate; but over many calls, no
+ * port passes more than its rate. */
 static void a_port_that_has_rested_takes_a_burst(void **state)
 {
     (void)state;
@@ -319,7 +324,7 @@ static void a_port_that_has_rested_takes_a_burst(void **state)
                 bytes_ps(BETA_FS, 64000));
 }
 
-/* A piece that comes while too much waits costs its port more. */
+/* A piece that comes while too many bytes wait costs its port more. */
 static void many_senders_overflow_a_queue(void **state)
 {
     (void)state;
@@ -396,8 +401,9 @@ static void set_cost(struct free_ways *ways, enum path_way way, struct path_cost
         if (ways->rows[r].way == way) ways->rows[r].cost = cost;
 }
 
-/* Each rank stores half of the sums where the other one read those of the call before, unless both are on one core. Inputs are only read,
- * and so are sums that nobody else reads. */
+/* Each rank stores half of the sums where the other rank read those of the call before, unless both
+ * are on one core. Inputs are only read, and sums that no other rank reads are not taken back
+ * either. */
 static void a_result_that_others_read_is_taken_back(void **state)
 {
     (void)state;
@@ -416,7 +422,8 @@ static void a_result_that_others_read_is_taken_back(void **state)
     assert_true(run(&twoshot, &machine).time_ps <= LATENCIES_MAX * LATENCY_PS);
 }
 
-/* Nobody else can read a rank's scratch memory, so what lies there goes through slots; what lies in mapped output does not. */
+/* No other rank can read a rank's scratch memory, so messages from there go through slots; messages
+ * from mapped output do not. */
 static void scratch_memory_is_never_mapped(void **state)
 {
     (void)state;
@@ -441,7 +448,8 @@ static void a_group_s_place_is_filled_once(void **state)
     expect_time(&job, &machine, 1000 * job.bytes);
 }
 
-/* Who receives from many cores loads a line of each of them, one after the other; not those of ranks on its own core. */
+/* A rank that receives from many cores loads a line of each of them, one after the other, but not
+ * those of ranks on its own core. */
 static void a_receiver_loads_each_sender_s_line(void **state)
 {
     (void)state;
@@ -456,7 +464,8 @@ static void a_receiver_loads_each_sender_s_line(void **state)
     expect_time(&job, &machine, LATENCY_PS);
 }
 
-/* A ring goes as fast as its slowest host: a card that takes four times as long is the one that the others wait for. */
+/* A ring goes as fast as its slowest host: the others wait for a card that takes four times as
+ * long. */
 static void a_straggler_holds_up_a_ring(void **state)
 {
     (void)state;
@@ -474,8 +483,8 @@ static void a_straggler_holds_up_a_ring(void **state)
                      4 * (RANKS - 1) * bytes_ps(BETA_FS, job.bytes));
 }
 
-/* 100 kB over a link of 10 ms and 1 Mbit/s, by reference: there and back until it is consumed. Where its sender asks for a place, that goes
- * there and back before. */
+/* 100 kB over a link of 10 ms and 1 Mbit/s, by reference: it takes a round trip until the message
+ * is consumed. If its sender asks for a place, that takes another round trip before. */
 static void who_asks_for_a_place_waits_for_the_answer(void **state)
 {
     (void)state;
@@ -510,7 +519,8 @@ static void who_asks_for_a_place_waits_for_the_answer(void **state)
     expect_time(&job, &machine, UINT64_C(840000000000));
 }
 
-/* However few pieces links take at a time, and by whatever ways: no plan comes to a halt, and less room is never faster. */
+/* However few pieces links take at a time, and whatever ways messages take, no plan comes to a
+ * halt, and less room is never faster. */
 static void narrow_links_hold_up_and_do_not_halt(void **state)
 {
     (void)state;

@@ -26,7 +26,8 @@ struct turns_rank {
     uint32_t first_job, last_job;
 };
 
-bool turns_init(struct turns *turns, struct servers *servers, const int *cores, unsigned event_kind)
+bool turns_init(struct turns *turns, struct servers *servers, const int *cores, bool in_step,
+                unsigned event_kind)
 {
     const int rank_count = servers->machine->rank_count,
               core_count = servers_count(servers, MODEL_CORE);
@@ -40,8 +41,10 @@ bool turns_init(struct turns *turns, struct servers *servers, const int *cores, 
                                               .seat = turns->cores[cores[r]].seat_count++,
                                               .first_job = NO_JOB,
                                               .last_job = NO_JOB};
-    for (int c = 1; c < core_count; c++)
+    for (int c = 1; c < core_count; c++) {
         turns->cores[c].first_seat = turns->cores[c - 1].first_seat + turns->cores[c - 1].seat_count;
+        if (!in_step) turns->cores[c].seat = c * turns->cores[c].seat_count / core_count;
+    }
     for (int r = 0; r < rank_count; r++)
         turns->seats[turns->cores[cores[r]].first_seat + turns->ranks[r].seat] = r;
     return true;
@@ -59,6 +62,14 @@ bool turns_shares(const struct turns *turns, int rank)
 {
     return turns->servers->machine->turn_ps > 0 &&
            turns->cores[turns->ranks[rank].core].seat_count > 1;
+}
+
+bool turns_depend_on_step(const struct turns *turns)
+{
+    if (servers_count(turns->servers, MODEL_CORE) == 1) return false;
+    for (int r = 0; r < turns->servers->machine->rank_count; r++)
+        if (turns_shares(turns, r)) return true;
+    return false;
 }
 
 /* --------------------------------------------------------------------------------------------------- jobs */
@@ -85,7 +96,8 @@ static int rank_at(const struct turns *turns, const struct turns_core *core, int
     return turns->seats[core->first_seat + seat];
 }
 
-/* The first job of the rank whose turn it is; the core has handed on so many times before. */
+/* Starts the first job of the rank whose turn it is; the core has changed ranks so many times
+ * before. */
 static void start(struct turns *turns, struct events *events, uint64_t now_ps,
                   struct turns_core *core, int turn_count)
 {
@@ -108,7 +120,7 @@ static void start(struct turns *turns, struct events *events, uint64_t now_ps,
 
 /* -------------------------------------------------------------------------------------------------- turns */
 
-/* When the turn comes to a seat, for the first time from now on, of a core that has been idle. */
+/* The time at which the turn next comes to a seat of a core that has been idle. */
 static uint64_t next_turn(const struct turns *turns, const struct turns_core *core, int seat,
                           uint64_t now_ps)
 {

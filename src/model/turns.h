@@ -1,9 +1,10 @@
-/* turns.h - cores that ranks share. Each rank in its turn looks for work, does all that it finds, and hands its core on to the next one,
- * round and round, also while there is nothing to do:
+/* turns.h - cores that ranks share. Each rank in its turn looks for work, does all that it finds,
+ * and hands its core on to the next rank, in a circle, even while there is nothing to do:
  *
  *     rank     0 . . 2 2 2 4 . . 6 . . 0 . . 2 ...      . a turn: a rank hands on, and the next one looks
  *
- * So a message to a rank waits until that rank has its turn; and ranks that have much to do, all of them, hand on seldom.
+ * So a message to a rank waits until that rank has its turn; and if all ranks have much to do, the
+ * core is seldom handed on.
  */
 #ifndef TUTTI_MODEL_TURNS_H
 #define TUTTI_MODEL_TURNS_H
@@ -25,18 +26,24 @@ struct turns {
     uint32_t job_count, job_room, free_job;
 };
 
-/* cores: of each rank, counted through all hosts. False: out of memory; release in any case. */
-bool turns_init(struct turns *turns, struct servers *servers, const int *cores, unsigned event_kind);
+/* cores: of each rank, counted over all hosts. in_step: all cores begin with their first ranks;
+ * otherwise they begin at different places of the round, spread evenly. False: out of memory; the
+ * caller releases *turns in any case. */
+bool turns_init(struct turns *turns, struct servers *servers, const int *cores, bool in_step,
+                unsigned event_kind);
+/* Whether it matters where cores begin: there are several, and ranks share some of them. */
+bool turns_depend_on_step(const struct turns *turns);
 void turns_release(struct turns *turns);
 /* Whether the rank has to wait for its turn; otherwise its work is servers_compute's. */
 bool turns_shares(const struct turns *turns, int rank);
 
-/* A rank has some more work, after which that event is due. */
+/* Adds work of a rank, after which that event is due. */
 void turns_add(struct turns *turns, struct events *events, uint64_t now_ps, int rank,
                struct model_effort effort, unsigned kind, uint32_t index);
-/* The event of some work is over, and all that came of it was added: on with what is next there. */
+/* The event of some work has been handled, and all work that follows from it was added: goes on
+ * with the next work of that core. */
 void turns_next(struct turns *turns, struct events *events, uint64_t now_ps, int rank);
-/* The event of a core. */
+/* Handles the event of a core. */
 void turns_look(struct turns *turns, struct events *events, uint64_t now_ps, uint32_t core);
 
 #endif

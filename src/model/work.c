@@ -11,7 +11,8 @@ void model_sender_init(struct model_sender *sender, const struct model_machine *
         plan_flow_init(&sender->flow, rank_plan);
 }
 
-/* As binding has it, only what fits into the places of a link to a group as a whole goes there (engine/bind.c). */
+/* As in binding, only messages that fit into the places of a link to a group as a whole go there
+ * (engine/bind.c). */
 static bool fits_group(const struct model_machine *machine, uint64_t bytes)
 {
     return bytes <= machine->piece_bytes_max ||
@@ -31,8 +32,9 @@ static enum path_readers readers_of(const struct model_sender *sender,
                                                                 : PATH_TO_ONE;
 }
 
-/* The kind of memory from which a step's message can go by reference: where its only source lies, or where its result is stored. 0: it lies
- * nowhere. Scratch memory is the rank's own, also where buffers are mapped. */
+/* The kind of memory from which a step's message can go by reference: that of its only source, or
+ * that in which its result is stored. 0: there is none. Scratch memory is private to the rank, even
+ * if buffers are mapped. */
 static unsigned memory_of(const struct model_machine *machine, const struct rank_plan *rank_plan,
                           const struct plan_step *step)
 {
@@ -46,7 +48,7 @@ static unsigned memory_of(const struct model_machine *machine, const struct rank
     return machine->is_mapped && buffer != PLAN_SCRATCH ? PATH_MAPPED : PATH_PRIVATE;
 }
 
-/* The first way of the table that is left; its last ones always are. */
+/* The first way of the table that is possible; its last ways always are. */
 static struct model_work first_way(const struct path_table *table, const struct path_case *message,
                                    unsigned memory)
 {
@@ -60,10 +62,13 @@ static struct model_work first_way(const struct path_table *table, const struct 
         if (is_reference && (row->sender_memory & memory) == 0) continue;
         return (struct model_work){
             .cost = row->cost,
-            .is_computed = message->step == PATH_PASSES && path_is_place(way),
+            .is_computed =
+                message->step == PATH_PASSES && (path_is_place(way) || way == PATH_SHARED_SLOT),
             .is_reference = is_reference,
             .is_once = way == PATH_GROUP_SLOT || way == PATH_SHARED_SLOT,
             .may_place = path_has(&list, PATH_WRITE),
+            .placing = path_has(&list, PATH_WRITE) ? path_row_of(table, PATH_WRITE)->cost
+                                                   : (struct path_cost){0},
             .is_shared = row->work.crossings > 0 && (way == PATH_READ || way == PATH_SLOT),
             .is_found = table->is_memory,
             .may_forward = way == PATH_SHARED_SLOT,
@@ -105,16 +110,27 @@ struct model_work model_work_of(struct model_sender *sender, const struct model_
     return answer->work;
 }
 
+struct model_work model_work_placed(const struct model_work *work)
+{
+    return (struct model_work){.cost = work->placing,
+                               .is_placed = true,
+                               .is_computed = true,
+                               .is_found = work->is_found,
+                               .may_place = true};
+}
+
 /* ------------------------------------------------------------------------------------------------ effort
  *
- * Places of links stay in caches, for they are used again and again. Memory is where buffers of ranks are. */
+ * Places of links stay in caches, for they are used again and again. Memory is where buffers of
+ * ranks are. */
 
 static uint64_t bytes_ps(uint64_t byte_fs, uint64_t bytes)
 {
     return model_cost_ps((struct model_cost){.byte_fs = byte_fs}, bytes);
 }
 
-/* Of a way: the row's message, and its bytes, without the copy where none is made. */
+/* The cost of a way: the row's cost of a message and of its bytes, without the copy if none is
+ * made. */
 static uint64_t way_ps(const struct model_machine *machine, uint64_t each_ps, uint64_t byte_ps,
                        uint64_t bytes, bool is_copied)
 {
@@ -123,9 +139,11 @@ static uint64_t way_ps(const struct model_machine *machine, uint64_t each_ps, ui
     return model_cost_ps((struct model_cost){each_ps, byte_fs}, bytes);
 }
 
-/* A core that stores to a line which another core has read asks for it first: one latency there, one back, for a dozen lines at once. Of two
- * processors of an AMD EPYC a copy of 128 KiB to memory that the other one has read takes 90 ps a byte longer than to other memory where the
- * latency is 33 ns, and 416 where it is 156 ns: 11.5 and 11.7 lines. Rows of tables hardly have that in them. */
+/* A core that stores to a line which another core has read asks for it first: one latency there,
+ * one back, for a dozen lines at once. Of two processors of an AMD EPYC a copy of 128 KiB to memory
+ * that the other one has read takes 90 ps a byte longer than to other memory where the latency is
+ * 33 ns, and 416 where it is 156 ns: 11.5 and 11.7 lines. Rows of tables hardly contain that
+ * cost. */
 static uint64_t retake_ps(const struct model_machine *machine, uint64_t bytes)
 {
     enum { LINE_BYTES = 64, LINES_AT_ONCE = 12 };
@@ -137,23 +155,26 @@ struct model_effort model_effort_of_sender(const struct model_machine *machine,
                                            const struct model_work *work, uint64_t bytes,
                                            struct model_sent sent)
 {
-    const uint64_t each_ps = sent.is_first || !work->is_reference ? work->cost.sender_ps : 0;
+    const bool is_whole = work->is_reference || work->is_placed;
+    const uint64_t each_ps = sent.is_first || !is_whole ? work->cost.sender_ps : 0;
+    const bool is_computed = work->is_computed && !sent.is_late;
     if (sent.is_repeated) return (struct model_effort){.core_ps = each_ps};
-    struct model_effort effort = {.core_ps = way_ps(machine, each_ps, work->cost.sender_ps_a_byte,
-                                                    bytes, !work->is_computed)};
+    struct model_effort effort = {
+        .core_ps = way_ps(machine, each_ps, work->cost.sender_ps_a_byte, bytes, !is_computed)};
     if (sent.is_retaken) {
-        const uint64_t stored_ps = work->is_computed ? 0 : bytes_ps(machine->copy.byte_fs, bytes),
+        const uint64_t stored_ps = is_computed ? 0 : bytes_ps(machine->copy.byte_fs, bytes),
                        retaken_ps = each_ps + stored_ps + retake_ps(machine, bytes);
         if (effort.core_ps < retaken_ps) effort.core_ps = retaken_ps;
     }
-    if (work->is_computed || work->is_reference) return effort;
+    if ((is_computed && !work->is_placed) || work->is_reference) return effort;
     effort.core_ps += bytes_ps(machine->far_copy_fs, bytes);
     effort.memory_bytes = bytes;
     return effort;
 }
 
-/* On 16 cores of an Intel Xeon with a latency of 151 ns, a root takes 139 ns for each of 7 messages, and 129 for each of 15, where the row says
- * 19: rows are measured with messages that follow each other, whose lines the processor fetches ahead. */
+/* On 16 cores of an Intel Xeon with a latency of 151 ns, a root takes 139 ns for each of 7
+ * messages, and 129 for each of 15, where the row says 19: rows are measured with messages that
+ * follow each other, whose lines the processor fetches ahead. */
 uint64_t model_fetch_ps(const struct model_machine *machine, const struct model_work *work)
 {
     return work->is_found ? machine->latency_ps[MODEL_SAME_HOST] / 4 * 3 : 0;
@@ -163,7 +184,8 @@ void model_add_receiver(struct model_effort *effort, const struct model_machine 
                         const struct model_work *work, const struct plan_step *step, uint64_t bytes,
                         struct model_received received)
 {
-    const uint64_t each_ps = received.is_first || !work->is_reference ? work->cost.receiver_ps : 0;
+    const bool is_whole = work->is_reference || work->is_placed;
+    const uint64_t each_ps = received.is_first || !is_whole ? work->cost.receiver_ps : 0;
     if (received.is_first && received.crosses) effort->core_ps += model_fetch_ps(machine, work);
     const bool is_copied = step->source_count == 1 && step->has_destination;
     effort->core_ps += way_ps(machine, each_ps, work->cost.receiver_ps_a_byte, bytes, is_copied);
@@ -172,7 +194,7 @@ void model_add_receiver(struct model_effort *effort, const struct model_machine 
     effort->memory_bytes += bytes;
 }
 
-/* Of the step's sources and destination, those that lie in memory. */
+/* The number of the step's sources and destinations that lie in memory. */
 static uint64_t places_in_memory(const struct rank_plan *rank_plan, const struct plan_step *step)
 {
     uint64_t count = step->has_destination;

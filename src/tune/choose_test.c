@@ -22,7 +22,7 @@ enum {
     RANK_COUNTS = sizeof rank_counts / sizeof *rank_counts
 };
 
-/* So many ranks of one host, with a core each, and shipped numbers. */
+/* That many ranks on one host, with a core each, and shipped numbers. */
 static struct tune_site site_of(int rank_count)
 {
     static struct calibration calibration;
@@ -66,7 +66,8 @@ static void every_call_has_an_algorithm_that_can_do_it(void **state)
     }
 }
 
-/* Whatever a machine costs, this is so: the model that chooses is the one of the simulation, and ranks that have the same numbers choose alike. */
+/* Whatever the costs of a machine, the model that chooses is the one of the simulation, and ranks
+ * that have the same numbers choose alike. */
 static void the_cheapest_is_chosen(void **state)
 {
     (void)state;
@@ -83,7 +84,62 @@ static void the_cheapest_is_chosen(void **state)
     assert_ptr_equal(chosen(call), ranking.ranked[0].algorithm);
 }
 
-/* One source after the other is dear where messages are, and cheap where they are not. */
+/* Of 2 cores that 4 or 8 ranks share, each hands on when it likes. Plans of several rounds are fast only if the cores do it in step: `torus`
+ * of 4 ranks took 6.5 us on such a machine, and `direct` 2.9. */
+static void no_choice_relies_on_cores_in_step(void **state)
+{
+    (void)state;
+    static const enum collective collectives[] = {COLLECTIVE_ALLGATHER, COLLECTIVE_REDUCE_SCATTER};
+    for (int i = 0; i < 8; i++) {
+        struct tune_site site = site_of(i % 2 == 0 ? 4 : 8);
+        site.core_count = 2;
+        local_limits(site.rank_count, true, &site.piece_bytes_max, &site.piece_count_max);
+        site.fingerprint = tune_site_fingerprint(&site, 0);
+        const struct choose_call call = {
+            .question = {.collective = collectives[i / 2 % 2], .bytes = i < 4 ? 8 : 512},
+            .site = &site};
+        assert_string_equal(chosen(call)->name, "direct");
+    }
+}
+
+static uint64_t time_of(const struct ranking *ranking, const char *algorithm)
+{
+    for (int i = 0; i < ranking->count; i++)
+        if (strcmp(ranking->ranked[i].algorithm->name, algorithm) == 0)
+            return ranking->ranked[i].time_ps;
+    fail_msg("%s is not in the ranking", algorithm);
+    return 0;
+}
+
+/* Ranks of a ring pass on sums before their neighbours take them, so most sums find no room on their link and are copied later. The second
+ * lane of `twoshot` takes them meanwhile. Measured with 2 ranks: 1910 us and 1139. */
+static void sums_that_wait_for_room_are_copied(void **state)
+{
+    (void)state;
+    const struct tune_site site = site_of(2);
+    const struct tune_question question = {.collective = COLLECTIVE_ALLREDUCE, .bytes = 8 << 20};
+    struct ranking ranking;
+    assert_int_equal(ranking_find(&site, &question, &ranking), TUTTI_OK);
+    assert_true(time_of(&ranking, "ring") > time_of(&ranking, "twoshot") * 5 / 4);
+    assert_true(time_of(&ranking, "circulant") > time_of(&ranking, "twoshot") * 5 / 4);
+}
+
+/* In mapped memory `twoshot` stores sums straight in the output of all ranks. Measured with 4 ranks on 2 cores: 1490 us, and 3090 by `double_tree`. */
+static void sums_are_placed_in_mapped_memory(void **state)
+{
+    (void)state;
+    struct tune_site site = site_of(4);
+    site.core_count = 2;
+    local_limits(site.rank_count, true, &site.piece_bytes_max, &site.piece_count_max);
+    site.fingerprint = tune_site_fingerprint(&site, 0);
+    const struct tune_question question = {
+        .collective = COLLECTIVE_ALLREDUCE, .bytes = 8 << 20, .is_mapped = true};
+    struct ranking ranking;
+    assert_int_equal(ranking_find(&site, &question, &ranking), TUTTI_OK);
+    assert_true(time_of(&ranking, "double_tree") > time_of(&ranking, "twoshot") * 3 / 2);
+}
+
+/* To take one source after the other is expensive if messages are, and cheap if they are not. */
 static void numbers_decide(void **state)
 {
     (void)state;
@@ -126,8 +182,8 @@ static uint64_t hash_ranking(uint64_t hash, const struct tune_site *site,
     return hash;
 }
 
-/* This test runs in builds by several compilers, with and without optimisation: all find this number, to the picosecond. Whoever changes
- * costs, algorithms or the model writes down a new one. */
+/* This test runs in builds by several compilers, with and without optimisation: all find this
+ * number, to the picosecond. A change of costs, algorithms or the model needs a new number here. */
 static void compilers_agree(void **state)
 {
     (void)state;
@@ -147,10 +203,11 @@ static void compilers_agree(void **state)
                 for (size_t bytes = 8; bytes <= 1 << 20; bytes <<= 6)
                     hash = hash_ranking(hash, &site, (enum collective)c, bytes);
         }
-    assert_int_equal(hash, 0x5e6a5a02339d4ff1);
+    assert_int_equal(hash, 0x6dccdcd097a88de4);
 }
 
-/* Ranks dealt to hosts in turns: plans have them host by host, so a ring takes what it takes where they are numbered so. */
+/* Ranks are dealt to hosts in turns. Plans have them host by host, so a ring takes as long as with
+ * ranks that are numbered host by host. */
 static void plans_have_ranks_in_their_order(void **state)
 {
     (void)state;
@@ -183,8 +240,8 @@ static void plans_have_ranks_in_their_order(void **state)
     }
 }
 
-/* A vector of which every host takes in or gives away all, whatever the algorithm: by 12 ranks that are simulated a part of the vector after
- * the other, and by thousands of which a few are. */
+/* Every host receives or sends all of a vector, whatever the algorithm: with 12 ranks, which are
+ * all simulated, one part of the vector after the other, and with thousands, of which a few are. */
 static void no_estimate_is_below_what_a_card_takes(void **state)
 {
     (void)state;
@@ -221,7 +278,7 @@ static void no_estimate_is_below_what_a_card_takes(void **state)
     }
 }
 
-/* Of 10,000 ranks: so many of a host, and hosts of a rack. */
+/* The shapes of 10,000 ranks: ranks on a host, and hosts in a rack. */
 enum { MANY = 10000, SHAPES = 4 };
 struct many {
     struct tune_site site;
@@ -257,8 +314,8 @@ static bool may_be_taken(const struct ranked *ranked, void *context)
     return call == NULL || choose_may_take(call, ranked->algorithm);
 }
 
-/* Steps and events that a choice looks at are counted, and not its time: each number is that count and a tenth more. With a larger one all ranks wait
- * longer for the first call of a size. */
+/* The steps and events that a choice looks at are counted, not its time. Each number is that count
+ * and a tenth more. If the count grows, all ranks wait longer for the first call of a size. */
 static void a_choice_among_thousands_looks_at_little(void **state)
 {
     (void)state;
@@ -290,7 +347,7 @@ static void a_choice_among_thousands_looks_at_little(void **state)
     assert_int_equal(too_many, 0);
 }
 
-/* Whatever may be taken, and whatever was asked before. */
+/* Holds whatever may be taken, and whatever was asked before. */
 static void the_first_is_what_the_whole_ranking_has_first(void **state)
 {
     (void)state;
@@ -579,6 +636,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_has_an_algorithm_that_can_do_it),
         cmocka_unit_test(the_cheapest_is_chosen),
+        cmocka_unit_test(no_choice_relies_on_cores_in_step),
+        cmocka_unit_test(sums_that_wait_for_room_are_copied),
+        cmocka_unit_test(sums_are_placed_in_mapped_memory),
         cmocka_unit_test(numbers_decide),
         cmocka_unit_test(compilers_agree),
         cmocka_unit_test(plans_have_ranks_in_their_order),

@@ -1,10 +1,13 @@
-/* The three small numbers are n, 2n and 4n. With d and e, by how much 2n costs more than n, and 4n more than 2n:
+/* The three small numbers are n, 2n and 4n. Let d be the cost of 2n minus that of n, and e that of
+ * 4n minus that of 2n:
  *
  *     e > d     A + B lg n + C n: C n is e - d, B is 2d - e
  *     e > 2d    A + C n + E n^2, as of messages between all ranks that one card or memory carries
- *     e < d     A + B lg n - D/n: what is left of a vector when one's own part is out, (n-1)/n of it; D/n is 4 (d - e), B is 2e - d
+ *     e < d     A + B lg n - D/n: what is left of a vector when one's own part is out, (n-1)/n of
+ *               it; D/n is 4 (d - e), B is 2e - d
  *
- * What grows with n multiplies over the dimensions, as the rounds of a ring do; what grows with lg n adds, as those of a tree.
+ * Terms that grow with n multiply over the dimensions, like the rounds of a ring; terms that grow
+ * with lg n add, like those of a tree.
  */
 #include "tune/estimate.h"
 
@@ -61,7 +64,7 @@ static enum tutti_status simulate(const struct predict_job *job, const struct pl
     const size_t part = pieces > 0 ? (size_t)(job->count / pieces * few) : 0;
     if (pieces <= 2 * few || part == 0)
         return model_simulate(plan, wiring, job->machine, job->count, job->element_bytes, result);
-    struct model_result one = {.rank_ps = NULL};
+    struct model_result one = {.time_ps = 0};
     TRY(model_simulate_part(plan, wiring, job->machine, part, job->count, job->element_bytes, &one));
     TRY(model_simulate_part(plan, wiring, job->machine, 2 * part, job->count, job->element_bytes,
                             result));
@@ -77,7 +80,7 @@ static enum tutti_status simulate(const struct predict_job *job, const struct pl
 
 /* ------------------------------------------------------------------------------------------- small shapes */
 
-/* A job of fewer ranks, with what it points to. */
+/* A job of fewer ranks, with the memory to which it points. */
 struct small {
     struct estimate_shape shape;
     struct predict_job job;
@@ -94,7 +97,8 @@ static void small_release(struct small *small)
     free(small->order);
 }
 
-/* As a communicator has it, of hosts, or of ranks that are tied to cores which they share: the model's cores are dealt to ranks in turns. */
+/* The order that a communicator would have: by hosts, or by cores if ranks are tied to cores that
+ * they share; the model's cores are dealt to ranks in turns. */
 static enum tutti_status find_order(struct small *small)
 {
     const int ranks = small->machine.rank_count, cores = small->machine.core_count;
@@ -146,7 +150,7 @@ static enum tutti_status place(struct small *small, const struct predict_job *jo
     return TUTTI_OK;
 }
 
-/* The job's count is that of the large one. Release after any outcome. */
+/* The job's count is that of the large job. The caller releases *small after any outcome. */
 static enum tutti_status small_init(struct small *small, const struct estimate_shape *shape,
                                     const struct predict_job *job)
 {
@@ -166,7 +170,8 @@ static int count_groups(const int *group_of, const int *within, int rank_count)
     return count;
 }
 
-/* Of the machine, and of strangers on one host as if each had its own. */
+/* The shape of the machine; ranks on one host that reach each other over its network count as if
+ * each had a host of its own. */
 void estimate_shape_of(const struct predict_job *job, struct estimate_shape *shape)
 {
     const struct model_machine *machine = job->machine;
@@ -187,14 +192,16 @@ void estimate_shape_of(const struct predict_job *job, struct estimate_shape *sha
                             count_groups(machine->rack_of, NULL, hosts) > racks;
 }
 
-/* A few that are like so many: a power of two, if they are one. */
+/* A small number that stands for a large one: a power of two if the large one is. */
 static int first_point(int count)
 {
     return (count & (count - 1)) == 0 ? 2 : 3;
 }
 
-/* Makes dimensions small, the largest first, until few ranks are left, even in the largest job, which has four times as many. Where hosts and
- * racks are many, each dimension's numbers multiply with the other's first, so those are as small as can be. */
+/* Makes dimensions small, the largest first, until few ranks are left even in the largest job,
+ * which has four times as many. If there are many hosts and many racks, the points of each
+ * dimension multiply with the first point of the other, so first points are as small as
+ * possible. */
 static void shrink(struct estimate_shape *shape, bool is_scaled[DIMENSIONS])
 {
     int count = 0;
@@ -226,7 +233,7 @@ static int64_t clamp(__int128 value)
     return value > TIME_MAX ? TIME_MAX : value < 0 ? 0 : (int64_t)value;
 }
 
-/* One dimension: what it adds, and by how much it multiplies, in millionths. */
+/* The growth in one dimension: what it adds, and by how much it multiplies, in millionths. */
 struct growth {
     int64_t more;
     __int128 factor_ppm;
@@ -234,7 +241,8 @@ struct growth {
 
 enum { PPM = 1000000 };
 
-/* may_square: of what ranks share. Times of a few ranks often seem to, because they do not yet wait for each other. */
+/* may_square: for resources that ranks share. Times of a few ranks often seem to grow with the
+ * square, because these ranks do not yet wait for each other. */
 static struct growth grow(const int64_t values[POINTS], int first, int count, bool may_square)
 {
     /* More ranks do not make anything shorter. */
@@ -268,7 +276,8 @@ struct made {
     struct wiring wiring;
 };
 
-/* First the smallest job, then a larger one with each stage, in the dimension first that has to grow the most. */
+/* An estimate simulates the smallest job first, and with each stage a larger one, beginning in the
+ * dimension that has to grow the most. */
 struct estimate {
     struct prediction prediction;
     struct predict_job job;
@@ -292,8 +301,8 @@ static struct estimate_shape point_of(const struct estimate *estimate, int dimen
     return shape;
 }
 
-/* Parts of a block are as many as there are ranks of some kind, or so many in all; those of a torus depend on its dimensions, and are
- * soon as many as they will be. */
+/* The number of parts of a block is a number of ranks of some kind, or constant. Those of a torus
+ * depend on its dimensions, and soon reach their final number. */
 static uint64_t parts_of(const struct estimate *estimate)
 {
     uint64_t parts = estimate->small_parts[0][0];
@@ -311,8 +320,8 @@ static uint64_t parts_of(const struct estimate *estimate)
     return parts;
 }
 
-/* What a dimension of which two points are known adds at least, whatever the third one will be that is not below the second. Of what it may
- * multiply by, that is in millionths, so a little is left out. */
+/* The least that a dimension adds of which two points are known, whatever the third point will be,
+ * if it is not below the second. Factors are in millionths, so a little is left out. */
 static int64_t least_growth(const int64_t values[POINTS], int first, int count)
 {
     const int64_t d = values[1] - values[0];
@@ -331,7 +340,8 @@ static uint64_t load_of(const struct model_result *result, int resource)
     return result->loads[resource].busy_ps;
 }
 
-/* Of a quantity of the small jobs, what it is in the large one. Dimensions that are not known yet count as if they stayed small: none makes it less. */
+/* The value in the large job of a quantity of the small jobs. Dimensions that are not known yet
+ * count as if they stayed small, since none makes the quantity less. */
 static uint64_t grown(const struct estimate *estimate,
                       uint64_t (*quantity)(const struct model_result *result, int which), int which)
 {
@@ -442,7 +452,8 @@ static enum tutti_status simulate_point(struct estimate *estimate, int dimension
     return TUTTI_OK;
 }
 
-/* The one that was begun, or the one that grows the most of those that were not; -1: all are known. */
+/* The dimension that was begun, or, of those that were not, the one that grows the most; -1: all
+ * are known. */
 static int next_dimension(const struct estimate *estimate)
 {
     const int *const of = estimate->shape.of, *const small = estimate->small.of;
