@@ -1,5 +1,6 @@
 /* paths.c - what each way of the path tables (docs/paths.md) costs its sender and its receiver: rank program,
- * `tutti-run --pin -n 2 build/bench/paths [OPTIONS]`; TUTTI_TRANSPORT=tcp measures connections.
+ * `tutti-run --pin -n 2 build/bench/paths [OPTIONS]`; TUTTI_TRANSPORT=tcp measures connections, and
+ * TUTTI_FABRIC=PROVIDER besides measures network cards.
  *
  * For each row of the peer's table the program sends bursts of messages of several sizes (drive.h says how, and what is timed). A size costs what
  * its least repeat took, so other work on the machine disturbs little, and the way costs the line through all its sizes (fit.h).
@@ -131,7 +132,20 @@ static void choose_size(struct burst *burst, size_t bytes)
     burst->count = count;
 }
 
-/* From what does not go inline to what is a message on a link. Returns how many. */
+/* A sender's link takes memory where it lies from this size on. */
+static size_t least_posted(const struct burst *burst)
+{
+    size_t least = 0;
+    if (rank == burst->from && posts(burst))
+        for (least = LEAST_BYTES;
+             least < MOST_BYTES &&
+             burst->tx->ops->reach(burst->tx, burst->source, least) == REACH_NONE;)
+            least *= GROWTH;
+    return (size_t)largest_of_ranks((double)least);
+}
+
+/* From what does not go inline, and is posted where the way wants that, to what is a message on a
+ * link. Returns how many. */
 static int sizes_of(const struct burst *burst, size_t *sizes)
 {
     const size_t inline_bytes = path_inline_bytes(burst->table);
@@ -143,6 +157,8 @@ static int sizes_of(const struct burst *burst, size_t *sizes)
     if (goes_through_place(burst->row->way) && most > burst->table->sizes.piece_bytes_max)
         most = burst->table->sizes.piece_bytes_max;
     if (is_inline) most = inline_bytes;
+    const size_t least_by_reference = least_posted(burst);
+    if (least < least_by_reference) least = least_by_reference;
     int count = 0;
     size_t last = 0;
     for (size_t bytes = LEAST_BYTES; bytes <= most; bytes *= GROWTH)
@@ -235,6 +251,8 @@ static void usage(FILE *file)
         "\n"
         "    tutti-run --pin -n 2 build/bench/paths [OPTIONS]\n"
         "    TUTTI_TRANSPORT=tcp tutti-run --pin -n 2 build/bench/paths [OPTIONS]\n"
+        "    TUTTI_TRANSPORT=tcp TUTTI_FABRIC=PROVIDER tutti-run --pin -n 2 build/bench/paths "
+        "[OPTIONS]\n"
         "\n"
         "  --repeats N   of each size, 1 to 100000; default 1000\n"
         "  --each        prints the figures of each size as well\n"

@@ -86,13 +86,11 @@ static bool is_silent(const struct world *w, const struct seat *seat, int rank)
 {
     const struct comm *comm = comm_of(seat);
     const int node = seat->node, other = comm->node_of[rank], host = host_in(comm, node);
-    const struct heartbeat *heartbeat = comm->heartbeats[host];
     if (is_near(w, node, other)) return false;
     if (w->gave_up[node][other]) return true;
     const int first = comm->node_of[comm->firsts[comm->host_of[rank]]];
-    if (comm->node_of[comm->firsts[host]] == node && comm->is_judged[host] &&
-        heartbeat_state(heartbeat, comm->host_of[rank]) == HEARTBEAT_SUSPECTED &&
-        (other == first || !w->knows_dead[node][first])) /* as comm/beat.c says */
+    if (comm->node_of[comm->firsts[host]] == node && comm->is_condemned[host][comm->host_of[rank]] &&
+        (other == first || !w->knows_dead[node][first])) /* as health/heartbeats.c says */
         return true;
     return seat->told_ns[rank] != 0 && sim_now_ns(w->sim) > seat->told_ns[rank] + SILENT_NS;
 }
@@ -259,6 +257,9 @@ static void take_verdict(struct world *w, int node, int number)
     struct comm *comm = &w->comms[number];
     const int host = host_in(comm, node);
     struct heartbeat_verdict verdict;
+    int condemned;
+    while (heartbeat_condemned(comm->heartbeats[host], &condemned))
+        comm->is_condemned[host][condemned] = true;
     if (comm->is_judged[host] || !heartbeat_judge(comm->heartbeats[host], &verdict)) return;
     comm->is_judged[host] = true;
     w->report->verdicts++;

@@ -72,7 +72,8 @@ struct comm {
     struct sim_links links;
     struct round rounds[ROUNDS_MAX];
     struct heartbeat *heartbeats[HOSTS_MAX]; /* NULL: not begun, or there is one host */
-    bool is_judged[HOSTS_MAX];
+    bool is_judged[HOSTS_MAX],
+        is_condemned[HOSTS_MAX][HOSTS_MAX]; /* by host of the first, the second */
     struct word boards[HOSTS_MAX];
 };
 

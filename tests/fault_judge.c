@@ -253,12 +253,20 @@ static void judge_names(struct judgement *j, int rank)
         complain(j, rank, "%d names of its process are left in /dev/shm", names);
 }
 
+static bool some_communicator_failed(const struct judgement *j, int rank)
+{
+    for (int epoch = 0; epoch < j->record->ranks[rank].epoch_count; epoch++)
+        if (epoch_of(j, rank, epoch)->failed) return true;
+    return false;
+}
+
 /* Provider tcp;ofi_rxm may keep the descriptor of a connection that was reset, or that a rank had
- * begun which died. */
+ * begun which died, or which closed its endpoint because a communicator failed. */
 static bool is_left_by_provider(const struct judgement *j, const struct fault_history *h)
 {
     bool some_broke = has_lost_ways(j);
-    for (int rank = 0; rank < j->schedule->rank_count; rank++) some_broke |= is_gone(j, rank);
+    for (int rank = 0; rank < j->schedule->rank_count; rank++)
+        some_broke |= is_gone(j, rank) || some_communicator_failed(j, rank);
     return some_broke && strcmp(j->schedule->fabric, "tcp;ofi_rxm") == 0 &&
            h->before.mappings == h->after.mappings && h->before.threads == h->after.threads &&
            h->before.descriptors < h->after.descriptors;

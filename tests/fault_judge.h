@@ -16,7 +16,7 @@
  *  7. shrunk      the next communicator has the survivors, in their order, and otherwise only ranks that died meanwhile.
  *  8. no rests    descriptors, mappings and threads are as before, and no process is left, nor a name in /dev/shm, but for one of a rank
  *                 that died when all others were about to end. Provider tcp;ofi_rxm may keep descriptors of connections that
- *                 were reset, or led to a rank that is gone.
+ *                 were reset, or led to a rank that is gone, or that closed its endpoint because a communicator failed.
  *
  * Where connections of network cards were reset, somebody who is alive counts as dead, and nobody can tell at one end of a way whose card it
  * is. So there rule 3 asks of PROC_FAILED that the culprit, or the one who names it, is the rank whose connections were reset. Ranks may

@@ -213,6 +213,26 @@ static void descriptors_of_a_provider_are_not_complained_of(void **state)
     assert_int_equal(verdict.complaint_count, 1);
 }
 
+/* Nobody died: a connection to a rank that revoked the communicator was in the making. */
+static void descriptors_of_a_provider_may_stay_where_a_communicator_failed(void **state)
+{
+    (void)state;
+    struct fault_schedule schedule = killing;
+    struct fault_verdict verdict;
+    struct fault_record *const r = malloc(sizeof *r);
+    assert_non_null(r);
+    memcpy(r, good, sizeof *r);
+    r->ranks[3].after.descriptors++;
+    schedule.faults[0].kind = FAULT_REVOKE;
+    strcpy(schedule.fabric, "tcp;ofi_rxm");
+    fault_judge(&schedule, r, &verdict);
+    assert_null(strstr(verdict.text, "descriptors"));
+    for (int rank = 0; rank < 4; rank++) r->ranks[rank].epochs[0].failed = false;
+    fault_judge(&schedule, r, &verdict);
+    assert_non_null(strstr(verdict.text, "descriptors"));
+    free(r);
+}
+
 /* Each breaks one rule, mostly for rank 3: X(name, what it does to the record r). */
 #define BROKEN_RULES(X)                                                                         \
     X(wrong_result, r->ranks[3].calls[0].is_wrong = true)                                       \
@@ -464,6 +484,7 @@ static int test_all(void)
         cmocka_unit_test(what_is_no_schedule_is_refused_with_its_line),
         cmocka_unit_test(what_may_happen_is_not_complained_of),
         cmocka_unit_test(descriptors_of_a_provider_are_not_complained_of),
+        cmocka_unit_test(descriptors_of_a_provider_may_stay_where_a_communicator_failed),
         cmocka_unit_test(who_cannot_reach_the_others_may_be_left_out),
         cmocka_unit_test(a_rank_that_was_left_out_may_go_on_when_the_others_have_ended),
         cmocka_unit_test(each_broken_rule_is_found),

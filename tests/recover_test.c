@@ -151,9 +151,11 @@ static int revoke_and_shrink(struct tutti_comm *comm, int rank, int size, uint64
     (void)seed, (void)context;
     if (rank == size / 2) {
         ranks_nap_ms(100);
-        RANKS_EXPECT(tutti_comm_revoke(comm) == TUTTI_OK);
+        RANKS_EXPECT(tutti_comm_revoke_because(comm, "the loss is NaN") == TUTTI_OK);
+        RANKS_EXPECT(tutti_comm_revoke(comm) == TUTTI_OK); /* the first one counts */
     }
     RANKS_EXPECT(reduce_until_it_fails(comm) == TUTTI_REVOKED);
+    RANKS_EXPECT(strstr(tutti_error_message(), " revoked the communicator: the loss is NaN") != NULL);
     uint64_t word = (uint64_t)rank | 8;
     RANKS_EXPECT(tutti_comm_agree(comm, &word) == TUTTI_OK && word == 8);
     struct tutti_comm *same;
@@ -337,7 +339,7 @@ static void *cut_it_off(void *unused)
     pid_t pid;
     while ((pid = atomic_load(&endings[VANISHES].pid)) == 0 || !process_is_stopped(pid))
         usleep(1000);
-    connections_cut();
+    connections_cut_all();
     return NULL;
 }
 
@@ -388,6 +390,54 @@ static void a_rank_that_vanishes_while_survivors_meet_is_left_out(void **state)
     unsetenv("TUTTI_TEST_HOSTS");
     assert_int_equal(failed, 1);
     assert_int_equal(outcomes[VANISHES].fate, RANKS_SIGNALLED);
+}
+
+/* That rank is only stopped, for longer than whoever is silent is waited for: its kernel answers. */
+static void *let_it_go_on(void *unused)
+{
+    (void)unused;
+    pid_t pid;
+    while ((pid = atomic_load(&endings[VANISHES].pid)) == 0 || !process_is_stopped(pid))
+        usleep(1000);
+    ranks_nap_ms(7000);
+    kill(pid, SIGCONT);
+    return NULL;
+}
+
+static int meet_with_it(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed, (void)context;
+    pthread_t thread;
+    struct tutti_comm *smaller;
+    ranks_nap_ms(900); /* until all have been heard */
+    if (rank == 0) RANKS_EXPECT(tutti_comm_revoke(comm) == TUTTI_OK);
+    RANKS_EXPECT(reduce_until_it_fails(comm) == TUTTI_REVOKED);
+    if (rank == 0) RANKS_EXPECT(pthread_create(&thread, NULL, let_it_go_on, NULL) == 0);
+    if (rank == VANISHES) {
+        atomic_store(&endings[rank].pid, getpid());
+        raise(SIGSTOP);
+    }
+    RANKS_EXPECT(tutti_comm_shrink(comm, NULL, &smaller) == TUTTI_OK);
+    if (rank == 0) RANKS_EXPECT(pthread_join(thread, NULL) == 0);
+    RANKS_EXPECT(tutti_comm_size(smaller) == size);
+    if (expect_sum(smaller, rank, sum_of((UINT64_C(1) << size) - 1)) != 0) return 1;
+    RANKS_EXPECT(tutti_comm_free(smaller) == TUTTI_OK);
+    return 0;
+}
+
+static void a_rank_that_is_stopped_while_survivors_agree_is_waited_for(void **state)
+{
+    (void)state;
+    if (ranks_are_threads() || ranks_are_on_hosts()) skip();
+    struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
+    comm_options.timeout_ns = comm_options.init_timeout_ns = 60 * SECOND;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 100000, .comm_options = &comm_options};
+    memset(endings, 0, RANKS_MAX * sizeof *endings);
+    setenv("TUTTI_TEST_HOSTS", "3", 1);
+    const int failed = ranks_run(3, &options, meet_with_it, NULL);
+    unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(failed, 0);
 }
 
 /* -------------------------------------------------------------------------------------- leaving meanwhile */
@@ -468,6 +518,7 @@ static int misuse(struct tutti_comm *comm, int rank, int size, uint64_t seed, vo
     RANKS_EXPECT(tutti_comm_shrink(NULL, NULL, &none) == TUTTI_INVALID_COMM && none == NULL);
     RANKS_EXPECT(tutti_comm_shrink(comm, NULL, NULL) == TUTTI_INVALID_COMM);
     RANKS_EXPECT(tutti_comm_revoke(NULL) == TUTTI_INVALID_COMM);
+    RANKS_EXPECT(tutti_comm_revoke_because(NULL, "") == TUTTI_INVALID_COMM);
     return 0;
 }
 
@@ -510,6 +561,7 @@ int main(void)
         cmocka_unit_test(ranks_of_a_host_whose_first_rank_died_stay),
         cmocka_unit_test(a_second_death_is_absorbed_where_every_rank_has_its_own_host),
         cmocka_unit_test(a_rank_that_vanishes_while_survivors_meet_is_left_out),
+        cmocka_unit_test(a_rank_that_is_stopped_while_survivors_agree_is_waited_for),
         cmocka_unit_test(who_leaves_does_not_wait_for_the_dead_of_another_host),
         cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(who_does_not_come_is_named_at_the_deadline),

@@ -23,10 +23,11 @@ enum {
 struct host {
     uint16_t number, vouch; /* the newest that is known */
     bool is_heard, is_stalled;
-    unsigned pokes;       /* since the last heartbeat */
-    uint64_t number_ns;   /* when the first number moved here */
-    uint64_t life_ns;     /* or any sign of life came */
-    uint64_t answered_ns; /* the evidence that was counted last */
+    bool is_condemned, is_told; /* there was a verdict on it; heartbeat_condemned said so */
+    unsigned pokes;             /* since the last heartbeat */
+    uint64_t number_ns;         /* when the first number moved here */
+    uint64_t life_ns;           /* or any sign of life came */
+    uint64_t answered_ns;       /* the evidence that was counted last */
     enum heartbeat_state reported;
 };
 
@@ -36,7 +37,7 @@ struct heartbeat {
     uint64_t due_ns, ready_ns; /* since when a suspicion is old enough; and none too young */
     int turn;                  /* of hosts that are told out of the order */
     bool hurries, has_ended, is_judged;
-    struct heartbeat_verdict verdict;
+    struct heartbeat_verdict verdict; /* the first */
     int *rank_counts;
     /* to send to in this round */
     int queue_next, queue_count;
@@ -151,6 +152,24 @@ bool heartbeat_change(struct heartbeat *heartbeat, int *host, enum heartbeat_sta
     return false;
 }
 
+bool heartbeat_condemned(struct heartbeat *heartbeat, int *host)
+{
+    for (int h = 0; h < heartbeat->options.host_count; h++) {
+        if (!heartbeat->hosts[h].is_condemned || heartbeat->hosts[h].is_told) continue;
+        heartbeat->hosts[h].is_told = true;
+        *host = h;
+        return true;
+    }
+    return false;
+}
+
+bool heartbeat_has_open_suspects(const struct heartbeat *heartbeat)
+{
+    for (int h = 0; h < heartbeat->options.host_count; h++)
+        if (is_suspected(heartbeat, h) && !heartbeat->hosts[h].is_condemned) return true;
+    return false;
+}
+
 /* ---------------------------------------------------------------------------------------------- verdict */
 
 /* Whether those that are heard and not suspected may go on alone. */
@@ -166,23 +185,17 @@ static bool is_majority(const struct heartbeat *heartbeat)
     return own * 2 > all || (own * 2 == all && has_lowest);
 }
 
-static int suspect_count(const struct heartbeat *heartbeat, int *lowest)
+static bool any_suspected(const struct heartbeat *heartbeat)
 {
-    int count = 0;
-    *lowest = -1;
-    for (int h = heartbeat->options.host_count - 1; h >= 0; h--) {
-        if (!is_suspected(heartbeat, h)) continue;
-        *lowest = h;
-        count++;
-    }
-    return count;
+    for (int h = 0; h < heartbeat->options.host_count; h++)
+        if (is_suspected(heartbeat, h)) return true;
+    return false;
 }
 
 bool heartbeat_is_minority(const struct heartbeat *heartbeat)
 {
-    int lowest;
     if (heartbeat->is_judged) return heartbeat->verdict.is_minority;
-    return suspect_count(heartbeat, &lowest) > 0 && !is_majority(heartbeat);
+    return any_suspected(heartbeat) && !is_majority(heartbeat);
 }
 
 bool heartbeat_judge(const struct heartbeat *heartbeat, struct heartbeat_verdict *verdict)
@@ -197,7 +210,7 @@ static bool is_ripe(struct heartbeat *heartbeat)
     const uint64_t old_ns = periods(heartbeat, HEARTBEAT_VERDICT - HEARTBEAT_SUSPECT);
     bool any_old = false, any_young = false;
     for (int h = 0; h < heartbeat->options.host_count; h++) {
-        const uint64_t ns = suspected_ns(heartbeat, h);
+        const uint64_t ns = heartbeat->hosts[h].is_condemned ? 0 : suspected_ns(heartbeat, h);
         any_old |= ns >= old_ns;
         any_young |= ns > 0 && ns < old_ns;
     }
@@ -217,9 +230,23 @@ static bool decides_first(const struct heartbeat *heartbeat)
     return true;
 }
 
+/* Of the suspects of one verdict the lowest is the culprit. */
+static struct heartbeat_verdict condemn(struct heartbeat *heartbeat)
+{
+    struct heartbeat_verdict verdict = {.is_minority = !is_majority(heartbeat), .culprit = -1};
+    for (int h = 0; h < heartbeat->options.host_count; h++) {
+        if (!is_suspected(heartbeat, h) || heartbeat->hosts[h].is_condemned) continue;
+        heartbeat->hosts[h].is_condemned = true;
+        verdict.suspect_count++;
+        if (verdict.culprit < 0) verdict.culprit = h;
+    }
+    verdict.silent_ns = heartbeat_silence_ns(heartbeat, verdict.culprit);
+    return verdict;
+}
+
+/* Hosts on which there was a verdict are no suspects any more; others may become suspects later. */
 static void judge(struct heartbeat *heartbeat)
 {
-    if (heartbeat->is_judged) return;
     if (!is_ripe(heartbeat)) {
         heartbeat->ready_ns = 0;
         return;
@@ -227,11 +254,13 @@ static void judge(struct heartbeat *heartbeat)
     if (heartbeat->ready_ns == 0) heartbeat->ready_ns = heartbeat->now_ns;
     const uint64_t patience_ns = decides_first(heartbeat) ? 0 : periods(heartbeat, FOLLOW);
     if (heartbeat->now_ns - heartbeat->ready_ns < patience_ns) return;
-    struct heartbeat_verdict *verdict = &heartbeat->verdict;
-    verdict->is_minority = !is_majority(heartbeat);
-    verdict->suspect_count = suspect_count(heartbeat, &verdict->culprit);
-    verdict->silent_ns = heartbeat_silence_ns(heartbeat, verdict->culprit);
+    const struct heartbeat_verdict verdict = condemn(heartbeat);
+    if (!heartbeat->is_judged)
+        heartbeat->verdict = verdict;
+    else
+        heartbeat->verdict.is_minority |= verdict.is_minority;
     heartbeat->is_judged = true;
+    heartbeat->due_ns = heartbeat->ready_ns = 0;
 }
 
 /* ---------------------------------------------------------------------------------------------- sending */
@@ -269,8 +298,7 @@ static void queue_pokes(struct heartbeat *heartbeat)
 /* Neighbours may be those who are gone, and what is left of the graph in pieces: so others are told in turns, until all were. */
 static void queue_others(struct heartbeat *heartbeat)
 {
-    int lowest;
-    if (suspect_count(heartbeat, &lowest) == 0) return;
+    if (!any_suspected(heartbeat)) return;
     for (int i = 0; i < EXTRA_HOSTS; i++) {
         heartbeat->turn = (heartbeat->turn + 1) % heartbeat->options.host_count;
         queue(heartbeat, heartbeat->turn, false);

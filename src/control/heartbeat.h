@@ -24,7 +24,8 @@
  *
  * The verdict. When a host was suspected for 2 s, all suspects are taken together. If the others, as far as they were heard,
  * have more than half of the ranks, or half of them with the lowest rank, they go on without the suspects: the culprit is the lowest
- * suspected host. Else this side is a minority and may not go on.
+ * suspected host. Else this side is a minority and may not go on. Hosts that vanish after a verdict are judged as soon as others were
+ * before, so that the survivors of one failure do not wait for the next one.
  *
  * Invariants
  *   1. Of a cut that stays for the time of a verdict at most one side goes on: sides share no host,
@@ -129,7 +130,11 @@ bool heartbeat_change(struct heartbeat *heartbeat, int *host, enum heartbeat_sta
                       enum heartbeat_state *now);
 /* Whether the hosts that are heard, with this one, could not go on without the others. */
 bool heartbeat_is_minority(const struct heartbeat *heartbeat);
-/* True from the moment on that it is found; then it stays. */
+/* The first verdict: true from the moment on that it is found; then it stays, but that a later one may make this side a minority. */
 bool heartbeat_judge(const struct heartbeat *heartbeat, struct heartbeat_verdict *verdict);
+/* A host on which there was a verdict, the first or a later one, and that was not named here before; false: no more. */
+bool heartbeat_condemned(struct heartbeat *heartbeat, int *host);
+/* Whether a host is suspected on which there was no verdict yet. */
+bool heartbeat_has_open_suspects(const struct heartbeat *heartbeat);
 
 #endif

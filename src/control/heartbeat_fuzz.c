@@ -24,6 +24,9 @@ static void check(struct heartbeat *heartbeat)
         (verdict.culprit < 0 || verdict.culprit >= HOSTS || verdict.culprit == OWN ||
          verdict.suspect_count < 1 || verdict.suspect_count >= HOSTS))
         abort();
+    while (heartbeat_condemned(heartbeat, &host))
+        if (host < 0 || host >= HOSTS || host == OWN || !heartbeat_judge(heartbeat, &verdict))
+            abort();
     if (heartbeat_write(heartbeat, 0, bytes) != 4 + 4 * HOSTS) abort();
 }
 

@@ -34,7 +34,8 @@ struct host {
     bool is_dead, is_stopped, has_failed, is_minority;
     int culprit;
     uint64_t failed_ns, next_ns;
-    uint64_t answered_ns[HOSTS]; /* when that one's kernel acknowledged last */
+    uint64_t answered_ns[HOSTS];  /* when that one's kernel acknowledged last */
+    uint64_t condemned_ns[HOSTS]; /* when there was a verdict on that one; 0: there was none */
     unsigned suspicions;
 };
 
@@ -166,6 +167,10 @@ static void tick(struct world *world, int h)
         host->suspicions += now == HEARTBEAT_SUSPECTED;
     if (heartbeat_judge(host->heartbeat, &verdict))
         adopt(world, h, verdict.is_minority, verdict.culprit);
+    while (heartbeat_condemned(host->heartbeat, &other)) {
+        assert_int_equal(host->condemned_ns[other], 0); /* each once */
+        host->condemned_ns[other] = world->now_ns;
+    }
 }
 
 static void run(struct world *world, uint64_t duration_ns)
@@ -265,6 +270,57 @@ static void all_survivors_name_the_lowest_dead_host(void **state)
     }
     print_message("slowest: %.2f s\n", (double)slowest_ns * 1e-9);
     assert_true(slowest_ns < 5000 * MS);
+}
+
+static void kill_one(struct world *world)
+{
+    int h;
+    do h = (int)chance(world, (uint64_t)world->count);
+    while (world->hosts[h].is_dead);
+    world->hosts[h].is_dead = true;
+}
+
+/* Hosts die one after the other, some while the verdict on those before is awaited, some long after
+ * it: all survivors have a verdict on each as soon, and on no host that is there. */
+static void hosts_that_die_after_a_verdict_are_judged_as_soon(void **state)
+{
+    (void)state;
+    struct world world;
+    SCHEDULES(seed, 200)
+    {
+        open_world(&world, seed, 4 + (int)(seed % (HOSTS - 3)));
+        for (int h = 0; h < world.count; h++) world.counts[h] = 1;
+        run(&world, 1500 * MS + chance(&world, 500 * MS));
+        const int deaths = 2 + (int)chance(&world, (uint64_t)(world.count - 2) / 2);
+        for (int i = 0; i < deaths; i++) {
+            kill_one(&world);
+            run(&world, i + 1 < deaths ? chance(&world, 8000 * MS) : 5500 * MS);
+        }
+        for (int h = 0; h < world.count; h++)
+            for (int other = 0; other < world.count && !world.hosts[h].is_dead; other++)
+                assert_int_equal(world.hosts[h].condemned_ns[other] != 0,
+                                 world.hosts[other].is_dead);
+        close_world(&world);
+    }
+}
+
+/* Of five hosts two die, and then two more: the one that is left may not go on. */
+static void who_loses_the_others_after_a_verdict_is_a_minority(void **state)
+{
+    (void)state;
+    struct world world;
+    open_world(&world, first_seed(), 5);
+    for (int h = 0; h < world.count; h++) world.counts[h] = 1;
+    run(&world, 1500 * MS);
+    world.hosts[0].is_dead = world.hosts[3].is_dead = true;
+    run(&world, 5000 * MS);
+    assert_true(world.hosts[1].has_failed);
+    assert_false(heartbeat_is_minority(world.hosts[1].heartbeat));
+    world.hosts[2].is_dead = world.hosts[4].is_dead = true;
+    run(&world, 5000 * MS);
+    assert_true(heartbeat_is_minority(world.hosts[1].heartbeat));
+    assert_int_equal(world.hosts[1].culprit, 0);
+    close_world(&world);
 }
 
 static void cut(struct world *world, int side_count)
@@ -531,6 +587,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_is_suspected_who_is_there),
         cmocka_unit_test(all_survivors_name_the_lowest_dead_host),
+        cmocka_unit_test(hosts_that_die_after_a_verdict_are_judged_as_soon),
+        cmocka_unit_test(who_loses_the_others_after_a_verdict_is_a_minority),
         cmocka_unit_test(at_most_one_side_of_a_cut_goes_on),
         cmocka_unit_test(a_cut_that_comes_bit_by_bit_is_one),
         cmocka_unit_test(a_short_cut_is_forgotten),

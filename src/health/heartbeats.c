@@ -18,6 +18,9 @@ enum {
     POKED_NOTES_MAX = 4 /* that may be unheard */
 };
 static const uint64_t WARN_APART_NS = 10000000000u;
+/* Whoever was heard so lately is there, though nothing comes from the rank that sends heartbeats for
+ * it. */
+static const uint64_t LATELY_NS = 1000000000u;
 
 struct heartbeat_message {
     uint32_t kind, ignored;
@@ -113,8 +116,7 @@ static void look_for_answers(struct network *network)
 {
     for (int h = 0; h < network->health->team->members.hosts->host_count; h++) {
         if (!heartbeat_wants_answer(network->heartbeat, h)) continue;
-        const uint64_t at_ns =
-            network->transport->peers->answered_ns(network->transport, first_rank(network, h));
+        const uint64_t at_ns = remote_answered_ns(network->health, first_rank(network, h));
         if (at_ns > 0) heartbeat_answered(network->heartbeat, h, at_ns);
     }
 }
@@ -149,12 +151,12 @@ static void report_change(struct network *network, int host, enum heartbeat_stat
     }
 }
 
-static long rank_count(const struct network *network, bool suspected)
+static long suspected_rank_count(const struct network *network)
 {
     const struct comm_hosts *hosts = network->health->team->members.hosts;
     long count = 0;
     for (int h = 0; h < hosts->host_count; h++)
-        if ((heartbeat_state(network->heartbeat, h) == HEARTBEAT_SUSPECTED) == suspected)
+        if (heartbeat_state(network->heartbeat, h) == HEARTBEAT_SUSPECTED)
             count += hosts->counts[h];
     return count;
 }
@@ -175,7 +177,7 @@ static void fail(struct network *network, const struct heartbeat_verdict *verdic
     if (verdict->is_minority) {
         health_fail(health, call, TUTTI_MINORITY, rank,
                     "%ld of %d ranks are cut off: nothing was heard of %s for %.1f s%s%s",
-                    (long)health->team->size - rank_count(network, true), health->team->size, who,
+                    health->team->size - suspected_rank_count(network), health->team->size, who,
                     silent_s, others, trouble);
     } else {
         health_fail(health, call, TUTTI_PROC_FAILED, rank,
@@ -194,27 +196,37 @@ static bool has_ended(const struct network *network, int rank)
            !board_is_verdict(health->board) && failure.culprit == rank;
 }
 
-/* Whoever is gone for the verdict is gone for whom waits for it in any other way. But where the rank has ended that sent heartbeats
- * for a host, the others there may be well. */
-static void declare_dead(struct network *network)
+/* Whether nobody sends heartbeats for the other ranks of that host any more, who may be well. */
+static bool is_without_voice(const struct network *network, int host)
 {
-    const struct comm_hosts *hosts = network->health->team->members.hosts;
-    for (int r = 0; r < network->health->team->size; r++) {
-        const int host = hosts->host_of[r], first = first_rank(network, host);
-        if (heartbeat_state(network->heartbeat, host) != HEARTBEAT_SUSPECTED) continue;
-        if (r == first || !has_ended(network, first)) remote_declare_dead(network, r);
+    const int first = first_rank(network, host);
+    return remote_has_left(network->health, first) || has_ended(network, first);
+}
+
+/* Whoever is gone for a verdict is gone for whom waits for it in any other way. */
+static void declare_dead(struct network *network, int host, uint64_t now_ns)
+{
+    const struct health *health = network->health;
+    const struct comm_hosts *hosts = health->team->members.hosts;
+    const bool spares_others = is_without_voice(network, host);
+    for (int r = 0; r < health->team->size; r++) {
+        if (hosts->host_of[r] != host) continue;
+        const bool is_spared = spares_others || now_ns < remote_heard_ns(health, r) + LATELY_NS;
+        if (r == first_rank(network, host) || !is_spared) remote_declare_dead(network, r);
     }
 }
 
 static void judge(struct network *network, uint64_t now_ns)
 {
     struct heartbeat_verdict verdict;
-    if (network->is_judged) return;
-    if (rank_count(network, true) > 0) remote_look_at_all(network->health, now_ns);
-    if (!heartbeat_judge(network->heartbeat, &verdict)) return;
-    network->is_judged = true;
-    fail(network, &verdict);
-    declare_dead(network);
+    int host;
+    if (heartbeat_has_open_suspects(network->heartbeat))
+        remote_look_at_all(network->health, now_ns);
+    if (!network->is_judged && heartbeat_judge(network->heartbeat, &verdict)) {
+        network->is_judged = true;
+        fail(network, &verdict);
+    }
+    while (heartbeat_condemned(network->heartbeat, &host)) declare_dead(network, host, now_ns);
 }
 
 void heartbeats_progress(struct network *network, uint64_t now_ns)

@@ -8,9 +8,10 @@
  * communicators over 16 hosts cost each host's first rank about a hundredth of a core.
  *
  * It judges until a rank leaves. The failure is a PROC_FAILED that names the first rank of the
- * lowest host that is gone, or a MINORITY, and spreads like every other one. Hosts that are gone
- * are dead for everything else (remote_rank.c); but where the first rank of one is known to have
- * ended, only that rank is: the others there may be well, and no rank sends heartbeats for them.
+ * lowest host that is gone, or a MINORITY, and spreads like every other one. Hosts that are gone,
+ * then or later, are dead for everything else (remote_rank.c); but where the first rank of one is
+ * known to have ended or left, only that rank is: the others there may be well, and no rank sends
+ * heartbeats for them.
  *
  * All but heartbeats_create and heartbeats_free: the domain is held. NULL heartbeats do nothing.
  */

@@ -16,9 +16,6 @@
 static_assert((int)CONTROL_RING_BYTES_MAX >= (int)AGREEMENT_MESSAGE_BYTES_MAX,
               "a message is a message");
 
-/* Who was told something and shows no sign of life for so long is suspected; heartbeats find out sooner, as long as they are judged. */
-static const uint64_t SILENT_NS = 5000000000u;
-
 /* What goes to several goes once, to all: a ring holds few messages, and all may hear what more than one may. */
 static void write_to_ring(struct recovery *recovery, int to, const void *bytes, size_t byte_count)
 {
@@ -52,7 +49,7 @@ void recover_send(void *context, int to, const void *bytes, size_t byte_count)
         write_to_ring(recovery, to, bytes, byte_count);
         return;
     }
-    if (recovery->others[to].told_ns == 0) recovery->others[to].told_ns = clock_now_ns();
+    silence_tell(&recovery->others[to].silence, clock_now_ns());
     remote_tell_agreement(health, to, bytes, byte_count);
 }
 
@@ -147,13 +144,15 @@ void recover_look(struct recovery *recovery, uint64_t now_ns)
     }
 }
 
+/* Of ranks of other hosts. Heartbeats find out sooner, as long as they are judged. */
 static bool is_silent(struct recovery *recovery, int rank, uint64_t now_ns)
 {
     const struct health *health = recovery->health;
-    struct other *other = &recovery->others[rank]; /* told_ns: of ranks of other hosts alone */
-    if (other->told_ns != 0 && remote_heard_ns(health, rank) > other->told_ns) other->told_ns = 0;
-    return remote_is_dead(health, rank) ||
-           (other->told_ns != 0 && now_ns > other->told_ns + SILENT_NS);
+    struct silence *silence = &recovery->others[rank].silence;
+    if (remote_is_dead(health, rank)) return true;
+    if (silence->told_ns == 0) return false; /* as of all ranks of this host */
+    return silence_look(silence, remote_heard_ns(health, rank), now_ns) &&
+           silence_is_long(silence, remote_answered_ns(health, rank), now_ns);
 }
 
 void recover_tell_lost(struct recovery *recovery, uint64_t now_ns)

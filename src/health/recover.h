@@ -10,6 +10,9 @@
  *                      ▲                                                                  │ no: somebody died meanwhile
  *                      └──────────────────────────────────────────────────────────────────┘
  *
+ * A rank that is slow, or stopped, is waited for. One that was told something and gives no sign of
+ * life for 5 s is suspected, and may be left out: control/silence.h says what a sign is.
+ *
  * A rank that left is treated as dead: it takes no part any more. Its last messages are read first,
  * because it tells all others what it knows before it leaves.
  */

@@ -4,6 +4,7 @@
 #define TUTTI_HEALTH_RECOVER_STATE_H
 
 #include "control/agreement.h"
+#include "control/silence.h"
 #include "health/control_ring.h"
 #include "health/health.h"
 
@@ -13,8 +14,8 @@ enum standing { STANDS, SUSPECTED, DECLARED_DEAD };
 struct other {
     enum standing standing; /* as the agreement knows it */
     bool is_lost;           /* dead or left, as was seen before its final messages were read */
-    uint64_t told_ns; /* when it was told something first, after which it has not shown a sign of life; 0: it has */
-    uint64_t read; /* of its messages */
+    struct silence silence; /* of a rank of another host, since it was told something */
+    uint64_t read;          /* of its messages */
 };
 
 /* A message of the pass that is under way. */

@@ -293,7 +293,7 @@ bool remote_is_stopped(const struct health *health, int rank, uint64_t now_ns)
     if (network->is_stopped || remote == NULL || remote->waited_ns == 0 ||
         now_ns < remote->waited_ns + SILENT_NS)
         return false;
-    const uint64_t answered_ns = network->transport->peers->answered_ns(network->transport, rank);
+    const uint64_t answered_ns = remote_answered_ns(health, rank);
     return answered_ns > remote->waited_ns + SILENT_NS / 4 && now_ns < answered_ns + FRESH_NS &&
            network->transport->peers->unheard(network->transport, rank) > 0;
 }
@@ -381,6 +381,12 @@ uint64_t remote_heard_ns(const struct health *health, int rank)
     struct peer_report report;
     transport->peers->report(transport, rank, &report);
     return report.heard_ns;
+}
+
+uint64_t remote_answered_ns(const struct health *health, int rank)
+{
+    const struct transport *transport = health->network->transport;
+    return transport->peers->answered_ns(transport, rank);
 }
 
 bool remote_has_ended(const struct health *health, int rank)

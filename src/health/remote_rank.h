@@ -52,6 +52,8 @@ void remote_note_agreement(struct health *health, const uint64_t *set);
 bool remote_is_missed(const struct health *health, int rank);
 /* When anything came from it last; 0: never. */
 uint64_t remote_heard_ns(const struct health *health, int rank);
+/* When its kernel acknowledged anything last, whether its process runs or not; 0: not known. */
+uint64_t remote_answered_ns(const struct health *health, int rank);
 /* Looks at all ranks of other hosts. Then: whether that one has ended for certain, and has not only vanished. */
 void remote_look_at_all(struct health *health, uint64_t now_ns);
 bool remote_has_ended(const struct health *health, int rank);

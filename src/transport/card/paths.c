@@ -15,7 +15,7 @@
 
 #define SOFTWARE_ROW                                                                            \
     EACH_ROW, .measured = "assumed: as over TCP (tcp/paths.c), since the same system calls do " \
-                          "the work; bench/paths cannot fill these links"
+                          "the work"
 
 /* clang-format off */
 #define ROWS(ROW, SLOT_COST, READ_COST, WRITE_COST, DIRECT_COST, STAGE_COST) \

@@ -14,22 +14,15 @@
 #include "transport/card/card.h"
 #include "transport/ofi/abandoned.h"
 #include "transport/ofi/device.h"
+#include "transport/ofi/doubt.h"
 #include "transport/ofi/leftovers.h"
 #include "transport/tcp/endpoint.h"
-
-/* A card that fails while its rank seems to be there counts for that long as a sign that the rank may have died, and a message that has not come
- * for that long, while the peer was heard, is lost. Whose card it is nobody can tell at one end alone. So a rank that cannot reach several others
- * gives them time to say that it is the one, and of two the higher one waits for the lower one: one of them goes, and not both. Messages to
- * or from a rank that was stopped have some time to arrive when it goes on. */
-static const uint64_t DOUBT_NS = 3000000000u, OTHERS_FIRST_NS = 4000000000u,
-                      LOWER_FIRST_NS = 1500000000u, STOPPED_NS = 1000000000u;
 
 enum {
     SHORT_SLEEP_NS = 200000, /* where the provider has nothing to wait for */
     PASSES_A_LOOK = 8, /* at connections, which takes system calls, while data is waited for */
     HELD_MAX = PEERS_MESSAGES_MAX,
-    PATIENCE = 8,      /* passes: about as long as an answer takes */
-    LOOKS_TO_LOSE = 30 /* so that time in which this rank did not run counts for nothing */
+    PATIENCE = 8 /* passes: about as long as an answer takes */
 };
 
 /* Behind each control message. */
@@ -58,14 +51,8 @@ struct queue {
     struct held held[HELD_MAX];
 };
 
-/* That something does not move. */
-struct doubt {
-    uint64_t since_ns; /* 0: it does */
-    uint64_t heard_ns; /* when it was first seen that the peer is heard nevertheless; 0: not yet */
-    unsigned looks;    /* since then */
-};
-
-/* Messages over the card that a peer has sent, and that do not come; and what it does not take. */
+/* Messages over the card that a peer has sent and that do not come, and messages to it that it does
+ * not take. */
 struct gap {
     uint64_t told;  /* so many were sent, by what it said */
     uint64_t taken; /* so many had come without a gap when it was looked at last */
@@ -77,7 +64,7 @@ struct ofi {
     struct transport base;
     struct transport *control, *data;
     struct card_device *device;  /* the data's */
-    struct remote_options user;  /* who made this */
+    struct remote_options user;  /* the creator's */
     struct queue **queues;       /* of each rank; NULL: none was held */
     int both;                    /* an epoll instance of the two descriptors; -1: none yet */
     struct gap *gaps;            /* of each rank */
@@ -132,7 +119,7 @@ static void pass_on(const struct ofi *ofi, int peer, const void *message, size_t
     if (ofi->user.hears != NULL) ofi->user.hears(ofi->user.context, peer, message, bytes);
 }
 
-/* Whether messages over the card that were sent before may still come. */
+/* Whether messages over the card that were sent before a control message may still come. */
 static bool must_wait(const struct ofi *ofi, int peer, uint64_t after)
 {
     char text[OFI_TROUBLE_MAX];
@@ -141,7 +128,7 @@ static bool must_wait(const struct ofi *ofi, int peer, uint64_t after)
            ofi_device_trouble(ofi->device, peer, text) == 0;
 }
 
-/* In order: those whose turn it is, or all. */
+/* Hears control messages in order: those whose turn it is, or all. */
 static void hear_held(struct ofi *ofi, int peer, bool is_all)
 {
     struct queue *queue = ofi->queues[peer];
@@ -298,7 +285,7 @@ static void ofi_sleep(struct transport *transport, uint64_t timeout_ns)
     ofi_sleep_cancel(transport);
 }
 
-/* It is one sleeper, so one of them is enough. */
+/* There is one sleeper, so one of the two is enough. */
 static void ofi_wake(struct transport *transport)
 {
     struct transport *const control = ofi_of(transport)->control;
@@ -381,20 +368,15 @@ static uint64_t ofi_answered_ns(const struct transport *transport, int peer)
     return control_of(transport)->peers->answered_ns(control_of(transport), peer);
 }
 
-/* Whether it has not moved for so long, while the peer was heard, that it never will. Time in which the peer was stopped does not count, nor
- * does time in which this rank was. */
 static bool is_hopeless(const struct ofi *ofi, int peer, struct doubt *doubt, uint64_t now_ns)
 {
     struct peer_report report;
-    if (doubt->since_ns == 0) *doubt = (struct doubt){.since_ns = now_ns};
     ofi->control->peers->report(ofi->control, peer, &report);
-    if (report.heard_ns <= doubt->since_ns + DOUBT_NS / 2) return false;
-    if (doubt->heard_ns == 0) doubt->heard_ns = now_ns;
-    return ++doubt->looks > LOOKS_TO_LOSE && now_ns > doubt->since_ns + DOUBT_NS &&
-           now_ns > doubt->heard_ns + STOPPED_NS;
+    return doubt_is_hopeless(doubt, report.heard_ns, now_ns);
 }
 
-/* A provider may lose messages with a connection that breaks, and say nothing. Later ones, and what the peer says elsewhere, tell. */
+/* A provider may lose messages with a connection that breaks, and report nothing. Later messages,
+ * and the peer's control messages, show it. */
 static bool has_lost(struct ofi *ofi, int peer, uint64_t now_ns)
 {
     struct gap *gap = &ofi->gaps[peer];
@@ -405,7 +387,7 @@ static bool has_lost(struct ofi *ofi, int peer, uint64_t now_ns)
     return is_missed && is_hopeless(ofi, peer, &gap->comes, now_ns);
 }
 
-/* It may also keep what it was given for ever. */
+/* It may also keep for ever what it was given. */
 static bool is_stuck(struct ofi *ofi, int peer, uint64_t now_ns)
 {
     uint64_t steps;
@@ -425,7 +407,7 @@ static void look_for_losses(struct ofi *ofi, int peer, uint64_t now_ns)
         ofi_device_fail(ofi->device, peer, "what it was given does not leave", gap->goes.since_ns);
 }
 
-/* Of this rank with others, now. */
+/* Counts the peers with which this rank has trouble now. */
 static int count_troubles(const struct ofi *ofi)
 {
     char text[OFI_TROUBLE_MAX];
@@ -442,10 +424,12 @@ static enum peer_presence ofi_look(struct transport *transport, int peer, uint64
     if (presence != PEER_PRESENT) return presence;
     if (!ofi->is_stopped) look_for_losses(ofi, peer, now_ns);
     const uint64_t since_ns = ofi_device_trouble(ofi->device, peer, text);
-    if (since_ns == 0 || now_ns <= since_ns + DOUBT_NS) return PEER_PRESENT;
-    const uint64_t patience_ns = (count_troubles(ofi) > 1 ? OTHERS_FIRST_NS : 0) +
-                                 (ofi->base.rank > peer ? LOWER_FIRST_NS : 0);
-    return now_ns > since_ns + DOUBT_NS + patience_ns ? PEER_VANISHED : PEER_PRESENT;
+    const struct trouble trouble = {.rank = ofi->base.rank,
+                                    .peer = peer,
+                                    .since_ns = since_ns,
+                                    .count = since_ns != 0 ? count_troubles(ofi) : 0,
+                                    .has_stopped = ofi->is_stopped};
+    return trouble_means_gone(&trouble, now_ns) ? PEER_VANISHED : PEER_PRESENT;
 }
 
 static bool ofi_trouble(const struct transport *transport, int peer, char text[PEERS_TROUBLE_MAX])
@@ -583,7 +567,7 @@ static enum tutti_status open_control(struct ofi *ofi, const struct remote_optio
     return endpoint_open(&own, &ofi->control);
 }
 
-/* Of provider shm, which leaves files of processes that are killed, and locks that those held. */
+/* For provider shm, which leaves files of processes that are killed, and locks that these held. */
 static enum tutti_status note_processes(struct ofi *ofi, const struct remote_options *options)
 {
     const struct ofi_choice *choice;
