@@ -108,11 +108,13 @@ find_card() {
     card='' reason='this Tutti says nothing about cards'
     if ! TUTTI_FABRIC=$fabric TUTTI_LOG=info ranks 60 "$bin/tutti-perf" pingpong --sizes 8 -n 5 --timeout 30; then
         say FAIL "two ranks do not meet with TUTTI_FABRIC=$fabric: $(last_words)"
+        reason='two ranks do not meet'
         return
     fi
     grep -hoE 'fabric: .*' "$work/err" | sort -u >"$work/choices"
-    if grep -F 'fabric: none' "$work/choices" >"$work/none"; then
-        reason=$(head -n 1 "$work/none")
+    # A rank that has a card says "not used" where another rank has none, or the job asks for protection.
+    if grep -E 'fabric: (none|not used)' "$work/choices" >"$work/none"; then
+        reason=$(paste -sd ';' "$work/none")
     elif [[ -s $work/choices ]]; then
         card=$(paste -sd ';' "$work/choices")
     fi

@@ -31,6 +31,21 @@ if "$TUTTI_BIN/tutti-topo" --check-fabric | grep -F 'provider tcp;ofi_rxm: it wo
     grep -E '^ +16777216 ' "$work/out" >/dev/null || fail "nothing is measured: $(cat "$work/out")"
 fi
 
+# Nothing is accepted that went over TCP: provider shm leads to no other host, and no card protects data.
+over_tcp() { # words of the reason, arguments
+    local reason=$1
+    shift
+    bash "$script" --here --quick --bin "$TUTTI_BIN" "$@" >"$work/out" 2>&1
+    code=$?
+    [[ $code == 3 ]] || fail "$*: exit $code instead of 3: $(cat "$work/out")"
+    grep -F -- "$reason" "$work/out" >/dev/null || fail "$*: no '$reason': $(cat "$work/out")"
+    if grep 'runs over the card' "$work/out" >/dev/null; then fail "$*: runs over a card that is not used"; fi
+}
+if "$TUTTI_BIN/tutti-topo" --check-fabric | grep -F 'provider shm: it works' >/dev/null; then
+    over_tcp 'leads to no other host' --fabric shm
+    TUTTI_INTEGRITY=network over_tcp 'cannot be protected as TUTTI_INTEGRITY says' --fabric shm
+fi
+
 # It can fail: a card that is not there.
 bash "$script" --here --quick --bin "$TUTTI_BIN" --fabric nonsense >"$work/out" 2>&1
 code=$?

@@ -51,4 +51,25 @@ for protected in TUTTI_INTEGRITY=network TUTTI_INTEGRITY=on; do
         failed=1
     fi
 done
+# A card that one rank lacks: the message names the rank and its host.
+host=$(uname -n)
+# shellcheck disable=SC2016 # the ranks' variables
+lacks() { # words that are expected, TUTTI_FABRIC of rank 1
+    said=$(TUTTI_LOG=info timeout 60 "$bin/tutti-run" -n 2 bash -c 'if ((TUTTI_RANK)); then TUTTI_FABRIC=$1; fi; exec "$2" allreduce -b 8 -e 8 -n 5' _ "$2" "$bin/tutti-perf" 2>&1)
+    grep -F -- "$1" <<<"$said" >/dev/null && return
+    printf 'no "%s" where rank 1 has TUTTI_FABRIC=%s:\n%s\n' "$1" "$2" "$said"
+    failed=1
+}
+lacks "fabric: not used, because rank 1 (host $host) has none of the same kind" off
+lacks "UNSUPPORTED: rank 1 (host $host): TUTTI_FABRIC=nonsense: " nonsense
+# And one that a rank cannot open: here because it has too few descriptors, however many it has inherited.
+for ((most = 12; most < 40; most += 2)); do
+    # shellcheck disable=SC2016 # the ranks' variables
+    said=$(timeout 60 "$bin/tutti-run" -n 2 bash -c 'if ((TUTTI_RANK)); then ulimit -n "$1"; fi; exec "$2" allreduce -b 8 -e 8 -n 5 --timeout 30' _ $most "$bin/tutti-perf" 2>&1)
+    if grep -F 'of libfabric: ' <<<"$said" >/dev/null; then break; fi
+done
+if ! grep -F "rank 1 (host $host): provider tcp;ofi_rxm of libfabric: " <<<"$said" >/dev/null; then
+    printf 'a card that rank 1 cannot open is not reported with its rank:\n%s\n' "$said"
+    failed=1
+fi
 exit $failed

@@ -166,6 +166,13 @@ line FAIL "locked memory: 8 MiB"
 put proc/self/status "CapEff:	000001ffffffffff"
 exits 0 --check-fabric host
 line ok "CAP_IPC_LOCK"
+put proc/self/uid_map "         0          0 4294967295"
+exits 0 --check-fabric host
+line ok "CAP_IPC_LOCK"
+put proc/self/uid_map "         0       1000          1" # root of a container: cards do not count what it may do there
+exits 1 --check-fabric host
+line FAIL "locked memory: 8 MiB"
+rm host/proc/self/uid_map
 put proc/self/status "CapEff:	0000000000000000"
 put proc/self/limits "Max locked memory         17179869184          17179869184          bytes"
 exits 0 --check-fabric host
@@ -193,6 +200,14 @@ LC_ALL=C grep -a '[^ -~]' out | LC_ALL=C grep -a -P '[\x00-\x09\x0b-\x1f]' >/dev
 grep -vE '^(ok|WARN|FAIL) ' out >/dev/null && fail "a line without a verdict: $(grep -vE '^(ok|WARN|FAIL) ' out | head -c 300)"
 
 echo "this host"
+ends --check-fabric
+line ok "host: $(uname -n), Linux $(uname -r)"
+[[ $(tail -n 1 out) == *choice:* ]] || fail "the last line is not the choice: $(cat out)"
+echo "no library" >libfabric.so.1 # loaded in place of the system's
+LD_LIBRARY_PATH=$PWD TUTTI_FABRIC='tcp;ofi_rxm' exits 1 --check-fabric
+line FAIL "choice: TUTTI_FABRIC=tcp;ofi_rxm: "
+LD_LIBRARY_PATH=$PWD ends --check-fabric
+line WARN "choice: none, data goes over TCP"
 TUTTI_FABRIC=nonsense exits 1 --check-fabric
 TUTTI_FABRIC=off ends --check-fabric
 if grep -E '^ok +libfabric' out >/dev/null; then
@@ -203,6 +218,12 @@ fi
 if grep -E '^ok +provider tcp;ofi_rxm: it works' out >/dev/null; then
     TUTTI_FABRIC='tcp;ofi_rxm' ends --check-fabric
     line ok "choice: tcp;ofi_rxm"
+    for protection in TUTTI_ENCRYPTION=on TUTTI_INTEGRITY=on TUTTI_INTEGRITY=network; do
+        export "${protection?}"
+        TUTTI_FABRIC='tcp;ofi_rxm' ends --check-fabric
+        line WARN "cannot protect data as ${protection%=*} says"
+        unset "${protection%=*}"
+    done
 fi
 if [ $failures -gt 0 ]; then
     echo "$failures failed"

@@ -68,8 +68,10 @@ static int run_rank(struct local_rank *local)
     if (status == TUTTI_OK) {
         code = local->rank_main(&rank);
     } else {
-        fprintf(stderr, "tutti-perf: rank %d cannot join: %s: %s\n", rank.rank,
-                tutti_status_name(status), tutti_error_message());
+        char name[32] = "this rank"; /* the launcher knows its number, and nobody has asked yet */
+        if (rank.rank >= 0) snprintf(name, sizeof name, "rank %d", rank.rank);
+        fprintf(stderr, "tutti-perf: %s cannot join: %s: %s\n", name, tutti_status_name(status),
+                tutti_error_message());
         perf_rank_abort(&rank, "a rank could not join");
     }
     perf_rank_release(&rank);

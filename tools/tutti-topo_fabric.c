@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #include "base/option.h"
 #include "base/printable.h"
@@ -89,14 +91,31 @@ static void check_providers(struct fabric_report *report, const struct ofi_offer
                     "FI_LOG_LEVEL=warn fi_info");
 }
 
+/* The option that asks for protection which a card does not give; *option is NULL: none does. */
+static enum tutti_status find_protection(const char **option)
+{
+    int is_encrypted, integrity;
+    *option = NULL;
+    TRY(option_choice(OPTION_ENCRYPTION, &is_encrypted));
+    TRY(option_choice(OPTION_INTEGRITY, &integrity));
+    *option = is_encrypted ? option_names.ENCRYPTION : integrity ? option_names.INTEGRITY : NULL;
+    return TUTTI_OK;
+}
+
 static void check_choice(struct fabric_report *report)
 {
     struct ofi_choice choice;
+    const char *protection;
     const char *const wish = option_text(OPTION_FABRIC);
-    if (ofi_choose_anew(wish, NULL, &choice) != TUTTI_OK)
+    if (ofi_choose_anew(wish, NULL, &choice) != TUTTI_OK || find_protection(&protection) != TUTTI_OK)
         fabric_find(report, FABRIC_FAIL, "choice: %s", tutti_error_message());
     else if (choice.library == NULL)
         fabric_find(report, FABRIC_WARN, "choice: none, data goes over TCP (%s)", choice.reason);
+    else if (protection != NULL)
+        fabric_find(
+            report, FABRIC_WARN,
+            "choice: none, data goes over TCP (%s, card %s, cannot protect data as %s says)",
+            choice.provider, choice.domain, protection);
     else
         fabric_find(report, FABRIC_OK, "choice: %s, card %s (%s)", choice.provider, choice.domain,
                     choice.reason);
@@ -120,14 +139,26 @@ static void check_library(struct fabric_report *report)
     }
     check_providers(report, offers);
     ofi_offers_free(offers);
-    check_choice(report);
+}
+
+/* For whoever reads the lines of many hosts. */
+static void name_host(struct fabric_report *report)
+{
+    struct utsname host;
+    if (uname(&host) != 0) return;
+    fabric_find(report, FABRIC_OK, "host: %s, Linux %s, user %u", host.nodename, host.release,
+                (unsigned)geteuid());
 }
 
 bool fabric_check(const char *root, FILE *file)
 {
     struct fabric_report report = {.file = file, .root = root};
+    if (root[0] == '\0') name_host(&report);
     fabric_check_devices(&report);
     if (report.card_count > 0) fabric_check_memory(&report);
-    if (root[0] == '\0') check_library(&report);
+    if (root[0] == '\0') {
+        check_library(&report);
+        check_choice(&report);
+    }
     return report.failed_count == 0;
 }

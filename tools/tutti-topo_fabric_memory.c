@@ -28,11 +28,22 @@ static bool read_entry(const struct fabric_report *report, const char *file, con
     return true;
 }
 
+/* Whether users here are the host's own. In another user namespace, as of a rootless container, the drivers of cards do not count capabilities. */
+static bool is_first_namespace(const struct fabric_report *report)
+{
+    char path[FABRIC_PATH_SIZE], text[FABRIC_TEXT_SIZE];
+    unsigned long long inside, outside, count;
+    fabric_path(path, report->root, "/proc/self/uid_map");
+    return !fabric_read(path, text) ||
+           (sscanf(text, "%llu %llu %llu", &inside, &outside, &count) == 3 && inside == 0 &&
+            outside == 0 && count == UINT32_MAX);
+}
+
 static bool may_lock_all(const struct fabric_report *report)
 {
     char text[FABRIC_TEXT_SIZE];
     return read_entry(report, "/proc/self/status", "CapEff:", text) &&
-           (strtoull(text, NULL, 16) >> CAPABILITY_IPC_LOCK & 1) != 0;
+           (strtoull(text, NULL, 16) >> CAPABILITY_IPC_LOCK & 1) != 0 && is_first_namespace(report);
 }
 
 static void check_locked(struct fabric_report *report)

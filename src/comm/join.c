@@ -369,6 +369,14 @@ static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct 
     return find_levels(comm, levels_of_hosts);
 }
 
+/* Whether a card can be opened depends on this host alone, so its error says which one that is. */
+static enum tutti_status create_network(struct tutti_comm *comm, const uint16_t *ports)
+{
+    const enum tutti_status status = network_create(&comm->health, ports);
+    return status != TUTTI_OK && comm->team.transports.uses_card ? comm_name_this_rank(comm, status)
+                                                                 : status;
+}
+
 static enum tutti_status open_network(struct tutti_comm *comm,
                                       const struct rendezvous_member *members,
                                       const struct rendezvous_key *key)
@@ -376,7 +384,7 @@ static enum tutti_status open_network(struct tutti_comm *comm,
     comm->team.transports.uses_card = comm_agree_on_card(comm, members);
     if (team_spans_hosts(&comm->team)) {
         TRY(agree_over_hosts(comm, key));
-        return network_create(&comm->health, NULL);
+        return create_network(comm, NULL);
     }
     TRY(check_wish(comm, members));
     if (!comm->team.transports.over_tcp) return TUTTI_OK;
@@ -384,7 +392,7 @@ static enum tutti_status open_network(struct tutti_comm *comm,
     uint16_t *const ports = calloc((size_t)comm->team.size, sizeof *ports);
     if (ports == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     for (int r = 0; r < comm->team.size; r++) ports[r] = members[r].port;
-    const enum tutti_status status = network_create(&comm->health, ports);
+    const enum tutti_status status = create_network(comm, ports);
     free(ports);
     return status;
 }

@@ -74,12 +74,23 @@ enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
     return TUTTI_OK;
 }
 
+enum tutti_status comm_name_this_rank(const struct tutti_comm *comm, enum tutti_status status)
+{
+    char message[ERROR_TEXT_MAX];
+    error_copy(message, sizeof message);
+    return error_set(
+        status, "rank %d (host %s): %s%s", comm->team.rank, comm->team.members.host_name, message,
+        status == TUTTI_UNSUPPORTED ? "; tutti-topo --check-fabric there says more" : "");
+}
+
 enum tutti_status comm_find_card(struct tutti_comm *comm)
 {
     const struct settings *settings = &comm->team.settings;
     struct transports *transports = &comm->team.transports;
     if (comm->team.size == 1) return TUTTI_OK;
-    TRY(transports_find_card(&transports->fabric, &transports->card_is_of_one_host));
+    const enum tutti_status status =
+        transports_find_card(&transports->fabric, &transports->card_is_of_one_host);
+    if (status != TUTTI_OK) return comm_name_this_rank(comm, status);
     const char *const wish = settings->is_encrypted ? option_names.ENCRYPTION
                              : settings->integrity == TUTTI_INTEGRITY_OFF ||
                                      settings->integrity == TUTTI_INTEGRITY_DEFAULT
@@ -115,7 +126,12 @@ bool comm_agree_on_card(const struct tutti_comm *comm, const struct rendezvous_m
     }
     for (int r = 0; r < comm->team.size; r++)
         if (of_rank(comm, members, r).fabric != own) {
-            log_write(LOG_INFO, "fabric: not used, because rank %d has none of the same kind", r);
+            char its_host[DISCOVERY_HOST_NAME_MAX];
+            team_host_name_of(&comm->team, r, its_host);
+            log_write(LOG_INFO,
+                      "fabric: not used, because rank %d (host %s) has none of the same kind; "
+                      "tutti-topo --check-fabric says there what it has",
+                      r, its_host);
             return false;
         }
     return true;

@@ -1,5 +1,6 @@
-/* Links over providers of libfabric that run anywhere, and over the same with other characters: what hardware demands, lacks and does. Every
- * byte comes once and in order, no memory stays registered, and what fails is noticed.
+/* Links over providers of libfabric that run anywhere, and over the same providers with properties
+ * of hardware: what it demands, lacks and does. Every byte comes once and in order, no memory stays
+ * registered, and failures are noticed.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -51,7 +53,7 @@ static const struct fabric_shim personalities[] = {
 
 enum { PERSONALITIES = sizeof personalities / sizeof *personalities };
 
-/* Memory that is posted comes by messages, or by writes where the user says or into a landing. */
+/* Posted memory comes by messages, or by writes to where the user says or into a landing. */
 static const struct card_options cards[] = {
     {.offer_bytes = 1},
     {.offer_bytes = 1,
@@ -105,7 +107,34 @@ static void every_byte_comes_over_shm_whatever_its_character(void **state)
     fabric_shim_use(NULL, 0);
 }
 
-/* Whose messages fail is in trouble, and nothing is sent to it any more. */
+/* The user hears that data is copied because a limit is too low: once, and not from each message. */
+static void memory_that_is_not_registered_is_reported_once(void **state)
+{
+    (void)state;
+    static const struct fabric_shim little = {
+        .name = "little can be registered", .demands_local = true, .registered_max = 60};
+    char line[512];
+    unsigned lines = 0;
+    skip_without("tcp;ofi_rxm");
+    FILE *const said = tmpfile();
+    const int own = dup(STDERR_FILENO);
+    assert_non_null(said);
+    assert_true(own >= 0 && dup2(fileno(said), STDERR_FILENO) == STDERR_FILENO);
+    fabric_shim_use(&little, 1);
+    card_game_play((struct card_mood){.fabric = "tcp;ofi_rxm", .card = cards[0]}, 30, 1);
+    const uint64_t refused = fabric_shim_count().refused;
+    fabric_shim_use(NULL, 0);
+    assert_int_equal(dup2(own, STDERR_FILENO), STDERR_FILENO);
+    close(own);
+    rewind(said);
+    while (fgets(line, sizeof line, said) != NULL)
+        lines += strstr(line, "does not register") != NULL && strstr(line, "ulimit -l") != NULL;
+    fclose(said);
+    assert_true(refused > 2);
+    assert_in_range(lines, 1, 2); /* of two ranks, each at most once */
+}
+
+/* A peer whose messages fail is in trouble, and nothing is sent to it any more. */
 static void a_failed_message_is_trouble_for_good(void **state)
 {
     (void)state;
@@ -141,7 +170,8 @@ static void a_failed_message_is_trouble_for_good(void **state)
     fabric_shim_use(NULL, 0);
 }
 
-/* Steps a pair of ranks, of which one tells the other that it may send, until that has left; or, where it never does, for long. */
+/* Steps a pair of ranks, one of which tells the other that it may send, until that message has
+ * left; or, if it never does, for long. */
 static void expect_to_leave(const struct fabric_shim *shim, bool leaves)
 {
     enum { STEPS_MAX = 1000000, STEPS = 1000 };
@@ -184,7 +214,7 @@ static void what_a_provider_keeps_is_seen(void **state)
     expect_to_leave(&keeps, false);
 }
 
-/* Rank 2 says that it is rank 1. Nobody believes it, and rank 1 is heard as ever. */
+/* Rank 2 says that it is rank 1. No rank believes it, and rank 1 is heard as ever. */
 static void nobody_speaks_for_another(void **state)
 {
     (void)state;
@@ -223,7 +253,7 @@ static void nobody_speaks_for_another(void **state)
     fabric_shim_use(NULL, 0);
 }
 
-/* Foreign: read as it says, it would be read beyond its end. */
+/* A foreign message, which would be read beyond its end if its length were believed. */
 static void greetings_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
@@ -256,6 +286,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_comes_over_tcp_whatever_its_character),
         cmocka_unit_test(every_byte_comes_over_shm_whatever_its_character),
+        cmocka_unit_test(memory_that_is_not_registered_is_reported_once),
         cmocka_unit_test(a_failed_message_is_trouble_for_good),
         cmocka_unit_test(what_a_provider_keeps_is_seen),
         cmocka_unit_test(nobody_speaks_for_another),

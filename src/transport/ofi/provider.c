@@ -30,13 +30,14 @@ enum tutti_status ofi_provider_refused(const struct ofi_provider *provider, cons
                      provider->choice->provider, what, ofi_provider_why(provider, result));
 }
 
-/* With something to wait for, if the provider has that. */
-/* Provider sockets, which nobody but Tutti's looks drives, does not look at its sockets to make its descriptor readable. */
+/* Provider sockets, which only Tutti's looks drive, does not look at its sockets to make its
+ * descriptor readable. */
 static bool can_be_waited_for(const struct ofi_provider *provider)
 {
     return strcmp(provider->info->fabric_attr->prov_name, "sockets") != 0;
 }
 
+/* Opens a queue that can be waited for, if the provider has such queues. */
 static enum tutti_status open_queue(struct ofi_provider *provider, size_t queue_size)
 {
     struct fi_cq_attr attributes = {.size = queue_size + ofi_provider_receives_max(provider),
@@ -86,7 +87,7 @@ enum tutti_status ofi_provider_open(struct ofi_provider *provider, const struct 
     if (provider->info == NULL || provider->facts == NULL)
         return error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
     provider->verbs->describe(provider->facts);
-    /* Any thread may end a registration that stays. */
+    /* Any thread may end a registration that outlasts its use. */
     if (ofi_regions_stay(provider->facts)) provider->info->domain_attr->threading = FI_THREAD_SAFE;
     return open_endpoint(provider, size, queue_size);
 }

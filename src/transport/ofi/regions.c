@@ -4,8 +4,10 @@
 #include <pthread.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "memory/registrations.h"
 
@@ -40,6 +42,8 @@ struct ofi_regions {
     uint64_t serial;
     struct fid_mr *closing[CLOSING_MAX]; /* that libfabric has not let go of yet */
     unsigned closing_count;
+    int refusal; /* of libfabric, the last one; 0: none yet */
+    bool is_refusal_said;
 };
 
 static bool needs(const struct ofi_regions *regions, int mode)
@@ -80,10 +84,12 @@ static enum tutti_status register_memory(void *context, void *address, size_t by
         result = regions->verbs->bind(memory, regions->endpoint);
         if (result != 0) (void)regions->verbs->close_memory(memory);
     }
-    if (result != 0)
+    if (result != 0) {
+        regions->refusal = -result;
         return error_set(result == -FI_ENOMEM || result == -FI_EAGAIN ? TUTTI_NO_MEMORY
                                                                       : TUTTI_UNSUPPORTED,
                          "a network card does not register %zu bytes", bytes);
+    }
     if (makes_keys) *key = regions->verbs->key(memory);
     *handle = memory;
     return TUTTI_OK;
@@ -124,7 +130,7 @@ enum tutti_status ofi_regions_make_room(struct ofi_regions *regions, unsigned co
     return TUTTI_OK;
 }
 
-/* NULL: none is left. */
+/* A free region; NULL: none is left. */
 static struct region *take_region(struct ofi_regions *regions)
 {
     uint32_t index = regions->first_free;
@@ -155,6 +161,18 @@ static struct region *region_of(const struct ofi_regions *regions, uint64_t key)
     return &regions->table[index - 1];
 }
 
+/* Once: otherwise a job would be slow, and nobody would know why. */
+static void say_refusal(struct ofi_regions *regions, size_t bytes)
+{
+    if (regions->is_refusal_said || regions->refusal == 0) return;
+    regions->is_refusal_said = true;
+    log_write(
+        LOG_WARN,
+        "network card: provider %s does not register %zu bytes (%s), so they are copied, which "
+        "is slower; see ulimit -l and tutti-topo --check-fabric",
+        regions->facts->fabric_attr->prov_name, bytes, strerror(regions->refusal));
+}
+
 uint64_t ofi_regions_add(struct ofi_regions *regions, void *address, size_t bytes,
                          enum card_access access)
 {
@@ -166,6 +184,7 @@ uint64_t ofi_regions_add(struct ofi_regions *regions, void *address, size_t byte
     struct registrations *const cache = (is_written ? &regions->written : &regions->own)->cache;
     pthread_mutex_lock(&regions->lock);
     region->registration = registrations_acquire(cache, address, bytes);
+    if (region->registration == NULL) say_refusal(regions, bytes);
     pthread_mutex_unlock(&regions->lock);
     if (region->registration == NULL) {
         give_region_back(regions, region);
