@@ -305,9 +305,9 @@ static int refuse_mixtures(struct tutti_comm *comm, int rank, const struct place
     static float host[COUNT];
     struct tutti_call_options options = in_stream(there);
     RANKS_EXPECT(sum(here->memory, there->memory, NULL, comm) == TUTTI_INVALID_BUFFER);
-    RANKS_EXPECT(says("buffers and stream must be of one device"));
+    RANKS_EXPECT(says("must be of one device, but are: send of device 0, recv of device 1"));
     RANKS_EXPECT(sum(here->memory, here->memory, &options, comm) == TUTTI_INVALID_BUFFER);
-    RANKS_EXPECT(says("buffers and stream must be of one device"));
+    RANKS_EXPECT(says("send of device 0, recv of device 0, options.stream of device 1"));
     RANKS_EXPECT(sum(host, here->memory, &options, comm) == TUTTI_INVALID_BUFFER);
     void *const others[] = {host, there->memory};
     for (int i = 0; i < 2; i++) {
@@ -357,8 +357,47 @@ static int refuse_managed(struct tutti_comm *comm, int rank, const struct place 
     RANKS_EXPECT(allocate != NULL && allocate(&managed, BYTES, 1) == 0);
     void *const memory = (void *)(uintptr_t)managed;
     RANKS_EXPECT(sum(memory, memory, NULL, comm) == TUTTI_INVALID_BUFFER);
-    RANKS_EXPECT(says("managed memory"));
+    RANKS_EXPECT(says("tutti_allreduce: send: ") && says("managed memory"));
     RANKS_EXPECT(sum(here->memory, memory, NULL, comm) == TUTTI_INVALID_BUFFER);
+    RANKS_EXPECT(says("tutti_allreduce: recv: "));
+    device_driver_free(memory);
+    return 0;
+}
+
+/* Where a driver leaves freed memory out of the CPU's reach, as the stand-in does. */
+static int refuse_freed(struct tutti_comm *comm, int rank, const struct place *here)
+{
+    void *const driver = dlopen(getenv("TUTTI_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+    const struct tutti_call_options options = in_stream(here);
+    if (dlsym(driver, "cuda_standin") == NULL) return 0;
+    float *const freed = device_driver_allocate(BYTES);
+    device_driver_free(freed);
+    RANKS_EXPECT(sum(freed, freed, &options, comm) == TUTTI_INVALID_BUFFER);
+    RANKS_EXPECT(says("tutti_allreduce: send: ") && says("was it freed?"));
+    RANKS_EXPECT(sum(here->memory, freed, NULL, comm) == TUTTI_INVALID_BUFFER);
+    RANKS_EXPECT(says("tutti_allreduce: recv: ") && says("was it freed?"));
+    return 0;
+}
+
+/* What a collective does not look at on a rank may be anything. */
+static int ignore_managed(struct tutti_comm *comm, int rank, const struct place *here)
+{
+    void *const driver = dlopen(getenv("TUTTI_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+    int (*allocate)(uint64_t *, size_t, unsigned) = NULL;
+    uint64_t managed = 0;
+    *(void **)&allocate = dlsym(driver, "cuMemAllocManaged");
+    RANKS_EXPECT(allocate != NULL && allocate(&managed, BYTES, 1) == 0);
+    void *const memory = (void *)(uintptr_t)managed;
+    set_all(here->image, (float)(rank + 1));
+    device_driver_put_later(here->memory, here->image, BYTES, here->stream);
+    device_driver_finish(here->stream);
+    RANKS_EXPECT(tutti_broadcast(rank == 0 ? here->memory : memory, here->memory, COUNT,
+                                 TUTTI_FLOAT32, 0, comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_reduce(here->memory, rank == 0 ? here->memory : memory, COUNT, TUTTI_FLOAT32,
+                              TUTTI_MAX, 0, comm) == TUTTI_OK);
+    device_driver_get_later(here->image, here->memory, BYTES, here->stream);
+    device_driver_finish(here->stream);
+    RANKS_EXPECT(is_all(here->image, 1));
     device_driver_free(memory);
     return 0;
 }
@@ -394,6 +433,8 @@ static int refuse_all(struct tutti_comm *comm, int rank, int size, uint64_t seed
     if (refuse_functions(comm, rank, &here) != 0) return 1;
     if (refuse_messages(comm, rank, &here) != 0) return 1;
     if (refuse_managed(comm, rank, &here) != 0) return 1;
+    if (refuse_freed(comm, rank, &here) != 0) return 1;
+    if (ignore_managed(comm, rank, &here) != 0) return 1;
     if (refuse_capture(comm, rank, &here) != 0) return 1;
     RANKS_EXPECT(reduce(&here, &options, comm, NULL) == TUTTI_OK); /* as if nothing had been */
     device_driver_get_later(here.image, here.memory, BYTES, here.stream);
@@ -452,6 +493,38 @@ static void a_stream_without_a_driver_is_refused(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* context: the driver's file. The communicator was made without it; the program has a driver only now. */
+static int call_with_late_driver(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                 void *context)
+{
+    struct place place;
+    struct tutti_request *request;
+    (void)seed;
+    setenv("TUTTI_CUDA_DRIVER", context, 1);
+    RANKS_EXPECT(open_place(&place, rank));
+    const struct tutti_call_options options = in_stream(&place);
+    RANKS_EXPECT(reduce(&place, &options, comm, &request) == TUTTI_OK);
+    RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);
+    device_driver_get_later(place.image, place.memory, BYTES, place.stream);
+    device_driver_finish(place.stream);
+    RANKS_EXPECT(is_all(place.image, (float)size));
+    close_place(&place);
+    return 0;
+}
+
+static void the_first_call_in_a_stream_finds_a_late_driver(void **state)
+{
+    (void)state;
+    char driver[4096];
+    const struct ranks_options options = {.kind = RANKS_PROCESSES};
+    if (IS_THREAD_SANITIZED) skip();
+    snprintf(driver, sizeof driver, "%s", getenv("TUTTI_CUDA_DRIVER"));
+    unsetenv("TUTTI_CUDA_DRIVER");
+    const int failed = ranks_run(2, &options, call_with_late_driver, driver);
+    setenv("TUTTI_CUDA_DRIVER", driver, 1);
+    assert_int_equal(failed, 0);
+}
+
 int main(void)
 {
     setenv("TUTTI_CUDA_DRIVER", cuda_standin_file(), 0);
@@ -460,6 +533,7 @@ int main(void)
     /* Processes first: a child of who has used a driver cannot use it. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stream_without_a_driver_is_refused),
+        cmocka_unit_test(the_first_call_in_a_stream_finds_a_late_driver),
         cmocka_unit_test(what_cannot_work_is_refused_and_changes_nothing),
         cmocka_unit_test(a_death_before_its_call_releases_the_streams),
         cmocka_unit_test(a_death_in_its_call_releases_the_streams),

@@ -30,13 +30,11 @@ bug 'only the first destination is copied out' "$orders" \
                 kernel_copy(' \
     '            if (job->operands[d].is_copied && d == 0)
                 kernel_copy('
-seeds=8000 # only an order that two teams share, whose room is taken again at once
 bug 'room in the arena is given back when the first part is done' "$orders" \
     '            if (--orders->orders[index].parts_left == 0) finish_order(orders, index, true);' \
     '            if (orders->orders[index].has_mark) gpu_arena_give_back(&orders->arena, orders->orders[index].mark);
             orders->orders[index].has_mark = false;
             if (--orders->orders[index].parts_left == 0) finish_order(orders, index, true);'
-seeds=600
 bug 'an order is done when its first part is' "$orders" \
     '    order->parts_left = parts;' \
     '    order->parts_left = 1;' \

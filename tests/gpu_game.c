@@ -24,7 +24,7 @@
 
 enum { PINNED_MAX = 64, PINNED_BYTES = 16 << 20, HOST_BYTES = 16 << 20, GUARD_BYTE = 0xa5 };
 #define ELSEWHERE UINT64_C(0x0f00000000000000)
-#define PATIENCE_NS UINT64_C(10000000000)
+#define PATIENCE_NS UINT64_C(20000000000)
 
 static _Alignas(4096) unsigned char memory[GPU_GAME_MEMORY], pinned[PINNED_BYTES], host[HOST_BYTES];
 
@@ -33,26 +33,38 @@ static struct {
     _Atomic uintptr_t begin, end;
 } reachable[PINNED_MAX];
 
+static _Atomic uint64_t seed_played;
+
 static void die(const char *text)
 {
     fprintf(stderr, "%s\n", text);
-    printf("seed ?: %s\n", text);
+    printf("seed %llu: %s\n", (unsigned long long)seed_played, text);
     fflush(stdout);
     _exit(1);
 }
 
+static void nap(unsigned us)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
+}
+
+/* Of the calling block. */
+static _Thread_local unsigned reaches, reaches_between_naps; /* between: 0 for no naps */
+
 static void *reach(uint64_t address, size_t bytes)
 {
+    if (reaches_between_naps != 0 && ++reaches % reaches_between_naps == 0) nap(50);
     if (address >= ELSEWHERE) {
         const uintptr_t place = (uintptr_t)(address - ELSEWHERE), begin = (uintptr_t)memory;
         if (place < begin || place + bytes > begin + sizeof memory)
             die("beyond the device's memory");
         return (void *)place;
     }
-    for (int i = 0; i < PINNED_MAX; i++) {
-        const uintptr_t begin = atomic_load_explicit(&reachable[i].begin, memory_order_relaxed);
+    static _Thread_local int range; /* most looks are where the one before was */
+    for (int i = 0; i < PINNED_MAX; i++, range = (range + 1) % PINNED_MAX) {
+        const uintptr_t begin = atomic_load_explicit(&reachable[range].begin, memory_order_relaxed);
         if (begin != 0 && address >= begin &&
-            address + bytes <= atomic_load_explicit(&reachable[i].end, memory_order_relaxed))
+            address + bytes <= atomic_load_explicit(&reachable[range].end, memory_order_relaxed))
             return (void *)(uintptr_t)address;
     }
     die("the device touches memory of the host that is not pinned");
@@ -146,7 +158,8 @@ struct launch {
     unsigned block_count;
     struct block {
         struct launch *launch;
-        unsigned late_us; /* a block that finds no place on the device at once */
+        unsigned late_us;              /* a block that finds no place on the device at once */
+        unsigned reaches_between_naps; /* a slow block: far from the memory, say; 0: it is not */
     } blocks[WORKER_BLOCKS_MAX];
 };
 
@@ -160,11 +173,6 @@ struct stream {
 static struct stream *streams;
 static unsigned last_block_count;
 
-static void nap(unsigned us)
-{
-    nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
-}
-
 static void *run_block(void *context)
 {
     struct block *const block = context;
@@ -174,6 +182,7 @@ static void *run_block(void *context)
             atomic_load_explicit(&launch->before->blocks_left, memory_order_acquire) > 0))
         nap(20);
     if (block->late_us > 0) nap(block->late_us);
+    reaches_between_naps = block->reaches_between_naps;
     gpu_twin_find("tutti_worker")((uintptr_t)launch->home, (uint32_t)(block - launch->blocks),
                                   launch->block_count);
     atomic_fetch_sub_explicit(&launch->blocks_left, 1, memory_order_release);
@@ -200,6 +209,7 @@ static enum tutti_status start_worker(struct gpu_device *device, void *stream_po
         const uint64_t draw = elements_mixed(stream->random, 1000 + b);
         stream->random = draw;
         block->late_us = draw % 4 == 0 ? (unsigned)(draw / 4 % 2000) : 0;
+        block->reaches_between_naps = (draw >> 32) % 4 == 0 ? 1000 << (draw >> 40) % 4 : 0;
         pthread_t thread;
         if (pthread_create(&thread, NULL, run_block, block) != 0) die("no more threads");
         pthread_detach(thread); /* blocks_left is the last that it touches */
@@ -320,6 +330,7 @@ enum {
     BAY_BYTES = 400 << 10, /* of each kind of memory */
     PLACES_MAX = 700,
     CALLS_MAX = 4, /* of a group */
+    CROWD_MAX = 4, /* groups: their kernels need more room than the arena has */
     GUARD = 16
 };
 _Static_assert(BAYS *BAY_BYTES <= PINNED_BYTES && BAYS * BAY_BYTES <= HOST_BYTES, "");
@@ -337,13 +348,27 @@ struct bay {
     unsigned destination_count, source_count;
     size_t bytes;
     unsigned char *expected;
-    size_t expected_bytes;
+    struct kernel_call call; /* but for places and formats */
+    struct tutti_operation operation;
 };
 
 struct group {
-    uint64_t number; /* 0: none */
+    uint64_t number; /* 0: none, or not started */
     struct bay *bays[CALLS_MAX];
     unsigned bay_count;
+};
+
+/* What kernels a game prefers. */
+enum shape {
+    MIXED, /* of all sizes, with one source or hundreds */
+    SMALL, /* very many small ones: rings are full, and each order has one part */
+    /* A few large ones, mostly in the host's memory, on the device of two teams. Each order has a
+     * part for both teams, and needs much room in the arena. All of them are prepared before the
+     * first is started, because to prepare one takes longer than to run it: otherwise the arena
+     * would be empty again when the next one comes. So it is full, others stand in line, and the
+     * next one takes an order's room in the same look that finds the order done. In other shapes
+     * that hardly ever happens while one team has done its part and the other has not. */
+    CROWDED
 };
 
 struct game {
@@ -353,7 +378,7 @@ struct game {
     struct kernel_executor *executor;
     struct operation_gate *gate;
     struct group groups[BAYS];
-    bool only_small;
+    enum shape shape;
 };
 
 static struct bay bays[BAYS];
@@ -381,14 +406,25 @@ static void *place_in(struct game *game, struct bay *bay, enum where where, size
 static void fill(struct game *game, unsigned char *bytes, size_t count, enum tutti_dtype dtype)
 {
     uint64_t draw = chance_draw(&game->chance);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i += sizeof draw) {
         draw = draw * 6364136223846793005u + 1442695040888963407u;
-        bytes[i] = (unsigned char)(draw >> 56);
+        const uint64_t word = draw ^ draw >> 32; /* the low bits of a draw are hardly random */
+        memcpy(bytes + i, &word, count - i < sizeof word ? count - i : sizeof word);
     }
     /* No large numbers among floats: so nothing becomes infinite, and no NaN. */
     const size_t element = dtype_size(dtype);
     if (dtype_kind(dtype) == DTYPE_FLOAT)
         for (size_t i = element - 1; i < count; i += element) bytes[i] &= 0x9f;
+}
+
+/* What is large in CROWDED games has large elements: the CPU takes much longer for as many bytes of
+ * small ones. */
+static enum tutti_dtype draw_dtype(struct game *game)
+{
+    for (;;) {
+        const enum tutti_dtype dtype = (enum tutti_dtype)chance_below(&game->chance, DTYPE_COUNT);
+        if (game->shape != CROWDED || dtype_size(dtype) >= 4) return dtype;
+    }
 }
 
 static enum op draw_op(struct game *game, enum tutti_dtype dtype)
@@ -409,8 +445,12 @@ static struct sizes draw_sizes(struct game *game, size_t element)
     struct chance *const chance = &game->chance;
     struct sizes sizes = {.sources = 1 + (unsigned)chance_below(chance, 3), .destinations = 1};
     if (chance_below(chance, 4) == 0) sizes.destinations = 1 + (unsigned)chance_below(chance, 4);
+    if (game->shape == CROWDED) {
+        sizes.count = (size_t)((96 << 10) + chance_below(chance, 32 << 10)) / element;
+        return sizes;
+    }
     size_t bytes = 4096;
-    switch (chance_below(chance, game->only_small ? 2 : 8)) {
+    switch (chance_below(chance, game->shape == SMALL ? 2 : 8)) {
     case 2: bytes = 64 << 10; break;
     case 3: bytes = 300 << 10; break;
     case 4:
@@ -430,7 +470,8 @@ static struct sizes draw_sizes(struct game *game, size_t element)
 
 static enum where draw_where(struct game *game)
 {
-    const int draw = chance_below(&game->chance, 5);
+    const int draw = chance_below(&game->chance, game->shape == CROWDED ? 12 : 5);
+    if (draw >= 5) return HOST;
     return draw < 2 ? HOST : draw < 3 ? PINNED : DEVICE;
 }
 
@@ -440,11 +481,12 @@ static void *visible(const struct bay *bay, unsigned i)
 }
 
 /* Draws a kernel and its memory, and computes what it stores. */
-static void prepare(struct game *game, struct bay *bay, struct kernel_call *call,
-                    struct tutti_operation *operation)
+static void prepare(struct game *game, struct bay *bay)
 {
     struct chance *const chance = &game->chance;
-    const enum tutti_dtype dtype = (enum tutti_dtype)chance_below(chance, DTYPE_COUNT);
+    struct kernel_call *const call = &bay->call;
+    struct tutti_operation *const operation = &bay->operation;
+    const enum tutti_dtype dtype = draw_dtype(game);
     const size_t element = dtype_size(dtype);
     struct sizes sizes = draw_sizes(game, element);
     memset(bay->used, 0, sizeof bay->used);
@@ -499,6 +541,7 @@ static void prepare(struct game *game, struct bay *bay, struct kernel_call *call
     twin.sources = seen;
     twin.operation = operation;
     if (bay->bytes > 0) kernel_get(KERNEL_SCALAR, dtype, operation->kind).reduce(&twin);
+    bay->is_used = true;
 }
 
 static bool is_all_host(const struct bay *bay)
@@ -510,9 +553,7 @@ static bool is_all_host(const struct bay *bay)
 
 static void start_one(struct game *game, struct bay *bay)
 {
-    struct tutti_operation operation;
-    struct kernel_call call;
-    prepare(game, bay, &call, &operation);
+    struct kernel_call call = bay->call;
     struct kernel_format formats[PLACES_MAX];
     void *places[PLACES_MAX];
     for (unsigned i = 0; i < bay->destination_count + bay->source_count; i++) {
@@ -537,24 +578,35 @@ static void start_one(struct game *game, struct bay *bay)
     /* What the call pointed to is not looked at again. */
     memset(places, 0xee, sizeof places);
     memset(formats, 0xee, sizeof formats);
-    bay->is_used = true;
 }
 
-/* A new group, if there is memory for one. */
-static void start_group(struct game *game)
+/* A new group, if there is memory for one; NULL: there is none. */
+static struct group *prepare_group(struct game *game)
 {
     struct group *group = game->groups;
-    while (group < game->groups + BAYS && group->number != 0) group++;
-    if (group == game->groups + BAYS) return;
+    while (group < game->groups + BAYS && group->bay_count > 0) group++;
+    if (group == game->groups + BAYS) return NULL;
     const unsigned wanted = 1 + (unsigned)chance_below(&game->chance, CALLS_MAX);
-    group->bay_count = 0;
     for (int b = 0; b < BAYS && group->bay_count < wanted; b++) {
         if (bays[b].is_used) continue;
-        start_one(game, &bays[b]);
+        prepare(game, &bays[b]);
         group->bays[group->bay_count++] = &bays[b];
     }
-    if (group->bay_count > 0) group->number = game->executor->ops->flush(game->executor);
-    if (group->bay_count > 0 && group->number == 0) die("a group has the number 0");
+    return group->bay_count > 0 ? group : NULL;
+}
+
+/* Groups that are started one behind the other. */
+static void start_groups(struct game *game)
+{
+    struct group *groups[CROWD_MAX];
+    const int wanted = game->shape == CROWDED ? CROWD_MAX : 1;
+    int count = 0;
+    while (count < wanted && (groups[count] = prepare_group(game)) != NULL) count++;
+    for (int i = 0; i < count; i++) {
+        for (unsigned b = 0; b < groups[i]->bay_count; b++) start_one(game, groups[i]->bays[b]);
+        groups[i]->number = game->executor->ops->flush(game->executor);
+        if (groups[i]->number == 0) die("a group has the number 0");
+    }
 }
 
 static const char *judge_bay(struct bay *bay)
@@ -582,23 +634,24 @@ static const char *ask(struct game *game, struct group *group, bool *has_ended)
     if (group->number == 0 || !game->executor->ops->is_finished(game->executor, group->number))
         return NULL;
     *has_ended = true;
-    group->number = 0;
     for (unsigned b = 0; b < group->bay_count; b++) {
         const char *const wrong = judge_bay(group->bays[b]);
         if (wrong != NULL) return wrong;
     }
+    *group = (struct group){.number = 0};
     return NULL;
 }
 
 static const char *wait_for_all(struct game *game)
 {
-    const uint64_t deadline_ns = clock_now_ns() + PATIENCE_NS;
+    uint64_t deadline_ns = clock_now_ns() + PATIENCE_NS; /* of the next one that ends */
     for (bool any = true; any;) {
         any = false;
         for (int g = 0; g < BAYS; g++) {
             bool has_ended;
             const char *const wrong = ask(game, &game->groups[g], &has_ended);
             if (wrong != NULL) return wrong;
+            if (has_ended) deadline_ns = clock_now_ns() + PATIENCE_NS;
             any |= game->groups[g].number != 0;
         }
         if (any && clock_now_ns() > deadline_ns) return "a group is never finished";
@@ -621,9 +674,10 @@ static const char *wait_for_gate(struct game *game)
 
 static const char *operate(struct game *game, bool gives_up)
 {
-    const int turns = chance_below(&game->chance, game->only_small ? 300 : 40);
+    static const int turns_max[] = {[MIXED] = 40, [SMALL] = 300, [CROWDED] = 2};
+    const int turns = 1 + chance_below(&game->chance, turns_max[game->shape]);
     for (int t = 0; t < turns; t++) {
-        if (chance_below(&game->chance, 3) != 0) start_group(game);
+        if (chance_below(&game->chance, 3) != 0) start_groups(game);
         bool has_ended;
         const char *const wrong =
             ask(game, &game->groups[chance_below(&game->chance, BAYS)], &has_ended);
@@ -689,8 +743,8 @@ static const char *play_take(struct game *game)
 const char *gpu_game_play(uint64_t seed)
 {
     static bool is_prepared;
-    struct game game = {.chance = {.seed = seed},
-                        .device = gpu_game_device(seed % GPU_GAME_DEVICES)};
+    struct game game = {.chance = {.seed = seed}};
+    seed_played = seed;
     if (!is_prepared) {
         gpu_pinned_add(pinned, sizeof pinned / 2); /* one before a device is open, one after that */
         for (int b = 0; b < BAYS; b++) {
@@ -698,7 +752,10 @@ const char *gpu_game_play(uint64_t seed)
             if (bays[b].expected == NULL) return "out of memory";
         }
     }
-    game.only_small = chance_below(&game.chance, 4) == 0;
+    static const enum shape shapes[] = {SMALL, SMALL, CROWDED, CROWDED, MIXED, MIXED, MIXED, MIXED};
+    game.shape = shapes[chance_below(&game.chance, (int)(sizeof shapes / sizeof *shapes))];
+    game.device =
+        gpu_game_device(game.shape == CROWDED ? GPU_GAME_TWO_TEAMS : seed % GPU_GAME_DEVICES);
     const char *wrong = play_take(&game);
     if (!is_prepared) gpu_pinned_add(pinned + sizeof pinned / 2, sizeof pinned / 2);
     is_prepared = true;

@@ -138,7 +138,9 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
     struct tutti_call_options own;
     enum tutti_status status = TUTTI_OK;
     if (options != NULL) status = check_options(a, options, comm, call, &own);
-    if (status == TUTTI_OK) status = on_device_find(name, options != NULL ? &own : NULL, call);
+    if (status == TUTTI_OK)
+        status =
+            on_device_find(name, options != NULL ? &own : NULL, comm->team.rank == a->root, call);
     if (status != TUTTI_OK) free(call->extra);
     return status;
 }

@@ -285,7 +285,9 @@ static void fail_late(struct tutti_comm *comm, struct call_request *request)
     if (gated >= 0) {
         health_name_rank(&comm->health, gated, who, sizeof who);
         comm_fail(comm, &request->base, TUTTI_TIMEOUT, gated,
-                  "%s has called it, and waits for its gate; deadline of %.3g s", who, seconds);
+                  "%s has called it, and waits for its gate (earlier work of its stream); "
+                  "deadline of %.3g s",
+                  who, seconds);
         return;
     }
     if (peer >= 0)
@@ -335,7 +337,8 @@ static void diagnose_gated(struct tutti_comm *comm, struct call_request *request
     if (finish_ns == 0 || now_ns < finish_ns || now_ns - finish_ns < request->call.timeout_ns)
         return;
     comm_fail(comm, &request->base, TUTTI_TIMEOUT, comm->team.rank,
-              "rank %d frees the communicator, and it waits for its gate; deadline of %.3g s",
+              "rank %d frees the communicator, and it waits for its gate (earlier work of its "
+              "stream); deadline of %.3g s",
               comm->team.rank, (double)request->call.timeout_ns * 1e-9);
 }
 

@@ -1,6 +1,7 @@
 #include "call/on_device.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/dtype.h"
@@ -11,6 +12,7 @@
 #include "gpu/executor.h"
 #include "gpu/shares.h"
 #include "os/clock.h"
+#include "os/mapping.h"
 
 static enum tutti_status refuse_mixture(const char *name, const char *buffer)
 {
@@ -20,16 +22,25 @@ static enum tutti_status refuse_mixture(const char *name, const char *buffer)
                      name, buffer);
 }
 
+/* What the driver says of an argument knows neither the call nor the argument. */
+static enum tutti_status tell_of(const char *name, const char *argument, enum tutti_status status)
+{
+    char why[ERROR_TEXT_MAX];
+    if (status == TUTTI_OK) return TUTTI_OK;
+    error_copy(why, sizeof why);
+    return error_set(status, "tutti_%s: %s: %.400s", name, argument, why);
+}
+
 /* The device in whose memory a buffer lies; NULL: the host's. */
 static enum tutti_status find_buffer(const char *name, const char *buffer_name,
                                      const struct call *call, int which, struct gpu_device **device)
 {
     const struct buffer buffer = call_buffer(call, which);
     *device = NULL;
-    if (buffer.segments == NULL) return gpu_find(buffer.base, device);
+    if (buffer.segments == NULL) return tell_of(name, buffer_name, gpu_find(buffer.base, device));
     for (size_t s = 0; s < buffer.segment_count; s++) {
         struct gpu_device *other;
-        TRY(gpu_find(buffer.segments[s].address, &other));
+        TRY(tell_of(name, buffer_name, gpu_find(buffer.segments[s].address, &other)));
         if (s > 0 && other != *device) return refuse_mixture(name, buffer_name);
         *device = other;
     }
@@ -47,29 +58,65 @@ static enum tutti_status find_stream(const char *name, void *stream, struct gpu_
                          "tutti_%s: options.on_stream is set, but this process uses no driver of a "
                          "device (TUTTI_CUDA_DRIVER names one)",
                          name);
-    TRY(driver->stream_device(stream, &number));
+    TRY(tell_of(name, "options.stream", driver->stream_device(stream, &number)));
     TRY(driver->open(number, device));
-    return driver->stream_check(*device, stream);
+    return tell_of(name, "options.stream", driver->stream_check(*device, stream));
+}
+
+static enum tutti_status refuse_devices(const char *name, const struct gpu_device *sends,
+                                        const struct gpu_device *receives,
+                                        const struct gpu_device *streams)
+{
+    const struct {
+        const char *name;
+        const struct gpu_device *device;
+    } arguments[] = {{"send", sends}, {"recv", receives}, {"options.stream", streams}};
+    char each[120] = "";
+    for (size_t a = 0, used = 0; a < sizeof arguments / sizeof *arguments; a++)
+        if (arguments[a].device != NULL)
+            used += (size_t)snprintf(each + used, sizeof each - used, "%s%s of device %d",
+                                     used > 0 ? ", " : "", arguments[a].name,
+                                     arguments[a].device->number);
+    return error_set(TUTTI_INVALID_BUFFER,
+                     "tutti_%s: buffers and stream must be of one device, but are: %s", name, each);
+}
+
+/* Of a buffer in no device's memory, in a call for a device: the host's, or a device's until the program freed it. Calls that have nothing to do
+ * with devices do not pay for the question. */
+static enum tutti_status check_host(const char *name, const char *buffer_name,
+                                    const struct call *call, int which)
+{
+    const struct buffer buffer = call_buffer(call, which);
+    if (call->what.count == 0 || call->what.varies || buffer.segments != NULL ||
+        buffer.base == NULL || mapping_is_readable(buffer.base))
+        return TUTTI_OK;
+    return error_set(
+        TUTTI_INVALID_BUFFER,
+        "tutti_%s: %s: %p is memory neither of a device nor of the host: was it freed?", name,
+        buffer_name, (void *)buffer.base);
 }
 
 enum tutti_status on_device_find_slowly(const char *name, const struct tutti_call_options *options,
-                                        struct call *call)
+                                        bool is_root, struct call *call)
 {
     struct gpu_device *sends = NULL, *receives = NULL, *streams = NULL;
-    if (call->what.collective != COLLECTIVE_BARRIER) {
-        TRY(find_buffer(name, "send", call, 0, &sends));
-        TRY(find_buffer(name, "recv", call, 1, &receives));
-    }
     const bool on_stream = options != NULL && options->on_stream;
+    /* First: this may find the driver, which then knows whose memory the buffers are. */
     if (on_stream) TRY(find_stream(name, options->stream, &streams));
+    const bool has_buffers = call->what.collective != COLLECTIVE_BARRIER,
+               is_sent =
+                   has_buffers && collective_blocks_sent(call->what.collective, is_root, 1) > 0,
+               is_received =
+                   has_buffers && collective_blocks_received(call->what.collective, is_root, 1) > 0;
+    if (is_sent) TRY(find_buffer(name, "send", call, 0, &sends));
+    if (is_received) TRY(find_buffer(name, "recv", call, 1, &receives));
     struct gpu_device *const device = sends != NULL ? sends : receives != NULL ? receives : streams;
     if (device == NULL) return TUTTI_OK;
     if ((sends != NULL && sends != device) || (receives != NULL && receives != device) ||
         (streams != NULL && streams != device))
-        return error_set(TUTTI_INVALID_BUFFER,
-                         "tutti_%s: buffers and stream must be of one device, but are of device %d "
-                         "and others",
-                         name, device->number);
+        return refuse_devices(name, sends, receives, streams);
+    if (is_sent && sends == NULL) TRY(check_host(name, "send", call, 0));
+    if (is_received && receives == NULL) TRY(check_host(name, "recv", call, 1));
     if ((sends != NULL || receives != NULL) && call->what.op == OP_USER &&
         collective_reduces(call->what.collective))
         return error_set(

@@ -19,16 +19,18 @@
 struct bind_options;
 
 enum tutti_status on_device_find_slowly(const char *name, const struct tutti_call_options *options,
-                                        struct call *call);
-/* Finds where the buffers of a checked call lie, and notes it, and the stream, in its extra. INVALID_BUFFER: in memory of several devices, of several
- * kinds in one list, or managed; INVALID_OPTIONS: not a stream; UNSUPPORTED. options: complete, or NULL. Any thread. */
-static inline enum tutti_status
-on_device_find(const char *name, const struct tutti_call_options *options, struct call *call)
+                                        bool is_root, struct call *call);
+/* Finds where the buffers of a checked call lie, and notes it, and the stream, in its extra. A buffer that the collective does not look at on this
+ * rank may be anything. INVALID_BUFFER: in memory of several devices, of several kinds in one list, managed, or freed; INVALID_OPTIONS: not a
+ * stream; UNSUPPORTED. options: complete, or NULL. is_root: whether this rank is the call's root. Any thread. */
+static inline enum tutti_status on_device_find(const char *name,
+                                               const struct tutti_call_options *options,
+                                               bool is_root, struct call *call)
 {
     if (__builtin_expect(atomic_load_explicit(&gpu_in_use, memory_order_acquire) == NULL, 1) &&
         (options == NULL || !options->on_stream))
         return TUTTI_OK;
-    return on_device_find_slowly(name, options, call);
+    return on_device_find_slowly(name, options, is_root, call);
 }
 
 static inline bool call_is_on_device(const struct call *call)

@@ -145,8 +145,11 @@ static void say(struct tutti_comm *comm, const struct call_request *request,
         log_write(LOG_WARN, "rank %d: STALLED: %s does not run, and %s #%llu waits for it%s",
                   comm->team.rank, who, what, (unsigned long long)request->base.sequence, at);
     else if (is_at_gate(comm, request, finding->rank))
-        log_write(LOG_WARN, "rank %d: LATE: %s has called %s #%llu, and waits for its gate",
-                  comm->team.rank, who, what, (unsigned long long)request->base.sequence);
+        log_write(
+            LOG_WARN,
+            "rank %d: LATE: %s has called %s #%llu, and waits for its gate (earlier work of its "
+            "stream)",
+            comm->team.rank, who, what, (unsigned long long)request->base.sequence);
     else if (finding->sequence >= request->base.sequence) /* as ranks of another host say */
         log_write(LOG_WARN, "rank %d: LATE: %s has called %s #%llu, and does not go on",
                   comm->team.rank, who, what, (unsigned long long)request->base.sequence);

@@ -17,7 +17,12 @@ enum tutti_status staged_find(struct message_call *call)
     call->kind = NULL;
     call->staging = NULL;
     if (call->count == 0) return TUTTI_OK; /* nobody looks at the buffer */
-    TRY(gpu_find(call->buffer, &device));
+    const enum tutti_status status = gpu_find(call->buffer, &device);
+    if (status != TUTTI_OK) {
+        char why[ERROR_TEXT_MAX];
+        error_copy(why, sizeof why);
+        return error_set(status, "tutti_%s: %.400s", call->is_send ? "send" : "recv", why);
+    }
     if (device != NULL) call->kind = &device->kind;
     return TUTTI_OK;
 }

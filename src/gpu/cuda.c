@@ -2,15 +2,12 @@
 
 #include <assert.h>
 #include <ctype.h>
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/option.h"
@@ -20,6 +17,7 @@
 #include "gpu/kernels.h"
 #include "gpu/shares.h"
 #include "os/clock.h"
+#include "os/mapping.h"
 #include "os/process.h"
 
 enum { DEVICES_MAX = 64, LOG_BYTES = 400, BOUNCE_BYTES = 512 << 10 };
@@ -166,6 +164,13 @@ static enum tutti_status finish(const struct cuda_device *device, const char *wh
 
 static enum tutti_status find(const void *address, struct gpu_memory *memory);
 
+/* The context is the calling thread's. Some devices, virtual ones say, have no pools: there the driver may wait. */
+static int allocate_from_pool(const struct cuda_device *device, size_t bytes, uint64_t *address)
+{
+    const int result = calls()->allocate_later(address, bytes, device->stream);
+    return result == CUDA_NOT_SUPPORTED ? calls()->allocate(address, bytes) : result;
+}
+
 static void *allocate_memory(const struct memory_kind *kind, size_t bytes)
 {
     struct cuda_device *const device = device_of_kind(kind);
@@ -176,7 +181,7 @@ static void *allocate_memory(const struct memory_kind *kind, size_t bytes)
     if (spare != NULL) return spare;
     if (enter(device, &mode) != TUTTI_OK) return NULL;
     static const char what[] = "memory of a CUDA device";
-    const int result = calls()->allocate_later(&address, (size_t)1 << class, device->stream);
+    const int result = allocate_from_pool(device, (size_t)1 << class, &address);
     const enum tutti_status status = result == CUDA_OK ? finish(device, what) : fail(result, what);
     leave(mode);
     return status == TUTTI_OK ? (void *)(uintptr_t)address : NULL;
@@ -573,16 +578,9 @@ static int device_count(void)
 
 /* Finding. */
 
-/* Whether the CPU can read there: the system copies what looks like a set of signals before it finds that it is not asked to do anything. */
-static bool is_readable(const void *address)
-{
-    const uintptr_t whole = (uintptr_t)address & ~(uintptr_t)7;
-    return syscall(SYS_rt_sigprocmask, ~0, (const void *)whole, NULL, 8) == 0 || errno != EFAULT;
-}
-
 static enum tutti_status find_in_child(const void *address)
 {
-    if (is_readable(address)) return TUTTI_OK;
+    if (mapping_is_readable(address)) return TUTTI_OK;
     refuse_child();
     char why[ERROR_TEXT_MAX];
     error_copy(why, sizeof why);
@@ -602,8 +600,11 @@ static enum tutti_status find(const void *address, struct gpu_memory *memory)
     if (is_child()) return find_in_child(address);
     const int result = calls()->pointer_attributes(sizeof attributes / sizeof *attributes,
                                                    attributes, values, (uintptr_t)address);
-    /* So drivers may say that it is none of their memory; but what the CPU does not reach is not the host's. */
-    if ((result == CUDA_INVALID_VALUE || result == CUDA_INVALID_CONTEXT) && is_readable(address))
+    /* So drivers may say that it is none of their memory, or that the process is about to exit; but
+     * what the CPU does not reach is not the host's. */
+    if ((result == CUDA_INVALID_VALUE || result == CUDA_INVALID_CONTEXT ||
+         result == CUDA_DEINITIALIZED) &&
+        mapping_is_readable(address))
         return TUTTI_OK;
     if (result != CUDA_OK) return fail(result, "whose memory a buffer is");
     if (is_managed != 0) {
@@ -740,7 +741,8 @@ static enum tutti_status stream_device(void *stream, int *number)
     if (result == CUDA_OK) result = number_of(context, &found);
     if (result != CUDA_OK) {
         fail(result, stream == NULL
-                         ? "the default stream of the current CUDA device, if there is one"
+                         ? "the default stream of the current CUDA device, if this thread has one "
+                           "(cudaSetDevice, cuCtxSetCurrent)"
                          : "the device of a CUDA stream");
         return TUTTI_INVALID_OPTIONS;
     }

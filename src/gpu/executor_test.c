@@ -19,7 +19,7 @@
 #include "os/clock.h"
 #include "sanitized.h"
 
-enum { GAMES = 400 };
+enum { GAMES = 370 };
 
 static void games_go_well(void **state)
 {

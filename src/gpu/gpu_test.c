@@ -337,6 +337,9 @@ static void finding_may_fail(const char *argument)
     standin->fail("cuPointerGetAttributes", CUDA_NOT_SUPPORTED, 0, 1);
     assert(gpu_find(&number, &device) == TUTTI_UNSUPPORTED && device == NULL);
     standin->fail(NULL, 0, 0, 0);
+    standin->fail("cuPointerGetAttributes", CUDA_DEINITIALIZED, 0, 1);
+    assert(found(&number) == NULL);
+    standin->fail(NULL, 0, 0, 0);
     standin->fail("cuPointerGetAttributes", CUDA_INVALID_CONTEXT, 0, 2);
     assert(found(&number) == NULL);
     void *const memory = on_device(0, BYTES);
@@ -372,6 +375,18 @@ static void a_kind_allocates_on_its_device(const char *argument)
     assert(!kind->copy(kind, text, memory_of_kind, 10) && error_has("CUDA_ERROR_NOT_SUPPORTED"));
     assert(kind->allocate(kind, (size_t)1 << 40) == NULL && error_has("CUDA_ERROR_OUT_OF_MEMORY"));
     end_with(2);
+}
+
+static void a_device_without_pools_allocates_plainly(const char *argument)
+{
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    standin->fail("cuMemAllocAsync", CUDA_NOT_SUPPORTED, 0, 1);
+    void *const memory = device->kind.allocate(&device->kind, BYTES);
+    assert(memory != NULL && found(memory) == device);
+    device->kind.release(&device->kind, memory, BYTES);
+    end_with(1);
 }
 
 /* Through pinned memory, a piece at a time. */
@@ -966,6 +981,7 @@ int main(int argc, char **argv)
         CASE(managed_and_foreign_memory_is_refused),
         CASE(finding_may_fail),
         CASE(a_kind_allocates_on_its_device),
+        CASE(a_device_without_pools_allocates_plainly),
         CASE(a_kind_copies_what_is_large),
         CASE(reading_waits_for_no_work_behind_a_worker),
         CASE(runs_are_made_before_ranks_wait_for_each_other),

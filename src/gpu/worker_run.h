@@ -115,9 +115,10 @@ struct worker_place {
     uint64_t done; /* the leader's: what `done` will be when all members have done what was passed on */
 };
 
-/* The first warp of the leader looks once, each thread at words of its own. Whether it found the order, all of it, or the end. */
+/* The first warp of the leader looks once, each thread at words of its own. Whether it found the order, all of it, or the end. *must_leave:
+ * for the warp, whose threads see what the first one stores in shared memory only after a barrier. */
 DEVICE_FUNCTION bool worker_look(const struct worker_place *place, uint64_t slot,
-                                 struct worker_shared *shared, uint32_t number)
+                                 struct worker_shared *shared, uint32_t number, bool *must_leave)
 {
     bool is_there = true, may_stay = true;
     for (uint32_t w = device_thread(); w <= WORKER_WORDS; w += WORKER_WARP) {
@@ -134,12 +135,14 @@ DEVICE_FUNCTION bool worker_look(const struct worker_place *place, uint64_t slot
     is_there = worker_all(is_there);
     may_stay = worker_all(may_stay);
     if (device_thread() == 0) shared->must_leave = !may_stay;
+    *must_leave = !may_stay;
     return is_there || !may_stay;
 }
 
 /* As worker_look, of a member, in the inbox: for any order but the one that it saw last. *number: becomes the order's. */
 DEVICE_FUNCTION bool worker_look_inside(const struct worker_place *place,
-                                        struct worker_shared *shared, uint32_t *number)
+                                        struct worker_shared *shared, uint32_t *number,
+                                        bool *must_leave)
 {
     const uint64_t slot = place->inbox + offsetof(struct worker_inbox, order);
     const uint64_t count = worker_load(place->inbox + offsetof(struct worker_inbox, member_count));
@@ -162,21 +165,23 @@ DEVICE_FUNCTION bool worker_look_inside(const struct worker_place *place,
         shared->must_leave = !may_stay;
         shared->member_count = (uint32_t)count;
     }
+    *must_leave = !may_stay;
     if (!is_there && may_stay) return false;
     *number = found;
     return true;
 }
 
-/* The first warp: returns when it has found the order, or the end. */
-DEVICE_FUNCTION void worker_wait(const struct worker_place *place, struct worker_shared *shared,
+/* The first warp: returns when it has found the order, or the end; whether it is the end. */
+DEVICE_FUNCTION bool worker_wait(const struct worker_place *place, struct worker_shared *shared,
                                  uint32_t *number)
 {
     const uint64_t slot = place->control + offsetof(struct worker_control, rings) +
                           ((uint64_t)place->team * WORKER_SLOTS + *number % WORKER_SLOTS) *
                               sizeof(struct worker_slot);
     uint32_t looks = 0, nap_ns = WORKER_NAP_NS;
-    while (place->member == 0 ? !worker_look(place, slot, shared, *number)
-                              : !worker_look_inside(place, shared, number)) {
+    bool must_leave;
+    while (place->member == 0 ? !worker_look(place, slot, shared, *number, &must_leave)
+                              : !worker_look_inside(place, shared, number, &must_leave)) {
         if (looks < WORKER_LOOKS) {
             looks++;
             continue;
@@ -185,6 +190,7 @@ DEVICE_FUNCTION void worker_wait(const struct worker_place *place, struct worker
         if (nap_ns < WORKER_NAP_NS_MAX) nap_ns *= 2;
     }
     worker_acquire(); /* and by the barrier that comes all threads see what the CPU saw before the order */
+    return must_leave;
 }
 
 /* The first warp of the leader, which has the order in shared memory: for all members that are there by now. */
@@ -293,8 +299,8 @@ DEVICE_FUNCTION void worker_run(uint64_t home)
     for (;;) {
         if (place.member == 0) number++;
         if (thread < WORKER_WARP) {
-            worker_wait(&place, &shared, &number);
-            if (place.member == 0 && !shared.must_leave && place.team_size > 1)
+            const bool must_leave = worker_wait(&place, &shared, &number);
+            if (place.member == 0 && !must_leave && place.team_size > 1)
                 worker_pass_on(&place, &shared, number);
             else if (place.member == 0 && thread == 0)
                 shared.member_count = 1;

@@ -11,4 +11,7 @@
 bool mapping_is_private(uintptr_t begin, uintptr_t end, uintptr_t *outer_begin,
                         uintptr_t *outer_end);
 
+/* Whether this process can read what lies at an address. One system call; any thread. */
+bool mapping_is_readable(const void *address);
+
 #endif

@@ -75,12 +75,28 @@ static void what_malloc_gives_and_the_stack_are_private(void **state)
     free(small);
 }
 
+static void what_is_not_there_or_kept_out_is_not_readable(void **state)
+{
+    (void)state;
+    char *const memory = map(NULL, 3 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    assert_int_equal(mprotect(memory, PAGE, PROT_NONE), 0);
+    assert_int_equal(mprotect(memory + PAGE, PAGE, PROT_READ), 0);
+    assert_int_equal(munmap(memory + 2 * PAGE, PAGE), 0);
+    assert_false(mapping_is_readable(memory));
+    assert_false(mapping_is_readable(memory + PAGE - 1));
+    assert_true(mapping_is_readable(memory + PAGE));
+    assert_true(mapping_is_readable(memory + 2 * PAGE - 1));
+    assert_false(mapping_is_readable(memory + 2 * PAGE));
+    munmap(memory, 2 * PAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(private_memory_has_its_outer_bounds),
         cmocka_unit_test(files_are_not_private_memory),
         cmocka_unit_test(what_malloc_gives_and_the_stack_are_private),
+        cmocka_unit_test(what_is_not_there_or_kept_out_is_not_readable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
