@@ -274,6 +274,13 @@ static int keep(struct tutti_comm *comm, int rank, int size, uint64_t seed, void
     RANKS_EXPECT(has_steps(other, 3, 30)); /* that was told already */
     RANKS_EXPECT(tutti_checkpoints_load(other, 25, parts.tensors, TENSORS) == TUTTI_OK);
     RANKS_EXPECT(tutti_checkpoints_close(other) == TUTTI_OK);
+    /* It can learn that before it trains. */
+    options.lock = 1;
+    RANKS_EXPECT(tutti_checkpoints_open(folder, &options, comm, &other) == TUTTI_SYSTEM);
+    RANKS_EXPECT(strstr(tutti_error_message(), "another run writes checkpoints there") != NULL);
+    RANKS_EXPECT(tutti_checkpoints_close(checkpoints) == TUTTI_OK);
+    RANKS_EXPECT(tutti_checkpoints_open(folder, &options, comm, &checkpoints) == TUTTI_OK);
+    RANKS_EXPECT(tutti_checkpoints_save(checkpoints, 40, parts.tensors, TENSORS) == TUTTI_OK);
     RANKS_EXPECT(tutti_checkpoints_close(checkpoints) == TUTTI_OK);
     free_parts(&parts);
     return 0;

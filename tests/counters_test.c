@@ -39,6 +39,14 @@ static int count_all(struct tutti_comm *comm, int rank, int size, uint64_t seed,
     RANKS_EXPECT(counters_of(comm, "allreduce").bytes == 4 * (COUNT + 1));
     RANKS_EXPECT(counters_of(comm, "allgather").bytes == 4 * (COUNT + 3));
     RANKS_EXPECT(counters_of(comm, "reduce_scatter").bytes == 4 * (COUNT + 3));
+    /* The root has the counts of all blocks, another rank that of its own. */
+    const bool is_root = rank == 0;
+    RANKS_EXPECT(tutti_gatherv(values, counts[rank], others, is_root ? counts : NULL, NULL,
+                               TUTTI_FLOAT32, 0, comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_scatterv(values, is_root ? counts : NULL, NULL, others, counts[rank],
+                                TUTTI_FLOAT32, 0, comm) == TUTTI_OK);
+    RANKS_EXPECT(counters_of(comm, "gather").bytes == (is_root ? 4 * (COUNT + 3) : 4 * 3));
+    RANKS_EXPECT(counters_of(comm, "scatter").bytes == (is_root ? 4 * (COUNT + 3) : 4 * 3));
     RANKS_EXPECT(counters_of(comm, "broadcast").calls == 0);
     RANKS_EXPECT(tutti_send_start(values, COUNT, TUTTI_FLOAT32, other, 7, NULL, comm, &request) ==
                  TUTTI_OK);

@@ -95,6 +95,10 @@ refused() { # WORDS OF THE MESSAGE, options
     grep -q "$message" err || fail "$*: $(cat err)"
     [[ $(grep -c 'gpt: ' err) == 1 ]] || fail "$*: not one line: $(cat err)"
 }
+exec 9<part
+flock 9 # as another run would
+refused 'opening checkpoints: rank 0: .*/part: another run writes checkpoints there' --checkpoint part --resume
+exec 9<&-
 if [[ -n ${TUTTI_LONG:-} ]]; then
     refused 'there are checkpoints: add --resume' --checkpoint whole
     refused 'is of another run: samples seen differ' --checkpoint whole --resume --batch 4

@@ -99,6 +99,8 @@ refused 'this is no option: dp=2' dp=2
 refused 'unrecognized option' --ranks 2
 refused 'multiple of twice the heads' --width 18
 refused 'in one process' --check-gradients
+exits 1 -n 2 "$gpt" --text nowhere
+[[ $(grep -v '^tutti-run' err) == *'gpt: nowhere: No such file or directory' && $(grep -c 'gpt: ' err) == 1 ]] || fail "no text: $(cat err)"
 exits 1 -n 2 "$gpt" "${small[@]}" --profile no/where
 [[ $(grep -v '^tutti-run' err) == *'gpt: no/where: No such file or directory' ]] || fail "no folder for the profile: $(cat err)"
 exits 2 -n 5 "$gpt" "${small[@]}" --mesh tp=5

@@ -322,17 +322,26 @@ static void memory_is_bounded_by_what_is_in_flight(void **state)
 static int refusals(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;
-    const struct tutti_schedule_shape shape = {size, 4, 1}, other = {size + 1, 4, 1};
-    struct tutti_schedule *schedule, *foreign, *wrong;
+    const struct tutti_schedule_shape shape = {size, 4, 1}, other = {size + 1, 4, 1},
+                                      half = {size, 2, 1};
+    struct tutti_schedule *schedule, *foreign, *wrong, *fewer, *own, *near;
     struct tutti_pipeline *pipeline;
     struct model model;
     struct stage stage = {.model = &model, .rank = rank, .size = size};
     model_init(&model, size, 4, 10);
     static const char text[] = "schedule stages 2 micro_batches 2 chunks 1\n"
                                "stage 0: F0 B0 F1 B1\nstage 1: F0 F1 B0 B1\n";
+#define OWN_SCHEDULE(two_passes)                                                      \
+    "schedule stages 2 micro_batches 10 chunks 1\n"                                   \
+    "stage 0: F0 F1 F2 F3 F4 F5 F6 F7 F8 " two_passes " B1 B2 B3 B4 B5 B6 B7 B8 B9\n" \
+    "stage 1: F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7 F8 B8 F9 B9\n"
+    static const char own_text[] = OWN_SCHEDULE("F9 B0"), near_text[] = OWN_SCHEDULE("B0 F9");
     RANKS_EXPECT(tutti_schedule_create("gpipe", &shape, &schedule) == TUTTI_OK);
     RANKS_EXPECT(tutti_schedule_create("gpipe", &other, &foreign) == TUTTI_OK);
     RANKS_EXPECT(tutti_schedule_parse(text, sizeof text - 1, &wrong) == TUTTI_OK);
+    RANKS_EXPECT(tutti_schedule_create("1f1b", &half, &fewer) == TUTTI_OK);
+    RANKS_EXPECT(tutti_schedule_parse(own_text, sizeof own_text - 1, &own) == TUTTI_OK);
+    RANKS_EXPECT(tutti_schedule_parse(near_text, sizeof near_text - 1, &near) == TUTTI_OK);
     const struct tutti_pipeline_options good = options_for(&stage);
     struct tutti_pipeline_options bad[6] = {good, good, good, good, good, good};
     const enum tutti_status statuses[6] = {TUTTI_INVALID_OPTIONS, TUTTI_INVALID_OPTIONS,
@@ -358,6 +367,17 @@ static int refusals(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(tutti_pipeline_create(schedule, &bad[0], comm, &pipeline) == TUTTI_MISMATCH);
     RANKS_EXPECT(strstr(tutti_error_message(), "rank 0 has 'options.count: ") != NULL);
     RANKS_EXPECT(strstr(tutti_error_message(), "', rank 1 has 'options.count: ") != NULL);
+    const struct tutti_schedule *const unlike[2][2] = {{schedule, fewer}, {own, near}};
+    static const char *const told[2] = {
+        "tutti_pipeline_create: rank 0 has 'schedule: gpipe, stages 2, micro-batches 4, chunks 1', "
+        "rank 1 has 'schedule: 1f1b, stages 2, micro-batches 2, chunks 1'",
+        "tutti_pipeline_create: rank 0 has 'stage 0, from position 8: F8 F9 B0 B1 B2 B3 B4 B5', "
+        "rank 1 has 'stage 0, from position 8: F8 B0 F9 B1 B2 B3 B4 B5'"};
+    for (int i = 0; i < 2; i++) {
+        RANKS_EXPECT(tutti_pipeline_create(unlike[i][rank], &good, comm, &pipeline) ==
+                     TUTTI_MISMATCH);
+        RANKS_EXPECT(strcmp(tutti_error_message(), told[i]) == 0);
+    }
     RANKS_EXPECT(tutti_pipeline_create(foreign, &good, comm, &pipeline) == TUTTI_INVALID_OPTIONS);
     RANKS_EXPECT(tutti_pipeline_create(wrong, &good, comm, &pipeline) == TUTTI_INVALID_OPTIONS);
     RANKS_EXPECT(strstr(tutti_error_message(), "deadlock: stage 0, position 1: B0 waits for") !=
@@ -371,6 +391,9 @@ static int refusals(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     tutti_schedule_free(schedule);
     tutti_schedule_free(foreign);
     tutti_schedule_free(wrong);
+    tutti_schedule_free(fewer);
+    tutti_schedule_free(own);
+    tutti_schedule_free(near);
     return tutti_pipeline_free(pipeline) != TUTTI_OK;
 }
 
@@ -386,6 +409,24 @@ struct fault {
     bool hangs;
     enum tutti_status others;
 };
+
+/* After tutti_pipeline_run on a rank beside the one whose callback failed. */
+static int expect_cause(const struct tutti_comm *comm, int rank, int culprit)
+{
+    struct tutti_failure failure = {.size_bytes = sizeof failure};
+    char words[512], pass[16];
+    int micro, chunk, stage, teller;
+    snprintf(words, sizeof words, "%s", tutti_error_message());
+    RANKS_EXPECT(sscanf(words,
+                        "rank %d revoked the communicator: tutti_pipeline_run: the %15s pass of "
+                        "micro-batch %d through chunk %d of stage %d returned UNSUPPORTED",
+                        &teller, pass, &micro, &chunk, &stage) == 5);
+    RANKS_EXPECT(strstr(words, "returned UNSUPPORTED") != NULL);
+    RANKS_EXPECT(teller == culprit && stage == culprit && chunk == 0 && micro >= 0 && micro < 6);
+    RANKS_EXPECT(strcmp(pass, "forward") == 0 || strcmp(pass, "backward") == 0);
+    RANKS_EXPECT(tutti_comm_failure(comm, &failure) == TUTTI_OK && failure.culprit == culprit);
+    return 0;
+}
 
 static int failing(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -411,6 +452,7 @@ static int failing(struct tutti_comm *comm, int rank, int size, uint64_t seed, v
         RANKS_EXPECT(strstr(tutti_error_message(), "returned UNSUPPORTED") != NULL);
     } else {
         RANKS_EXPECT(status == fault->others);
+        if (!fault->hangs && expect_cause(comm, rank, fault->rank) != 0) return 1;
     }
     RANKS_EXPECT(tutti_pipeline_run(pipeline) == TUTTI_INVALID_OPTIONS);
     struct tutti_pipeline_counters counters = {.size_bytes = sizeof counters};

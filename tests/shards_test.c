@@ -544,6 +544,74 @@ static void mistakes_are_named(void **state)
         expect_good(2, RANKS_DEFAULT, refuse_calls, &stage);
 }
 
+/* The last rank gives one option of a step another value than the others. */
+static int differ(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed, (void)context;
+#define STEP(rate, factor, norm_max, overflow)                                        \
+    {                                                                                 \
+        sizeof(struct tutti_shards_step_options), rate, factor, norm_max, overflow, 0 \
+    }
+    static const struct {
+        struct tutti_shards_step_options common, odd;
+        const char *name, *values[2];
+    } cases[] = {{STEP(0.5, 0, 1, TUTTI_SHARDS_OVERFLOW_ASK),
+                  STEP(0.25, 0, 1, TUTTI_SHARDS_OVERFLOW_ASK),
+                  "rate",
+                  {"0.5", "0.25"}},
+                 {STEP(0.5, 2, 1, TUTTI_SHARDS_OVERFLOW_ASK),
+                  STEP(0.5, 4, 1, TUTTI_SHARDS_OVERFLOW_ASK),
+                  "factor",
+                  {"2", "4"}},
+                 {STEP(0.5, 0, 1, TUTTI_SHARDS_OVERFLOW_ASK),
+                  STEP(0.5, 0, 8, TUTTI_SHARDS_OVERFLOW_ASK),
+                  "norm_max",
+                  {"1", "8"}},
+                 {STEP(0.5, 0, 1, TUTTI_SHARDS_OVERFLOW_NONE),
+                  STEP(0.5, 0, 1, TUTTI_SHARDS_OVERFLOW_FOUND),
+                  "overflow",
+                  {"1", "2"}}};
+#undef STEP
+    for (int turn = 0; turn < (STAGES - 1) * 5; turn++) {
+        const size_t c = (size_t)turn % 5 % 4;
+        const bool is_found_later = turn % 5 == 4; /* by tutti_shards_squares */
+        const struct setting setting = {.stage = (enum tutti_shards_stage)(1 + turn / 5),
+                                        .dtype = TUTTI_FLOAT32,
+                                        .micro_batches = 1};
+        const struct tutti_shards_options options = options_of(&setting);
+        struct tutti_shards_step_options step = rank == size - 1 ? cases[c].odd : cases[c].common;
+        struct tutti_shards *shards;
+        double squares[GROUPS];
+        char words[160];
+        snprintf(words, sizeof words,
+                 "%s: rank 0 has 'options.%s: %s', rank %d has 'options.%s: %s'",
+                 is_found_later ? "tutti_shards_squares: in the step before" : "tutti_shards_step",
+                 cases[c].name, cases[c].values[0], size - 1, cases[c].name, cases[c].values[1]);
+        RANKS_EXPECT(tutti_shards_create(groups, GROUPS, &options, comm, &shards) == TUTTI_OK);
+        if (do_passes(shards, &setting, 0, rank, size) != 0) return 1;
+        if (is_found_later) {
+            step.norm_max = 0;
+            RANKS_EXPECT(tutti_shards_step(shards, &step, NULL) == TUTTI_OK);
+            if (do_passes(shards, &setting, 1, rank, size) != 0) return 1;
+            RANKS_EXPECT(tutti_shards_finish(shards) == TUTTI_OK);
+            EXPECT_REFUSED(tutti_shards_squares(shards, squares), TUTTI_MISMATCH, words);
+        } else {
+            EXPECT_REFUSED(tutti_shards_step(shards, &step, NULL), TUTTI_MISMATCH, words);
+        }
+        EXPECT_REFUSED(tutti_shards_step(shards, NULL, NULL), TUTTI_INVALID_OPTIONS,
+                       "an operation failed before");
+        RANKS_EXPECT(tutti_shards_free(shards) == TUTTI_OK);
+    }
+    return 0;
+}
+
+static void options_of_a_step_that_differ_are_named(void **state)
+{
+    (void)state;
+    expect_good(2, RANKS_DEFAULT, differ, NULL);
+    expect_good(3, RANKS_DEFAULT, differ, NULL);
+}
+
 /* --------------------------------------------------------------------------------------------- failures */
 
 static int die(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -596,6 +664,7 @@ int main(void)
         cmocka_unit_test(memory_is_that_of_the_paper),
         cmocka_unit_test(state_can_be_carried_over),
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(options_of_a_step_that_differ_are_named),
         cmocka_unit_test(a_rank_that_dies_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

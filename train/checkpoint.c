@@ -22,17 +22,16 @@ static enum tutti_status take_options(const struct tutti_checkpoints_options *gi
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_checkpoints_open: options.keep must be 1 to %d, is %d on rank %d",
                          KEEP_MAX, own->keep, rank);
-    if (own->reserved != 0)
-        return error_set(TUTTI_INVALID_OPTIONS,
-                         "tutti_checkpoints_open: options.reserved must be 0, is %d on rank %d",
-                         own->reserved, rank);
     return TUTTI_OK;
 }
 
 /* Rank 0 makes the folder, and then the others find it. */
 static enum tutti_status open_folder(struct tutti_checkpoints *c, const char *folder)
 {
-    TRY(checkpoint_agree(c->comm, c->rank == 0 ? folder_make(&c->folder, folder, 0) : TUTTI_OK));
+    enum tutti_status status = c->rank == 0 ? folder_make(&c->folder, folder, 0) : TUTTI_OK;
+    if (status == TUTTI_OK && c->rank == 0 && c->options.lock != 0)
+        status = folder_lock(&c->folder);
+    TRY(checkpoint_agree(c->comm, status));
     return checkpoint_agree(c->comm,
                             c->rank == 0 ? TUTTI_OK : folder_find(&c->folder, folder, c->rank));
 }
@@ -51,9 +50,10 @@ static enum tutti_status open_all(struct tutti_checkpoints *c, const char *folde
     own.timeout_ns = c->options.timeout_ns;
     TRY(tutti_comm_dup(comm, own.timeout_ns > 0 ? &own : NULL, &c->comm));
     if (status != TUTTI_OK) (void)error_set(status, "%s", message);
-    const struct agree_number numbers[2] = {{"options.keep", (uint64_t)c->options.keep},
+    const struct agree_number numbers[3] = {{"options.keep", (uint64_t)c->options.keep},
+                                            {"options.lock", c->options.lock != 0},
                                             {"options.timeout_ns", c->options.timeout_ns}};
-    TRY(checkpoint_agree_on(c->comm, status, "tutti_checkpoints_open", numbers, 2));
+    TRY(checkpoint_agree_on(c->comm, status, "tutti_checkpoints_open", numbers, 3));
     return open_folder(c, folder);
 }
 

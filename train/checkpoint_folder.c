@@ -119,8 +119,7 @@ enum tutti_status folder_make(struct folder *folder, const char *path, int rank)
     return is_new ? sync_above(folder) : TUTTI_OK;
 }
 
-/* Who has it locked may change what is in the folder. The lock goes with the process. */
-static enum tutti_status lock_folder(struct folder *folder)
+enum tutti_status folder_lock(struct folder *folder)
 {
     if (folder->lock >= 0) return TUTTI_OK;
     const int fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -252,7 +251,7 @@ static enum tutti_status remove_unfinished(const struct folder *folder)
 enum tutti_status folder_begin(struct folder *folder, uint64_t step)
 {
     char path[PATH_MAX];
-    TRY(lock_folder(folder));
+    TRY(folder_lock(folder));
     TRY(remove_unfinished(folder));
     folder_path(folder, step, NULL, path);
     if (mkdir(path, 0777) != 0 && errno != EEXIST) return failed(folder, "making the folder", path);

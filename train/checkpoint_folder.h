@@ -1,4 +1,5 @@
-/* checkpoint_folder.h - the folder of checkpoints: names in it, what is complete there, and how a checkpoint comes and goes.
+/* checkpoint_folder.h - the folder of checkpoints: the names in it, which checkpoints are complete,
+ * and how a checkpoint is made and removed.
  *
  *     begin    other unfinished ones are removed ── step-N/ is made, and on the disk
  *              all ranks write shards, and wait for the disk
@@ -8,7 +9,8 @@
  * 1. A checkpoint is complete if, and as long as, step-N/manifest is there.
  * 2. Only files and folders of these names are ever removed.
  *
- * One rank calls what changes something, and it alone. Messages are whole: "rank 0: writing FILE: ...".
+ * Only one rank calls the functions that change something. Messages are whole: "rank 0: writing
+ * FILE: ...".
  */
 #ifndef TUTTI_TRAIN_CHECKPOINT_FOLDER_H
 #define TUTTI_TRAIN_CHECKPOINT_FOLDER_H
@@ -26,10 +28,12 @@ struct folder {
     int lock;            /* a descriptor; -1: not locked */
 };
 
-/* Makes the folder if it has to. SYSTEM, NO_SPACE. */
+/* Makes the folder unless it is there. SYSTEM, NO_SPACE. */
 enum tutti_status folder_make(struct folder *folder, const char *path, int rank);
-/* On other ranks, which find it there. */
+/* The same for the other ranks, once the folder is there. */
 enum tutti_status folder_find(struct folder *folder, const char *path, int rank);
+/* A run that has the folder locked may change what is in it. The lock goes with the process. SYSTEM: another run has it. OK if this one has. */
+enum tutti_status folder_lock(struct folder *folder);
 void folder_unlock(struct folder *folder);
 
 /* The path of a file of a checkpoint, of the checkpoint's own folder if `name` is NULL. */
@@ -41,13 +45,13 @@ void folder_shard_path(const struct folder *folder, uint64_t step, size_t shard,
 enum tutti_status folder_list(const struct folder *folder, uint64_t **steps, size_t *count);
 bool folder_has(const struct folder *folder, uint64_t step);
 
-/* SYSTEM, NO_SPACE, NO_MEMORY; the first one also where another run has the folder. */
+/* SYSTEM, also if another run has the folder; NO_SPACE, NO_MEMORY. */
 enum tutti_status folder_begin(struct folder *folder, uint64_t step);
-/* *is_complete becomes true at the moment from which on the checkpoint is. */
+/* *is_complete becomes true at the moment at which the checkpoint becomes complete. */
 enum tutti_status folder_commit(const struct folder *folder, uint64_t step, const char *manifest,
                                 bool *is_complete);
 enum tutti_status folder_remove(const struct folder *folder, uint64_t step);
-/* Of the checkpoints up to that step, removes all but the newest `keep`. */
+/* Removes the checkpoints up to that step, except the newest `keep` of them. */
 enum tutti_status folder_keep(const struct folder *folder, uint64_t step, size_t keep);
 
 /* The text of a manifest, which the caller frees. SYSTEM, NO_MEMORY. */

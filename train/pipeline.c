@@ -10,7 +10,6 @@
  *   2. Receives are started in the order of their passes. pipeline_room says how many buffers are enough.
  *   3. Nothing is under way between steps, nor after one that failed.
  */
-#include <inttypes.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@
 #include "pipeline_room.h"
 #include "schedule_run.h"
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, LINE_PASSES = 8 };
 
 /* Data that comes to this stage in one direction: buffers, each of which is free, or holds the message for a pass. */
 struct receives {
@@ -156,7 +155,6 @@ static enum tutti_status build(struct tutti_pipeline *p, const struct tutti_sche
     return make_buffers(p, &room);
 }
 
-/* Of a stage's passes. */
 static uint64_t hash_stage(uint64_t hash, const struct schedule_stage *stage)
 {
     for (size_t i = 0; i < stage->count; i++) {
@@ -188,13 +186,22 @@ static void describe(const void *context, FILE *lines)
 {
     const struct given *const given = context;
     const struct tutti_schedule_shape *const shape = &given->schedule->shape;
+    const char *const name = given->schedule->name;
     fprintf(lines, "options.count: %zu\noptions.dtype: %s\noptions.first_tag: %d\n",
             given->options->count, tutti_dtype_name(given->options->dtype),
             given->options->first_tag);
-    fprintf(lines, "micro-batches: %d\nchunks: %d\n", shape->micro_batch_count, shape->chunk_count);
-    for (int s = 0; s < shape->stage_count; s++)
-        fprintf(lines, "order of stage %d, as a hash: %016" PRIx64 "\n", s,
-                hash_stage(1, &given->schedule->stages[s]));
+    fprintf(lines, "schedule: %s, stages %d, micro-batches %d, chunks %d\n",
+            name[0] != '\0' ? name : "from a text", shape->stage_count, shape->micro_batch_count,
+            shape->chunk_count);
+    for (int s = 0; s < shape->stage_count; s++) {
+        const struct schedule_stage *const stage = &given->schedule->stages[s];
+        for (size_t i = 0; i < stage->count; i++) {
+            if (i % LINE_PASSES == 0)
+                fprintf(lines, "%sstage %d, from position %zu:", i > 0 ? "\n" : "", s, i);
+            fprintf(lines, " %s", schedule_action_name(shape, stage->actions[i]).text);
+        }
+        fputc('\n', lines);
+    }
 }
 
 /* Also where this rank already knows better than to go on: the others must learn of it. */
@@ -444,7 +451,8 @@ enum tutti_status tutti_pipeline_run(struct tutti_pipeline *p)
     char message[ERROR_TEXT_MAX];
     error_copy(message, sizeof message);
     p->is_broken = true;
-    tutti_comm_revoke(p->comm); /* the others wait for this rank, and what it started for them */
+    /* The others wait for this rank, and what it started for them. */
+    tutti_comm_revoke_because(p->comm, message);
     (void)wait_for_all(p);
     return error_set(status, "%s", message);
 }

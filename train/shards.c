@@ -176,6 +176,11 @@ static void init_group(struct tutti_shards *s, size_t index, const struct tutti_
     s->block_count += shards_blocks(given->count);
 }
 
+static size_t gathered_count(const struct tutti_shards *s)
+{
+    return s->block_count + SHARDS_STEP_NUMBERS * (size_t)s->size;
+}
+
 static enum tutti_status build(struct tutti_shards *s, const struct tutti_shard_group *groups,
                                size_t count)
 {
@@ -198,9 +203,10 @@ static enum tutti_status build(struct tutti_shards *s, const struct tutti_shard_
     s->reductions = calloc(s->reduction_room, sizeof *s->reductions);
     if (s->groups == NULL || s->counts == NULL || s->square_counts == NULL || s->reductions == NULL)
         return error_set(TUTTI_NO_MEMORY, "tutti_shards_create: out of memory");
+    for (int r = 0; r < s->size; r++) s->square_counts[r] = SHARDS_STEP_NUMBERS;
     for (size_t g = 0; g < count; g++) init_group(s, g, &groups[g]);
-    s->gathered_squares = calloc(s->block_count + 1, sizeof *s->gathered_squares);
-    s->all_squares = calloc(s->block_count + 1, sizeof *s->all_squares);
+    s->gathered_squares = calloc(gathered_count(s), sizeof *s->gathered_squares);
+    s->all_squares = calloc(s->block_count + SHARDS_STEP_NUMBERS, sizeof *s->all_squares);
     if (s->gathered_squares == NULL || s->all_squares == NULL)
         return error_set(TUTTI_NO_MEMORY, "tutti_shards_create: no memory for %zu blocks",
                          s->block_count);
@@ -369,10 +375,11 @@ enum tutti_status tutti_shards_own(struct tutti_shards *s, size_t index, struct 
 /* All but the memory of parameters, gradients, state and buffers. */
 static size_t table_bytes(const struct tutti_shards *s)
 {
-    const size_t groups = s->group_count, blocks = s->block_count + 1, size = (size_t)s->size;
+    const size_t groups = s->group_count, size = (size_t)s->size;
     return sizeof *s + (groups + 1) * sizeof *s->groups + (groups * size + 1) * sizeof *s->counts +
            size * sizeof *s->square_counts + s->reduction_room * sizeof *s->reductions +
-           blocks * (sizeof *s->gathered_squares + sizeof *s->all_squares) +
+           gathered_count(s) * sizeof *s->gathered_squares +
+           (s->block_count + SHARDS_STEP_NUMBERS) * sizeof *s->all_squares +
            s->gathered.table_bytes + s->buckets.table_bytes + (size_t)3 * ALIGNMENT;
 }
 

@@ -1,4 +1,4 @@
-/* shards_state.h - what the files of the shards share: where everything of a group is.
+/* shards_state.h - the state that the files of the shards share: where the data of each group is.
  *
  *     parameters, below PARAMETERS   whole ──── step: own part is updated, and gathered in place ────►
  *     parameters, with PARAMETERS    shard      gathered: absent ─start─► under way ─wait─► there ─last release─► absent
@@ -6,12 +6,15 @@
  *     gradients that are kept        whole: added to ─last ready─► being reduced in place ─wait─► its own part is the sum
  *     gradients that are not         open buffer: added to ─ready─► being reduced in place ─wait─► its own part joins the sum, buffer given back
  *
- *     mixed precision                parameters and gradients of 16 bits (wide ones: float32); moments and masters of the own part, float32:
+ *     mixed precision                parameters and gradients of 16 bits (wide ones: float32);
+ *                                    moments and masters of the own part, float32:
  *                                    gradient ─widen─► moments, master ─narrow─► parameter
  *
  * Invariants
- *   1. What is started depends on the caller's calls alone, never on what is done already: so all ranks start the same, in one order.
- *   2. Reductions end in the order in which they were started, so sums of micro-batches are added in their order.
+ *   1. The operations that are started depend only on the caller's calls, never on which ones are
+ *      already done. So all ranks start the same operations in the same order.
+ *   2. Reductions end in the order in which they were started, so the sums of micro-batches are
+ *      added in the order of micro-batches.
  *   3. A communicator of one rank starts nothing.
  */
 #ifndef TUTTI_TRAIN_SHARDS_STATE_H
@@ -21,6 +24,9 @@
 
 #include "shards_layout.h"
 #include "shards_pool.h"
+
+/* Numbers of a step's options that all ranks must give alike: rate, factor, norm_max, overflow. */
+enum { SHARDS_STEP_NUMBERS = 4 };
 
 #define SHARDS_LOSS_SCALE_MIN 0x1p-64
 #define SHARDS_LOSS_SCALE_MAX 0x1p64
@@ -63,23 +69,24 @@ struct tutti_shards {
     bool keeps_gradients, is_finished, is_broken;
     struct shards_reduction *reductions; /* under way: a ring */
     size_t reduction_first, reduction_count, reduction_room;
-    struct shards_pool gathered, buckets;   /* parameters, and gradients, of whole groups */
-    size_t *counts;                         /* of all groups */
-    void *parameters, *gradients, *state;   /* memory of all groups */
-    double *all_squares, *gathered_squares; /* of blocks: in their order; rank by rank */
-    size_t *square_counts;                  /* of each rank's blocks */
+    struct shards_pool gathered, buckets;     /* parameters, and gradients, of whole groups */
+    size_t *counts;                           /* of all groups */
+    void *parameters, *gradients, *state;     /* memory of all groups */
+    double step_numbers[SHARDS_STEP_NUMBERS]; /* of the step under way, or else the last one */
+    double *all_squares, *gathered_squares;   /* of blocks: in their order; rank by rank */
+    size_t *square_counts;                    /* of each rank: its step's numbers, and its blocks */
     struct tutti_shards_counters counters;
 };
 
 /* For `function` of the interface. */
 enum tutti_status shards_check(const struct tutti_shards *shards, const char *function,
                                size_t group);
-/* Passes a status on; one that is no success breaks the shards. */
+/* Returns the status that it is given; a status other than success breaks the shards. */
 enum tutti_status shards_broken_by(struct tutti_shards *shards, enum tutti_status status);
 
 /* Waits for an allgather of the group, if there is one. */
 enum tutti_status shards_wait_gather(struct shards_group *group);
-/* Gives back what was gathered of a group that nobody uses. */
+/* Gives back the gathered parameters of a group that is not in use. */
 void shards_drop_gathered(struct tutti_shards *shards, struct shards_group *group);
 /* Waits until at most `left` reductions are under way. */
 enum tutti_status shards_settle(struct tutti_shards *shards, size_t left);

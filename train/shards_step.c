@@ -1,5 +1,6 @@
 /* shards_step.c - from reduced gradients to new parameters. */
 #include <math.h>
+#include <string.h>
 
 #include "base/sized.h"
 #include "base/status.h"
@@ -38,10 +39,28 @@ static void square_whole(struct tutti_shards *s)
             s->all_squares[s->groups[g].blocks_before + b] = square_of_block(s, &s->groups[g], b);
 }
 
-/* Each rank has the sums of its blocks, group by group; then they are brought into the order of square_whole. */
-static enum tutti_status square_shards(struct tutti_shards *s)
+/* `step` begins the message: of which step the numbers are that came with the squares. */
+static enum tutti_status compare_numbers(const struct tutti_shards *s, const char *step)
 {
-    size_t own_count = 0;
+    static const char *const names[SHARDS_STEP_NUMBERS] = {"rate", "factor", "norm_max", "overflow"};
+    const double *const first = s->gathered_squares, *other = first;
+    for (int r = 1; r < s->size; r++) {
+        other += s->square_counts[r - 1];
+        for (int i = 0; i < SHARDS_STEP_NUMBERS; i++)
+            if (other[i] != first[i])
+                return error_set(TUTTI_MISMATCH,
+                                 "%s: rank 0 has 'options.%s: %.17g', rank %d has 'options.%s: "
+                                 "%.17g'",
+                                 step, names[i], first[i], r, names[i], other[i]);
+    }
+    return TUTTI_OK;
+}
+
+/* Each rank has its step's numbers, and the sums of its blocks, group by group; then the sums are brought into the order of square_whole. */
+static enum tutti_status square_shards(struct tutti_shards *s, const char *step)
+{
+    size_t own_count = SHARDS_STEP_NUMBERS;
+    memcpy(s->all_squares, s->step_numbers, sizeof s->step_numbers);
     for (size_t g = 0; g < s->group_count; g++) {
         const struct shards_range own = shards_own_blocks(s->groups[g].count, s->rank, s->size);
         for (size_t b = 0; b < own.count; b++)
@@ -49,13 +68,16 @@ static enum tutti_status square_shards(struct tutti_shards *s)
     }
     TRY(tutti_allgatherv(s->all_squares, s->gathered_squares, s->square_counts, NULL, TUTTI_FLOAT64,
                          s->comm));
+    TRY(compare_numbers(s, step));
     const double *square = s->gathered_squares;
-    for (int r = 0; r < s->size; r++)
+    for (int r = 0; r < s->size; r++) {
+        square += SHARDS_STEP_NUMBERS;
         for (size_t g = 0; g < s->group_count; g++) {
             const struct shards_range theirs = shards_own_blocks(s->groups[g].count, r, s->size);
             for (size_t b = 0; b < theirs.count; b++)
                 s->all_squares[s->groups[g].blocks_before + theirs.first + b] = *square++;
         }
+    }
     return TUTTI_OK;
 }
 
@@ -67,9 +89,9 @@ static double square_of_group(const struct tutti_shards *s, const struct shards_
     return sum;
 }
 
-static enum tutti_status square_blocks(struct tutti_shards *s)
+static enum tutti_status square_blocks(struct tutti_shards *s, const char *step)
 {
-    if (s->options.stage != TUTTI_SHARDS_NONE && s->size > 1) return square_shards(s);
+    if (s->options.stage != TUTTI_SHARDS_NONE && s->size > 1) return square_shards(s, step);
     square_whole(s);
     return TUTTI_OK;
 }
@@ -82,7 +104,7 @@ enum tutti_status tutti_shards_squares(struct tutti_shards *s, double *squares)
     if (!s->is_finished)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_shards_squares: there are no gradients before tutti_shards_finish");
-    TRY(shards_broken_by(s, square_blocks(s)));
+    TRY(shards_broken_by(s, square_blocks(s, "tutti_shards_squares: in the step before")));
     for (size_t g = 0; g < s->group_count; g++) squares[g] = square_of_group(s, &s->groups[g]);
     return TUTTI_OK;
 }
@@ -107,7 +129,6 @@ static enum tutti_status take_step(const struct tutti_shards *s,
                          "tutti_shards_overflow, 0 to 2, and reserved 0; they are %d and %d",
                          (int)step->overflow, step->reserved);
     if (step->factor == 0) step->factor = 1 / ((double)s->size * (double)s->options.micro_batches);
-    step->factor /= tutti_shards_loss_scale(s);
     for (size_t g = 0; g < s->group_count; g++)
         if (s->groups[g].use_count > 0)
             return error_set(TUTTI_INVALID_OPTIONS,
@@ -124,7 +145,7 @@ static enum tutti_status look_at_squares(struct tutti_shards *s,
     double sum = 0;
     result->skipped = step->overflow == TUTTI_SHARDS_OVERFLOW_FOUND;
     if (step->norm_max == 0 && !asks) return TUTTI_OK;
-    TRY(square_blocks(s));
+    TRY(square_blocks(s, "tutti_shards_step"));
     for (size_t g = 0; g < s->group_count; g++) sum += square_of_group(s, &s->groups[g]);
     if (asks) result->skipped = !isfinite(sum);
     if (step->norm_max == 0) return TUTTI_OK;
@@ -231,6 +252,13 @@ static void begin_step(struct tutti_shards *s, bool is_skipped)
     }
 }
 
+static void note_numbers(struct tutti_shards *s, const struct tutti_shards_step_options *step)
+{
+    const double numbers[SHARDS_STEP_NUMBERS] = {step->rate, step->factor, step->norm_max,
+                                                 (double)step->overflow};
+    memcpy(s->step_numbers, numbers, sizeof numbers);
+}
+
 enum tutti_status tutti_shards_step(struct tutti_shards *s,
                                     const struct tutti_shards_step_options *options,
                                     struct tutti_shards_result *result)
@@ -241,6 +269,8 @@ enum tutti_status tutti_shards_step(struct tutti_shards *s,
     if (s->is_broken) return shards_check(s, "step", 0);
     TRY(take_step(s, options, &step));
     TRY(tutti_shards_finish(s));
+    note_numbers(s, &step);
+    step.factor /= tutti_shards_loss_scale(s);
     TRY(shards_broken_by(s, do_step(s, &step, &own)));
     begin_step(s, own.skipped);
     if (result != NULL) *result = own;

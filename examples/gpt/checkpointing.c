@@ -34,9 +34,7 @@ struct checkpointing {
 static void expect_together(const struct checkpointing *c, enum tutti_status status,
                             const char *what)
 {
-    if (status == TUTTI_OK) return;
-    if (tutti_comm_rank(c->world) == 0) give_up(what, tutti_error_message());
-    exit(1);
+    if (status != TUTTI_OK) end_together(c->world, 0, what, tutti_error_message());
 }
 
 /* ------------------------------------------------------------------------------------------- what there is */
@@ -155,15 +153,15 @@ struct checkpointing *checkpointing_open(const struct checkpointing_options *opt
     c->options = *options;
     c->world = world;
     wanted.keep = (int)options->keep;
+    wanted.lock = 1;
     expect_together(c, tutti_checkpoints_open(options->folder, &wanted, world, &c->checkpoints),
                     "opening checkpoints");
     expect_together(c, tutti_checkpoints_list(c->checkpoints, &c->step, 1, &count),
                     "looking for checkpoints");
     if (count > 0 && !options->resume) {
         (void)!tutti_checkpoints_close(c->checkpoints);
-        if (tutti_comm_rank(world) == 0)
-            give_up(options->folder, "there are checkpoints: add --resume, or take another folder");
-        exit(1);
+        end_together(world, 0, options->folder,
+                     "there are checkpoints: add --resume, or take another folder");
     }
     return c;
 }
@@ -211,11 +209,11 @@ void checkpointing_load(struct checkpointing *c, struct parallel *parallel)
     expect_together(c, tutti_checkpoints_load(c->checkpoints, c->step, c->tensors, c->count),
                     "going on from a checkpoint");
     for (size_t i = 0; i < FACTS; i++) {
+        char why[128];
         if (c->facts[i] == expected[i]) continue;
-        if (tutti_comm_rank(c->world) == 0)
-            fprintf(stderr, "gpt: %s: the checkpoint of step %llu is of another run: %s differ\n",
-                    c->options.folder, (unsigned long long)c->step, fact_names[i]);
-        exit(1);
+        snprintf(why, sizeof why, "the checkpoint of step %llu is of another run: %s differ",
+                 (unsigned long long)c->step, fact_names[i]);
+        end_together(c->world, 0, c->options.folder, why);
     }
 }
 

@@ -21,8 +21,8 @@ struct checkpointing_options {
 
 struct checkpointing;
 
-/* Collective over the world, as all of these. Gives up if there are checkpoints and nobody wants to go on from them. NULL without a folder,
- * which all of these take, too. */
+/* Collective over the world, as all of these. Gives up if another run writes there, or if there are checkpoints and nobody wants to go on
+ * from them. NULL without a folder, which all of these take, too. */
 struct checkpointing *checkpointing_open(const struct checkpointing_options *options,
                                          struct tutti_comm *world);
 /* False if the last one could not be written. */

@@ -407,6 +407,16 @@ static struct tokenizer *prepare_in_turn(const struct options *options, const un
     return tokenizer;
 }
 
+/* Of the ranks that cannot read the text, the first one tells why. */
+static void expect_text(const char *path, struct tutti_comm *world)
+{
+    const int rank = tutti_comm_rank(world), size = tutti_comm_size(world);
+    int first = path == NULL || access(path, R_OK) == 0 ? size : rank;
+    const int error = errno;
+    expect(tutti_allreduce(&first, &first, 1, TUTTI_INT32, TUTTI_MIN, world), "finding the text");
+    if (first < size) end_together(world, first, path, strerror(error));
+}
+
 int main(int argument_count, char **arguments)
 {
     struct options options;
@@ -422,6 +432,7 @@ int main(int argument_count, char **arguments)
     }
 
     size_t size;
+    if (world != NULL) expect_text(options.text_path, world);
     unsigned char *text = data_read_text(options.text_path, &size);
     struct tokenizer *tokenizer = prepare_in_turn(&options, text, size, world);
     struct model_options *model = &options.trainer.model;

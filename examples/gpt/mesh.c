@@ -54,6 +54,13 @@ struct part mesh_part(const struct mesh *mesh, const struct shape *shape, size_t
                          .tensor_count = mesh->slice.size};
 }
 
+void end_together(struct tutti_comm *world, int teller, const char *what, const char *why)
+{
+    if (tutti_comm_rank(world) == teller) fprintf(stderr, "gpt: %s: %s\n", what, why);
+    tutti_comm_free(world);
+    exit(1);
+}
+
 static double sum(struct tutti_comm *comm, double value)
 {
     expect(tutti_allreduce(&value, &value, 1, TUTTI_FLOAT64, TUTTI_SUM, comm), "adding up");

@@ -56,6 +56,10 @@ double axis_sum(const struct axis *axis, double value);
 double mesh_sum(const struct mesh *mesh, double value);
 void mesh_sum_all(const struct mesh *mesh, double *values, size_t count);
 
+/* Ends the program on all ranks, of which one tells why. Leaves the world first: a rank that only exits fails others that are still in
+ * their last call. */
+_Noreturn void end_together(struct tutti_comm *world, int teller, const char *what, const char *why);
+
 /* Gives up, with Tutti's words, if the status is none of success. */
 static inline void expect(enum tutti_status status, const char *what)
 {

@@ -18,11 +18,7 @@ void profile_init(struct profile *profile, const struct mesh *mesh, struct timel
     int32_t error = 0;
     if (is_first && (profile->file = fopen(path, "w")) == NULL) error = errno;
     expect(tutti_broadcast(&error, &error, 1, TUTTI_INT32, 0, mesh->world), "opening the profile");
-    if (error == 0) return;
-    if (is_first) fprintf(stderr, "gpt: %s: %s\n", path, strerror(error));
-    tutti_comm_free(
-        mesh->world); /* a rank that only exits has failed the others that are still in the call */
-    exit(1);
+    if (error != 0) end_together(mesh->world, 0, path, strerror(error));
 }
 
 void profile_release(struct profile *profile)

@@ -102,7 +102,8 @@ static struct amount book(const struct volumes *volumes, enum volume volume)
     switch (volume) {
     case VOLUME_PARAMETERS: add_parameters(&amount, s); break;
     case VOLUME_SQUARES:
-        if (s->zero > 0) add(&amount, KIND_ALLGATHER, 1, s->blocks * sizeof(double));
+        if (s->zero > 0) /* four numbers of each rank say what its step before was */
+            add(&amount, KIND_ALLGATHER, 1, (s->blocks + 4 * mesh->replica.size) * sizeof(double));
         break;
     case VOLUME_LAYERS:
         add_slices(&amount, s, s->layers * layer_sums(s), s->layers * layer_gathers(s));

@@ -407,8 +407,10 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_dump(struct tutti_comm *c
 struct tutti_comm_counters {
     size_t size_bytes; /* set by the caller to sizeof(struct tutti_comm_counters) */
     uint64_t calls;
-    /* Count times element size, as called. In the v forms, all blocks of this rank's input, or else
-     * of its output: what an allgatherv gathers, and what a reduce_scatterv reduces. */
+    /* Count times element size, as called. In the v forms, all blocks of which this rank gives the
+     * counts: what an allgatherv gathers, what a reduce_scatterv reduces, what an alltoallv sends,
+     * and on the root what a gatherv or scatterv moves. The other ranks of these two give the count
+     * of one block, their own. */
     uint64_t bytes;
 };
 /* Fills *counters. operation: "allreduce" and so on, whatever its form, or "send" or "recv". An
@@ -442,9 +444,9 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_read(const struct tutti_c
 /* After failures, with ULFM's meaning (Bland, Bouteiller, Herault, Bosilca, Dongarra: Post-failure
  * recovery of MPI communication capability, IJHPCA 27(3), 2013). A communicator in which a rank
  * failed stays failed: all its operations return that status. The calls below work on failed
- * communicators as well as on healthy ones. They are collective over the surviving ranks, in the
- * same order on each, and block until all of these have called, at most for the communicator's
- * timeout.
+ * communicators as well as on healthy ones. tutti_comm_agree and tutti_comm_shrink are collective
+ * over the surviving ranks, in the same order on each, and block until all of these have called, at
+ * most for the communicator's timeout.
  *
  *     if (tutti_allreduce(...) == TUTTI_PROC_FAILED &&
  *         tutti_comm_shrink(comm, NULL, &smaller) == TUTTI_OK)
@@ -454,10 +456,14 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_read(const struct tutti_c
  * on. Ranks of the other side get MINORITY after some seconds. If most ranks are known to have
  * died, the rest goes on. */
 
-/* Ends every present and future operation on all ranks with TUTTI_REVOKED, as tutti_comm_abort
- * does. A rank calls it if it knows of a failure that others may not know of, before all of them
- * shrink. The first failure wins. Any thread; does not block. */
+/* Ends every present and future operation of the communicator on all ranks with TUTTI_REVOKED. A
+ * rank calls it if it knows of a failure that others may not know of, before all of them shrink.
+ * The first failure wins: if the communicator has failed already, nothing changes. Not collective;
+ * any thread may call it, also while a call is blocked. Does not block. */
 TUTTI_API enum tutti_status tutti_comm_revoke(struct tutti_comm *comm);
+/* The same with a reason, which the error messages of the other ranks contain (copied, up to about
+ * 200 characters; NULL: none). Not collective. Any thread; does not block. */
+TUTTI_API enum tutti_status tutti_comm_revoke_because(struct tutti_comm *comm, const char *reason);
 /* *word becomes the bitwise AND of the words of all ranks that took part: the same on all of them,
  * whatever fails meanwhile. OK: all ranks of the communicator took part. PROC_FAILED: not all did;
  * *word is the AND of those that did, and the message lists the missing ranks, the same on all.
@@ -552,9 +558,9 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_group_end(void);
  * `recv` is written; they do not overlap unless they are "in place" as each line says. `_start`
  * forms own both until the request is done, `_prepare` forms while they run. options may be NULL.
  * Except for `_start` and `_prepare`, all forms block as described at the top. They
- * return INVALID_*, TIMEOUT, PROC_FAILED, MISMATCH, DESYNC, ABORTED, NO_MEMORY or NO_SPACE, and
- * leave `recv` undefined when they fail after the argument checks. Preparing is local: ranks meet
- * at tutti_start.
+ * return INVALID_*, TIMEOUT, PROC_FAILED, MISMATCH, DESYNC, ABORTED, REVOKED, NO_MEMORY or
+ * NO_SPACE, and leave `recv` undefined when they fail after the argument checks. Preparing is
+ * local: ranks meet at tutti_start.
  *
  * A TUTTI_OPERATION has the forms that the top of this file lists. This file declares the blocking
  * one, tutti/forms.h the others. */

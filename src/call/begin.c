@@ -19,10 +19,11 @@
 
 #define KERNELS_NS UINT64_C(10000000000)
 
-size_t call_all_blocks(const struct tutti_comm *comm, const struct call_extra *extra)
+size_t call_all_blocks(const struct tutti_comm *comm, const struct call *call)
 {
+    const struct call_extra *const extra = call->extra;
     const size_t *counts = extra->input_counts != NULL ? extra->input_counts : extra->output_counts;
-    size_t sum = 0;
+    size_t sum = counts == NULL ? call->what.count : 0;
     for (int r = 0; counts != NULL && r < comm->team.size; r++) sum += counts[r];
     return sum;
 }

@@ -26,8 +26,8 @@ static inline bool call_may_be_short(const struct tutti_comm *comm, const struct
            domain_may_spin(&comm->team.domain);
 }
 
-/* Of a v form: of all blocks that this rank has, or gets. */
-size_t call_all_blocks(const struct tutti_comm *comm, const struct call_extra *extra);
+/* Of a v form: elements of all blocks of which this rank has the counts, or of its own one. */
+size_t call_all_blocks(const struct tutti_comm *comm, const struct call *call);
 
 /* As recorder_begin. */
 static inline void call_record(struct tutti_comm *comm, const struct call *call, uint64_t sequence,
@@ -36,7 +36,7 @@ static inline void call_record(struct tutti_comm *comm, const struct call *call,
     if (!CALLS_ARE_WATCHED) return;
     const struct call_description *what = &call->what;
     const size_t count =
-        __builtin_expect(what->varies, 0) ? call_all_blocks(comm, call->extra) : what->count;
+        __builtin_expect(what->varies, 0) ? call_all_blocks(comm, call) : what->count;
     recorder_begin(
         &comm->health.recorder, sequence, begin_ticks,
         record_what(what->collective, what->dtype, what->op, slot, what->started, what->varies),

@@ -29,12 +29,23 @@ enum tutti_status tutti_comm_agree(struct tutti_comm *comm, uint64_t *word)
                      missing.text);
 }
 
+static enum tutti_status revoke(struct tutti_comm *comm, const char *function, const char *reason)
+{
+    TRY(comm_check_handle(comm, function));
+    health_fail(&comm->health, NULL, TUTTI_REVOKED, comm->team.rank,
+                "rank %d revoked the communicator%s%s", comm->team.rank, reason != NULL ? ": " : "",
+                reason != NULL ? reason : "");
+    return TUTTI_OK;
+}
+
 enum tutti_status tutti_comm_revoke(struct tutti_comm *comm)
 {
-    TRY(comm_check_handle(comm, "comm_revoke"));
-    health_fail(&comm->health, NULL, TUTTI_REVOKED, comm->team.rank,
-                "rank %d revoked the communicator", comm->team.rank);
-    return TUTTI_OK;
+    return revoke(comm, "comm_revoke", NULL);
+}
+
+enum tutti_status tutti_comm_revoke_because(struct tutti_comm *comm, const char *reason)
+{
+    return revoke(comm, "comm_revoke_because", reason);
 }
 
 /* The ranks of the set, in order; NULL: no memory. */

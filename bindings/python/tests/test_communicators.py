@@ -229,8 +229,9 @@ def test_those_who_are_left_shrink_and_go_on(comm):
 @pytest.mark.ranks(2)
 def test_a_revoked_communicator_can_be_replaced(comm):
     if comm.rank == 0:
-        comm.revoke()
-    with pytest.raises(tutti.Revoked):
+        comm.revoke("the loss is NaN")
+        comm.revoke()  # the first one counts
+    with pytest.raises(tutti.Revoked, match="rank 0 revoked the communicator: the loss is NaN"):
         comm.barrier()
         comm.barrier()
     with comm.shrink() as same:

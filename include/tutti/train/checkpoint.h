@@ -54,7 +54,9 @@ struct tutti_checkpoints_options {
     /* How many of the newest checkpoints stay, 1 or more. Older ones are removed once a new one is
      * complete. Those of later steps than the new one stay, too, and are not counted. */
     int keep;
-    int reserved;        /* leave it 0 */
+    /* Nonzero: rank 0 locks the folder for this run at once, and not at its first save. If another
+     * run has it, opening fails with SYSTEM. Without it a run may load what another one saves. */
+    int lock;
     uint64_t timeout_ns; /* for ranks to wait for each other's disks; 0: the communicator's */
 };
 #define TUTTI_CHECKPOINTS_OPTIONS_INIT                              \
@@ -66,7 +68,8 @@ struct tutti_checkpoints_options {
  * if it is not there; the folder above it must exist. folder and options are copied; options may be
  * NULL, and are the same on all ranks. Collective; blocks until the communicator's deadline. On
  * failure *opened is NULL: INVALID_OPTIONS, INVALID_COMM, NO_MEMORY, MISMATCH (ranks gave different
- * options), SYSTEM or NO_SPACE (the folder cannot be made), or a status of tutti_comm_dup. */
+ * options), SYSTEM or NO_SPACE (the folder cannot be made, or another run has it locked), or a
+ * status of tutti_comm_dup. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_checkpoints_open(const char *folder, const struct tutti_checkpoints_options *options,
                        struct tutti_comm *comm, struct tutti_checkpoints **opened);

@@ -225,7 +225,10 @@ tutti_pipeline_create(const struct tutti_schedule *schedule,
  * communicator's timeout. The timeout counts from the moment at which a message is started. That
  * can be most of a step before its use, so the timeout must be longer than a step. Returns the
  * status of the message or callback that failed first on this rank. The communicator has then
- * failed on all ranks, by tutti_comm_revoke if not before; the pipeline can only be freed. */
+ * failed on all ranks, by tutti_comm_revoke_because if not before: a rank that still runs its part
+ * gets REVOKED, and its message says which rank failed in which pass, micro-batch and chunk, and
+ * with which status. A rank whose part was done gets that from its next call on the communicator.
+ * The pipeline can only be freed. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_pipeline_run(struct tutti_pipeline *pipeline);
 /* Frees the pipeline. NULL is allowed. Local; does not block: nothing is under way between steps. */
 TUTTI_API enum tutti_status tutti_pipeline_free(struct tutti_pipeline *pipeline);

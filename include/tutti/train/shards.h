@@ -202,9 +202,10 @@ TUTTI_API double tutti_shards_loss_scale(const struct tutti_shards *shards);
  * finite if a gradient is not. Each block of TUTTI_SHARDS_BLOCK elements is added up in float64,
  * and then the blocks in their order. So the result is the same on all ranks, and has the same bits
  * whatever the stage and the number of ranks, if the gradients do. Collective; costs an allgather
- * of a number for each block, unless the stage is NONE. Blocks until the communicator's deadline.
- * INVALID_OPTIONS: tutti_shards_finish comes first; INVALID_BUFFER: squares is NULL; else the
- * status of the allgather. */
+ * of a number for each block and four for each rank, unless the stage is NONE. Blocks until the
+ * communicator's deadline. INVALID_OPTIONS: tutti_shards_finish comes first; INVALID_BUFFER:
+ * squares is NULL. MISMATCH: ranks gave the step before different options; else the status of the
+ * allgather. Then shards can only be freed. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_shards_squares(struct tutti_shards *shards,
                                                                 double *squares);
 #define TUTTI_SHARDS_BLOCK 1024
@@ -216,8 +217,13 @@ enum tutti_shards_overflow {
     TUTTI_SHARDS_OVERFLOW_FOUND /* one is: the step is skipped */
 };
 
-/* All ranks give the same, which is not compared: with other rates, say, copies of parameters would
- * no longer be copies. */
+/* All ranks give the same. Ranks compare rate, factor, norm_max and overflow where they exchange
+ * sums of squares anyway, that is, at all stages but NONE: a step with norm_max, or one that looks
+ * for overflow, compares its own, and tutti_shards_squares those of the step before. Nobody
+ * compares the options of other steps. If these differ, each rank trains its own shards with its
+ * own options, and with NONE the copies of parameters are no longer copies. If only some ranks give
+ * norm_max, or look for overflow, they make a call that the others do not make: the communicator
+ * fails with MISMATCH, and its message names the calls. */
 struct tutti_shards_step_options {
     size_t size_bytes; /* sizeof(struct tutti_shards_step_options); TUTTI_SHARDS_STEP_INIT sets it */
     double rate;       /* learning rate; 0 or more */
@@ -250,7 +256,9 @@ struct tutti_shards_result {
  * changes, and a new step begins. Returns before the allgathers are done; tutti_shards_acquire
  * waits for them. options and result may be NULL. Collective; blocks until the communicator's
  * deadline. INVALID_OPTIONS: as tutti_shards_finish, or a group is acquired; nothing has changed.
- * Another failure leaves shards that can only be freed. */
+ * MISMATCH: ranks gave different options, as far as they are compared; the message has the option
+ * and two ranks with their values. This and any other failure leave shards that can only be
+ * freed. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_shards_step(struct tutti_shards *shards, const struct tutti_shards_step_options *options,
                   struct tutti_shards_result *result);

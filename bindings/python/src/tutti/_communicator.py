@@ -300,9 +300,15 @@ class Communicator:
         """Ends every present and future operation on all ranks with Aborted; from any thread, at any time."""
         self._state.abort(reason)
 
-    def revoke(self) -> None:
-        """Ends every present and future operation on all ranks with Revoked, so that all come to shrink; from any thread."""
-        check(self._state.call(library.comm_revoke, self._state.pointer))
+    def revoke(self, reason: Optional[str] = None) -> None:
+        """Ends every present and future operation on all ranks with Revoked, so that all come to shrink; from any thread.
+
+        The messages of the other ranks contain the reason.
+        """
+        if reason is None:
+            check(self._state.call(library.comm_revoke, self._state.pointer))
+        else:
+            check(self._state.call(library.comm_revoke_because, self._state.pointer, text("reason", reason)))
 
     def agree(self, word: int) -> Tuple[int, bool]:
         """The bitwise and of the words (64 bits) of all that are left, the same on each; and whether nobody was missing.

@@ -274,6 +274,7 @@ FUNCTIONS = {
     "comm_free": (Int, (Pointer,)),
     "comm_abort": (Int, (Pointer, ctypes.c_char_p)),
     "comm_revoke": (Int, (Pointer,)),
+    "comm_revoke_because": (Int, (Pointer, ctypes.c_char_p)),
     "comm_agree": (Int, (Pointer, Pointer)),
     "comm_shrink": (Int, (Pointer, Pointer, Pointer)),
     "comm_rank": (Int, (Pointer,)),
