@@ -15,7 +15,7 @@ failures=0
 "${TUTTI_ROOT:?}/bench/exposed" --layouts shared --models narrow --rounds 1 --steps 3 --no-torch >"$work/out" 2>"$work/err" ||
     { echo "exit status $?: $(cat "$work/out" "$work/err")"; failures=1; }
 for way in copies copies-late zero1 zero2 zero2-late zero3 zero3-unprefetched zero3-neither slices slices-rows slices-again stages; do
-    grep -qE "^\| narrow \| $way \| [0-9.]+ \| [0-9.]+ \| -?[0-9.]+ \| -?[0-9]+% \| [0-9.]* \|$" "$work/out" ||
+    grep -qE "^\| narrow \| $way \| [0-9.]+ \| [0-9.]+ \| -?[0-9.]+ \| -?[0-9]+% \| [0-9.]* \| [0-9]+ \|$" "$work/out" ||
         { echo "no row of $way: $(cat "$work/out")"; failures=1; }
 done
 if "$TUTTI_ROOT/bench/exposed" --ways nothing >"$work/out" 2>&1 || ! grep -q 'there is no nothing' "$work/out"; then
