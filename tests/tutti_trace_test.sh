@@ -144,11 +144,13 @@ says out '^failed: TIMEOUT: .*has called it, and waits for its gate'
 says out ' (TIMEOUT|running) .*#1, waited for rank [12] '
 
 echo "queries"
-# Two plans of the user: one that is slower, whose path is too long to be shown whole, and one for more ranks.
+# Plans of the user, more than are kept: some are slower, and their paths are too long to be shown whole; some are for more ranks.
 plans=$work/plans$(printf '/a-long-name-%.0s' {1..9})
 mkdir -p "$plans"
 "$plan" show allreduce ring --ranks 2 >"$plans/two.plan"
 "$plan" show allreduce ring --ranks 3 >"$plans/three.plan"
+for i in 1 2 3 4 5; do cp "$plans/two.plan" "$plans/two$i.plan"; done
+for i in 1 2 3 4 5 6 7 8 9; do cp "$plans/three.plan" "$plans/three$i.plan"; done
 echo 'plan allreduce ranks 2 parts 1' >"$plans/cut.plan"
 cp "$plans/two.plan" "$plans/writable.plan"
 chmod 666 "$plans/writable.plan"
@@ -169,7 +171,9 @@ says out '^        \.\.\.[a-z/-]+/two\.plan is not used: about [0-9.]+ [nu]s$'
 says out '^    \.\.\.[a-z/-]+/three\.plan is not used: it is for 3 ranks, and there are 2$'
 says out '^    \.\.\.[a-z/-]+/cut\.plan is not used: line 2: the text ends before rank 0$'
 says out '^    \.\.\.[a-z/-]+/writable\.plan is not used: other users can write it \(mode 0666\)'
-[ "$(wc -l <out)" = 6 ] || fail "one rank, one choice, four plans, and: $(cat out)"
+says out '^        2 more plans are not used$'
+says out '^    4 more plans are not used: with TUTTI_LOG=info, the log of rank 0 says which, and why$'
+[ "$(wc -l <out)" = 16 ] || fail "one rank, one choice with four plans and some more, eight plans and some more, and: $(cat out)"
 exits 0 query
 says out "^pid ${children[1]} "
 exits 1 query "${children[0]}" $$

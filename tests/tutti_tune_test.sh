@@ -18,7 +18,13 @@ bin=$(realpath "$bin")
 tool=$bin/tutti-tune
 
 work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+spinners=()
+finish() {
+    [ ${#spinners[@]} -gt 0 ] && kill "${spinners[@]}" 2>/dev/null
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 1' INT TERM HUP
 cd "$work" || exit 1
 # shellcheck source=tests/tool.sh
 source "$shared"
@@ -80,6 +86,27 @@ if grep -q "plans of the folder" err; then
         fail "the printed rule does not run: $rules: $(cat out)"
 fi
 
+echo "a table that is measured while others use the machine says so"
+for ((i = 0; i <= $(nproc) / 5; i++)); do
+    (
+        trap - EXIT INT TERM HUP
+        while :; do :; done
+    ) &
+    spinners+=($!)
+done
+tunes 2 --collectives allreduce,allgather,alltoall --sizes 1m-4m --time 0.5 -o loaded.json
+kill "${spinners[@]}" 2>/dev/null
+wait "${spinners[@]}" 2>/dev/null
+spinners=()
+grep -qE '^tutti-tune: host .+ is loaded, and the table says so: others used [0-9]+ % of all its processors, and a hypervisor took [0-9]+ %$' err ||
+    fail "others use the machine, and it says: $(cat err)"
+says loaded.json '"loaded": true'
+exits 0 --show loaded.json
+says out "others used the machines while they were measured"
+TUTTI_TABLE=loaded.json TUTTI_LOG=warn timeout 60 "$bin/tutti-run" --no-prefix -n 2 "$bin/tutti-perf" allreduce --sizes 64k -n 2 >out 2>&1 ||
+    fail "a loaded table cannot be used: $(cat out)"
+says out "loaded.json was measured while others used the machines: tutti-tune measures again"
+
 echo "one rank has nothing to choose"
 timeout 60 "$bin/tutti-run" --no-prefix -n 1 "$tool" >out 2>err </dev/null
 [ $? = 1 ] || fail "one rank: $(cat err)"
@@ -105,6 +132,8 @@ exits 0 --merge other.json one.json
 cp out again.json
 exits 0 --show again.json
 grep -qE ' 8-4k .*  ring$' out || fail "the later file does not win: $(cat out)"
+exits 0 --merge both.json loaded.json
+says out '"loaded": true'
 exits 0 --merge table.json both.json
 says out '"tutti_table": 1'
 

@@ -6,10 +6,10 @@
 
 #include "base/status.h"
 #include "format/calibration_file.h"
+#include "os/load.h"
 #include "transport/paths.h"
 #include "tutti-topo_bandwidth.h"
 #include "tutti-topo_kernels.h"
-#include "tutti-topo_load.h"
 #include "tutti-topo_pair.h"
 
 static void init(struct calibration *calibration)
@@ -55,7 +55,7 @@ enum tutti_status calibrate_host(const char *file, struct calibration *calibrati
     load_begin(&load);
     const enum tutti_status status = measure(calibration, &load);
     tell("");
-    const struct load_verdict verdict = load_end(&load);
+    const struct load_verdict verdict = load_end(&load, load_own_ns(&load));
     calibration->is_loaded = verdict.is_loaded;
     snprintf(why, CALIBRATE_WHY_SIZE,
              "measuring got %.0f %% of the time of its processors, others used %.0f %% of all, and "

@@ -56,6 +56,14 @@ static void show_rival(const struct trace_rival *rival, FILE *file)
     fputc('\n', file);
 }
 
+/* Plans of the user that are not named. */
+static void show_left_out(const char *before, uint64_t count, const char *after, FILE *file)
+{
+    if (count == 0) return;
+    fprintf(file, "%s%" PRIu64 " more plan%s not used%s\n", before, count,
+            count > 1 ? "s are" : " is", after);
+}
+
 void show_choices(const struct trace_json *trace, FILE *file)
 {
     for (size_t i = 0; i < trace->choice_count; i++) {
@@ -68,9 +76,12 @@ void show_choices(const struct trace_json *trace, FILE *file)
             fputs("        ", file);
             show_rival(&choice->unused[k], file);
         }
+        show_left_out("        ", choice->unused_left_out, "", file);
     }
     for (size_t i = 0; i < trace->unused_plan_count; i++) {
         fputs("    ", file);
         show_rival(&trace->unused_plans[i], file);
     }
+    show_left_out("    ", trace->unused_plans_left_out,
+                  ": with TUTTI_LOG=info, the log of rank 0 says which, and why", file);
 }

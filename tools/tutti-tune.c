@@ -14,6 +14,7 @@
 #include "format/table_json.h"
 #include "tune/table.h"
 #include "tutti-tune_candidates.h"
+#include "tutti-tune_load.h"
 #include "tutti-tune_measure.h"
 #include "tutti-tune_options.h"
 #include "tutti-tune_text.h"
@@ -63,6 +64,7 @@ struct tuner {
     struct tune_table table;
     int rule_count, rules_left_out;
     struct rule rules[RULES_MAX];
+    struct tune_load load; /* while all was measured */
 };
 
 /* As one with the rule before it, if it goes on there. */
@@ -153,6 +155,7 @@ static enum tutti_status do_sizes(struct tuner *tuner, enum collective collectiv
 
 static enum tutti_status do_all(struct tuner *tuner)
 {
+    struct load load;
     const int rank_count = tutti_comm_size(tuner->comm);
     if (rank_count < 2)
         return error_set(TUTTI_UNSUPPORTED, "one rank has nothing to choose: start it as several, "
@@ -161,10 +164,22 @@ static enum tutti_status do_all(struct tuner *tuner)
         return error_set(TUTTI_UNSUPPORTED, "a table is in force already, and the choices of the "
                                             "model are measured: run it without");
     TRY(tune_site_shape(tuner->site, &tuner->shape));
+    TRY(tune_load_begin(tuner->comm, &load));
     for (unsigned c = 0; c < COLLECTIVE_COUNT; c++)
         if (tuner->options->collectives >> c & 1) TRY(do_sizes(tuner, (enum collective)c));
     if (tuner->shows) fputs("\r\033[K", stderr);
+    TRY(tune_load_end(tuner->comm, &load, &tuner->load));
+    tuner->table.is_loaded = tuner->load.verdict.is_loaded;
     return TUTTI_OK;
+}
+
+static void warn_of_load(const struct tune_load *load)
+{
+    if (load->verdict.is_loaded)
+        fprintf(stderr,
+                "tutti-tune: host %s is loaded, and the table says so: others used %.0f %% of all "
+                "its processors, and a hypervisor took %.0f %%\n",
+                load->host, load->verdict.others_percent, load->verdict.stolen_percent);
 }
 
 static enum tutti_status conclude(const struct tuner *tuner)
@@ -180,6 +195,7 @@ static enum tutti_status conclude(const struct tuner *tuner)
     if (tuner->options->output != NULL) fprintf(stderr, "; %s is written", tuner->options->output);
     fputc('\n', stderr);
     if (tuner->rule_count > 0) print_rules(tuner);
+    warn_of_load(&tuner->load);
     return TUTTI_OK;
 }
 

@@ -45,6 +45,8 @@ static void print_entry(const struct tune_entry *entry, FILE *file)
 
 void print_table(const struct tune_table *table, FILE *file)
 {
+    if (table->is_loaded)
+        fputs("others used the machines while they were measured: entries may be wrong\n", file);
     if (table->count == 0) {
         fputs("no entries: the model's choices stand\n", file);
         return;

@@ -97,9 +97,13 @@ static void list_unused(const struct choose_call *wanted, const struct choice *c
     const struct tune_site *const site = wanted->site;
     struct ranking ranking = {.count = -1};
     int count = 0;
-    for (int i = 0; i < site->loaded_count && count < CHOICE_UNUSED_MAX; i++) {
+    for (int i = 0; i < site->loaded_count; i++) {
         const struct algorithm *const loaded = site->loaded[i];
         if (!competes(loaded, choice)) continue;
+        if (count == CHOICE_UNUSED_MAX) {
+            note->unused_left_out++;
+            continue;
+        }
         if (ranking.count < 0 && !rank_all(wanted, choice, &ranking)) return;
         note->unused[count++] = unused_plan(wanted, choice, &ranking, loaded);
     }

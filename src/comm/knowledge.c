@@ -191,6 +191,9 @@ static enum tutti_status find_table(const char *path, const struct tune_table **
         return status;
     }
     log_write(LOG_INFO, "%s has %d measured choices", path, file->table.count);
+    if (file->table.is_loaded)
+        log_write(LOG_WARN,
+                  "%s was measured while others used the machines: tutti-tune measures again", path);
     file->next = tables;
     tables = file;
     *table = &file->table;

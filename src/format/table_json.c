@@ -128,6 +128,7 @@ static enum tutti_status load_all(const struct json_part *whole, struct tune_tab
     if (!json_is_object(whole->object)) return json_part_fail(whole, NULL, "an object is expected");
     if (json_integer_value(json_object_get(whole->object, "tutti_table")) != VERSION)
         return json_part_fail(whole, "tutti_table", "\"tutti_table\": %d is expected here", VERSION);
+    TRY(read_boolean(whole, "loaded", &table->is_loaded));
     json_t *entries = json_object_get(whole->object, "entries"), *entry;
     if (entries == NULL) return TUTTI_OK;
     if (!json_is_array(entries))
@@ -187,7 +188,8 @@ static void dump_entry(const struct tune_entry *entry, FILE *file)
 
 void table_json_dump(const struct tune_table *table, FILE *file)
 {
-    fprintf(file, "{\"tutti_table\": %d,\n \"entries\": [", VERSION);
+    fprintf(file, "{\"tutti_table\": %d,\n \"loaded\": %s,\n \"entries\": [", VERSION,
+            boolean(table->is_loaded));
     for (int i = 0; i < table->count; i++) {
         if (i > 0) fputc(',', file);
         dump_entry(&table->entries[i], file);

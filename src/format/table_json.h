@@ -1,6 +1,7 @@
 /* table_json.h - a table of measured choices as JSON: what tutti-tune writes, and people read and correct.
  *
  *     { "tutti_table": 1,
+ *       "loaded": false,
  *       "entries": [
  *         {"ranks": 8, "hosts": 2, "racks": 1, "loopback": false,
  *          "collective": "allreduce", "dtypes": "plain", "memory": "private", "from_bytes": 4096, "to_bytes": 16384,

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tune_table_init(&again);
     if (table_json_load((const char *)data, size, &read) != TUTTI_OK) {
         if (strncmp(tutti_error_message(), "line ", 5) != 0) abort();
-        if (read.count != 0) abort();
+        if (read.count != 0 || read.is_loaded) abort();
         return 0;
     }
     for (int i = 0; i < read.count; i++) {
@@ -38,6 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *again_text = dump(&again, &again_size);
     if (text_size != again_size || memcmp(text, again_text, text_size) != 0) abort();
     if (tune_table_fingerprint(&read) != tune_table_fingerprint(&again)) abort();
+    if (read.is_loaded != again.is_loaded) abort();
     free(text);
     free(again_text);
     tune_table_release(&read);

@@ -88,6 +88,30 @@ static void what_is_dumped_comes_back_equal(void **state)
     tune_table_release(&again);
 }
 
+/* It decides nothing, so tables that differ in it alone are the same to ranks. */
+static void a_loaded_table_says_so(void **state)
+{
+    (void)state;
+    static const char loaded[] = "{\"tutti_table\": 1, \"loaded\": true, \"entries\": []}";
+    struct tune_table table, quiet;
+    size_t size;
+    load(loaded, sizeof loaded - 1, &table);
+    assert_true(table.is_loaded);
+    load(sample, sizeof sample - 1, &quiet);
+    assert_false(quiet.is_loaded);
+    const uint64_t before = tune_table_fingerprint(&quiet);
+    assert_int_equal(tune_table_merge(&quiet, &table), TUTTI_OK);
+    assert_true(quiet.is_loaded);
+    assert_true(tune_table_fingerprint(&quiet) == before);
+    char *text = dumped(&quiet, &size);
+    load(text, size, &table);
+    assert_true(table.is_loaded);
+    assert_int_equal(table.count, quiet.count);
+    free(text);
+    tune_table_release(&table);
+    tune_table_release(&quiet);
+}
+
 static void an_empty_table_is_one(void **state)
 {
     (void)state;
@@ -113,6 +137,7 @@ static const struct {
     {"{\n\"tutti_table\":\n2}", "line 3: ", "1 is expected"},
     {"{}", "line 1: ", "\"tutti_table\": 1 is expected"},
     {"{\"tutti_table\": 1,\n\"entries\": 1}", "line 2: ", "a list"},
+    {"{\"tutti_table\": 1,\n\"loaded\": 1}", "line 2: ", "true or false"},
     {ENTRY "1]}", "line 3: ", "an object is expected"},
     {ENTRY "{" NAMES "},\n{}]}", "line 4: ", "\"collective\": the name of a collective is expected"},
     {ENTRY "{\n\"collective\":\n\"all\\u001b\"}]}", "line 5: ", "\"all?\" is not known"},
@@ -171,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_that_is_written_is_read),
         cmocka_unit_test(what_is_dumped_comes_back_equal),
+        cmocka_unit_test(a_loaded_table_says_so),
         cmocka_unit_test(an_empty_table_is_one),
         cmocka_unit_test(what_is_wrong_is_told_with_its_line_and_what_is_expected),
         cmocka_unit_test(every_text_that_ends_too_early_is_refused),

@@ -230,6 +230,7 @@ static enum tutti_status read_choice(const struct part *part, struct trace_choic
     struct part next = {.object = json_object_get(part->object, "next")};
     snprintf(next.where, sizeof next.where, "%.24s next", part->where);
     if (next.object != NULL) TRY(read_rival(&next, &choice->next));
+    TRY(read_number(part, "unused_left_out", false, &choice->unused_left_out));
     return read_rivals(part, "unused", &choice->unused, &choice->unused_count);
 }
 
@@ -288,6 +289,7 @@ static enum tutti_status read_all(json_t *root, struct trace_json *trace)
     TRY(read_failure(&whole, trace));
     TRY(read_choices(&whole, trace));
     TRY(read_rivals(&whole, "unused_plans", &trace->unused_plans, &trace->unused_plan_count));
+    TRY(read_number(&whole, "unused_plans_left_out", false, &trace->unused_plans_left_out));
     TRY(read_entries(&whole, "operations", trace, false, &trace->operations,
                      &trace->operation_count));
     return read_entries(&whole, "messages", trace, true, &trace->messages, &trace->message_count);

@@ -66,6 +66,7 @@ struct trace_choice {
     struct trace_rival next;         /* algorithm "": none */
     struct trace_rival *unused;      /* plans of the user */
     size_t unused_count;
+    uint64_t unused_left_out; /* more of them, which the dump does not have */
 };
 
 struct trace_failure {
@@ -91,6 +92,7 @@ struct trace_json {
     struct trace_choice *choices; /* oldest first; none in older dumps */
     struct trace_rival *unused_plans;
     size_t choice_count, unused_plan_count;
+    uint64_t unused_plans_left_out; /* more of them, which the dump does not have */
 };
 
 /* Reads a dump; to be released. INVALID_OPTIONS: the message says what is wrong with it and what is expected; NO_MEMORY. On

@@ -52,12 +52,14 @@ static void check_choices(const struct trace_json *trace)
         check_text(choice->dtype, sizeof choice->dtype);
         check_text(choice->algorithm, sizeof choice->algorithm);
         check_text(choice->reason, sizeof choice->reason);
-        if (choice->radix < 0 || choice->expected_ns > INT64_MAX || choice->count > INT64_MAX)
+        if (choice->radix < 0 || choice->expected_ns > INT64_MAX || choice->count > INT64_MAX ||
+            choice->unused_left_out > INT64_MAX)
             abort();
         check_rivals(&choice->next, 1);
         check_rivals(choice->unused, choice->unused_count);
     }
     check_rivals(trace->unused_plans, trace->unused_plan_count);
+    if (trace->unused_plans_left_out > INT64_MAX) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

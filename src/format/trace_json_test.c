@@ -22,9 +22,10 @@ static const char sample[] = HEAD
     "{\"call\": \"allreduce\", \"count\": 4, \"dtype\": \"int8\", \"bytes\": 4, \"mapped\": true, "
     "\"algorithm\": \"tree\", \"radix\": 4, \"only_hosts\": true, \"expected_ns\": 90, \"reason\": "
     "\"the model\", \"calls\": 2, \"median_ns\": 95, \"next\": {\"algorithm\": \"ring\", "
-    "\"expected_ns\": 99}, \"unused\": [{\"algorithm\": \"file:a\", \"reason\": \"is slow\"}]}], "
+    "\"expected_ns\": 99}, \"unused\": [{\"algorithm\": \"file:a\", \"reason\": \"is slow\"}], "
+    "\"unused_left_out\": 5}], "
     "\"unused_plans\": [{\"call\": \"reduce\", \"algorithm\": \"file:b\", \"reason\": \"is "
-    "odd\"}], "
+    "odd\"}], \"unused_plans_left_out\": 7, "
     "\"operations\": [{\"sequence\": 8, \"call\": \"barrier\", \"begin_ns\": 5, \"end_ns\": 7, "
     "\"state\": \"done\"}, {\"sequence\": 9, \"call\": \"allreduce\", \"count\": 4, \"dtype\": "
     "\"int8\", \"op\": \"sum\", \"started\": true, \"signature\": \"00ff00ff00ff00ff\", "
@@ -88,8 +89,10 @@ static void choices_are_read(void **state)
     assert_int_equal(sum->next.expected_ns, 99);
     assert_int_equal(sum->unused_count, 1);
     assert_string_equal(sum->unused[0].reason, "is slow");
+    assert_true(sum->unused_left_out == 5 && barrier->unused_left_out == 0);
     assert_int_equal(trace.unused_plan_count, 1);
     assert_string_equal(trace.unused_plans[0].call, "reduce");
+    assert_int_equal(trace.unused_plans_left_out, 7);
     trace_json_release(&trace);
 }
 
@@ -101,6 +104,7 @@ static void dumps_without_choices_are_read(void **state)
     assert_int_equal(trace_json_load(text, strlen(text), &trace), TUTTI_OK);
     assert_int_equal(trace.choice_count, 0);
     assert_int_equal(trace.unused_plan_count, 0);
+    assert_int_equal(trace.unused_plans_left_out, 0);
     trace_json_release(&trace);
 }
 
@@ -143,7 +147,9 @@ static void what_is_out_of_bounds_is_refused_by_name(void **state)
         {CHOICE(GOOD_CHOICE ", \"next\": {}"), "choices[0] next"},
         {CHOICE(GOOD_CHOICE ", \"unused\": [1]"), "choices[0] unused[0]"},
         {CHOICE(GOOD_CHOICE ", \"unused\": [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]"), "at most 16"},
+        {CHOICE(GOOD_CHOICE ", \"unused_left_out\": true"), "choices[0]: \"unused_left_out\""},
         {HEAD ", \"unused_plans\": [{\"reason\": 1}]" LISTS, "unused_plans[0]"},
+        {HEAD ", \"unused_plans_left_out\": -1" LISTS, "unused_plans_left_out"},
         {ONE("7"), "object"},
         {ONE("{\"sequence\": 1, \"call\": 5}"), "call"},
         {ONE("{\"sequence\": 1, \"call\": \"a\", \"state\": \"done\", \"begin_ns\": 0.5}"),

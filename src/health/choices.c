@@ -52,6 +52,11 @@ const struct unused_plan *choices_unused(const struct choices *choices, int i)
     return &atomic_load_explicit(&choices->plans, memory_order_relaxed)[i];
 }
 
+uint64_t choices_unused_left_out(const struct choices *choices)
+{
+    return atomic_load_explicit(&choices->plans_left_out, memory_order_relaxed);
+}
+
 /* ----------------------------------------------------------------------------------------------- writing */
 
 /* To those who read about them. */
@@ -104,7 +109,10 @@ void choices_note_unused(struct choices *choices, enum collective collective, co
     struct unused_plan *plans = atomic_load_explicit(&choices->plans, memory_order_relaxed);
     const int count = atomic_load_explicit(&choices->plan_count, memory_order_relaxed);
     if (plans == NULL) plans = calloc(UNUSED_PLANS_MAX, sizeof *plans);
-    if (plans == NULL || count == UNUSED_PLANS_MAX) return;
+    if (plans == NULL || count == UNUSED_PLANS_MAX) {
+        atomic_fetch_add_explicit(&choices->plans_left_out, 1, memory_order_relaxed);
+        return;
+    }
     plans[count].algorithm = algorithm;
     plans[count].collective = collective;
     snprintf(plans[count].why, sizeof plans[count].why, "%s", why);

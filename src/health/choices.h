@@ -49,6 +49,7 @@ struct choice_note {
     bool bytes_are_assumed, is_mapped;
     struct choice_rival next;                      /* the second best, if any were compared */
     struct choice_rival unused[CHOICE_UNUSED_MAX]; /* plans of the user that might have been chosen */
+    uint64_t unused_left_out;                      /* how many more of them there were */
 };
 
 enum { CHOICE_NOTE_WORDS = sizeof(struct choice_note) / sizeof(uint64_t) };
@@ -73,11 +74,12 @@ struct choices {
     _Atomic uint64_t forgotten;           /* so do those up to this number count as not there */
     struct unused_plan *_Atomic plans;    /* NULL: none */
     _Atomic int plan_count;
+    _Atomic uint64_t plans_left_out; /* for which there was no room */
 };
 
 /* With the domain held. One that is there already is not kept twice. */
 void choices_note(struct choices *choices, const struct choice_note *note);
-/* The first UNUSED_PLANS_MAX are kept. One thread at a time. */
+/* The first UNUSED_PLANS_MAX are kept, and the others counted. One thread at a time. */
 void choices_note_unused(struct choices *choices, enum collective collective, const char *algorithm,
                          const char *why);
 /* Forgets the choices so far. With the domain held. */
@@ -100,6 +102,8 @@ static inline uint64_t choices_first(const struct choices *choices, uint64_t las
 }
 /* Plan i, from 0, that cannot be chosen at all; NULL: there are no more. */
 const struct unused_plan *choices_unused(const struct choices *choices, int i);
+/* How many more such plans there were. */
+uint64_t choices_unused_left_out(const struct choices *choices);
 /* The latest choice that a call of the recorder may have been made with, and its number; 0: none is known. Calls of one collective,
  * count, dtype and algorithm are alike here, in whatever memory they are; of the v forms those with the same counts. */
 uint64_t choices_find(const struct choices *choices, const struct record *call,

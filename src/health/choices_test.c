@@ -108,14 +108,17 @@ static void plans_that_cannot_be_chosen_are_kept(void **state)
     (void)state;
     struct choices choices = {.latest = 0};
     assert_null(choices_unused(&choices, 0));
+    assert_int_equal(choices_unused_left_out(&choices), 0);
     for (int i = 0; i < UNUSED_PLANS_MAX + 3; i++)
         choices_note_unused(&choices, COLLECTIVE_REDUCE, ring, i == 1 ? "it is for others" : "-");
     assert_string_equal(choices_unused(&choices, 1)->why, "it is for others");
     assert_int_equal(choices_unused(&choices, 1)->collective, COLLECTIVE_REDUCE);
     assert_non_null(choices_unused(&choices, UNUSED_PLANS_MAX - 1));
     assert_null(choices_unused(&choices, UNUSED_PLANS_MAX));
+    assert_int_equal(choices_unused_left_out(&choices), 3);
     choices_release(&choices);
     assert_null(choices_unused(&choices, 0));
+    assert_int_equal(choices_unused_left_out(&choices), 0);
 }
 
 static void a_call_finds_its_choice(void **state)

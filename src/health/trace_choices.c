@@ -130,12 +130,16 @@ static void put_choice(FILE *file, const struct choice_note *note, uint64_t numb
         put_rival(file, &note->unused[i]);
         between = ", ";
     }
-    fputs(note->unused[0].algorithm != NULL ? "]}" : "}", file);
+    if (note->unused[0].algorithm != NULL) fputs("]", file);
+    if (note->unused_left_out > 0)
+        fprintf(file, ", \"unused_left_out\": %" PRIu64, note->unused_left_out);
+    fputs("}", file);
 }
 
 static void put_unused_plans(FILE *file, const struct choices *choices)
 {
     const struct unused_plan *plan;
+    const uint64_t left_out = choices_unused_left_out(choices);
     const char *between = " \"unused_plans\": [\n  ";
     for (int i = 0; (plan = choices_unused(choices, i)) != NULL; i++) {
         fprintf(file, "%s{", between);
@@ -149,6 +153,7 @@ static void put_unused_plans(FILE *file, const struct choices *choices)
         between = ",\n  ";
     }
     if (choices_unused(choices, 0) != NULL) fputs("],\n", file);
+    if (left_out > 0) fprintf(file, " \"unused_plans_left_out\": %" PRIu64 ",\n", left_out);
 }
 
 void trace_put_choices(FILE *file, const struct choices *choices, const struct recorder *recorder)

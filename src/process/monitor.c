@@ -243,6 +243,20 @@ static char *describe(size_t n, size_t *size)
     return text;
 }
 
+/* All parts but the last have the largest size, so a shorter one says that the answer is whole. */
+static bool send_answer(int fd, const char *text, size_t size, uint64_t deadline_ns)
+{
+    static const char end[] = {'\n'}; /* after a text that ends with a part of the largest size */
+    size_t sent = 0;
+    for (; size - sent >= MONITOR_MESSAGE_BYTES_MAX; sent += MONITOR_MESSAGE_BYTES_MAX)
+        if (local_socket_send(fd, text + sent, MONITOR_MESSAGE_BYTES_MAX, NULL, 0, deadline_ns) !=
+            TUTTI_OK)
+            return false;
+    const bool has_more = sent < size;
+    return local_socket_send(fd, has_more ? text + sent : end, has_more ? size - sent : sizeof end,
+                             NULL, 0, deadline_ns) == TUTTI_OK;
+}
+
 /* Clients that come or go meanwhile may be told twice, or not at all. */
 static void answer_query(int fd)
 {
@@ -250,8 +264,7 @@ static void answer_query(int fd)
     size_t size;
     char *text;
     for (size_t n = 0; (text = describe(n, &size)) != NULL; n++) {
-        const bool is_sent = size > MONITOR_MESSAGE_BYTES_MAX ||
-                             local_socket_send(fd, text, size, NULL, 0, deadline_ns) == TUTTI_OK;
+        const bool is_sent = send_answer(fd, text, size, deadline_ns);
         pthread_mutex_lock(&lock); /* see is_between_answers */
         free(text);
         pthread_mutex_unlock(&lock);

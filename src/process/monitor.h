@@ -27,12 +27,13 @@
 #include "process/metrics.h"
 #include "tutti/tutti.h"
 
-/* An answer consists of one message for each client, of at most this many bytes. */
+/* A query is answered by a text for each client. A text that has this many bytes or more comes in several messages: all but its last have
+ * just this many. Where none would be shorter, a line's end follows as the last. */
 enum { MONITOR_MESSAGE_BYTES_MAX = 65536, MONITOR_NAME_SIZE = 48 };
 #define MONITOR_NAME_PREFIX "tutti-monitor/"
 
 struct monitor_client {
-    /* Writes what a client does, at most MONITOR_MESSAGE_BYTES_MAX bytes; more is not sent. */
+    /* Writes what a client does. */
     void (*describe)(struct monitor_client *client, FILE *file);
     void (*look)(struct monitor_client *client);
     void (*dump)(struct monitor_client *client);

@@ -174,6 +174,59 @@ static void every_client_is_described(void **state)
     monitor_unregister(&clients[1]);
 }
 
+static size_t long_bytes;
+
+/* Lines of digits that repeat after 80 bytes, which is no part's size: one that is left out is missed. */
+static void describe_at_length(struct monitor_client *client, FILE *file)
+{
+    (void)client;
+    for (size_t at = 0; at < long_bytes; at++)
+        fputc(at % 8 == 7 ? '\n' : (int)('0' + at / 8 % 10), file);
+}
+
+/* Of several messages: all that come, and how many they were. */
+static size_t hear_at_length(int fd, char *text, size_t size, int *messages)
+{
+    size_t heard = 0;
+    for (*messages = 0;; ++*messages) {
+        struct pollfd entry = {fd, POLLIN, 0};
+        assert_int_equal(poll(&entry, 1, 5000), 1);
+        const ssize_t bytes = recv(fd, text + heard, size - heard, MSG_TRUNC);
+        if (bytes <= 0) return heard;
+        assert_true(bytes <= MONITOR_MESSAGE_BYTES_MAX);
+        heard += (size_t)bytes;
+        assert_true(heard < size);
+    }
+}
+
+static void answers_of_any_length_arrive_whole(void **state)
+{
+    (void)state;
+    enum { PART = MONITOR_MESSAGE_BYTES_MAX, MOST = 40 * PART };
+    static const size_t lengths[] = {1, PART - 1, PART, PART + 1, 2 * PART, 39 * PART + 12345};
+    char *const text = malloc(MOST);
+    assert_non_null(text);
+    struct monitor_client client = client_here();
+    client.describe = describe_at_length;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        int messages;
+        long_bytes = lengths[i];
+        monitor_register(&client);
+        const int fd = connect_to_monitor();
+        assert_true(fd >= 0);
+        ask(fd, "query");
+        const size_t heard = hear_at_length(fd, text, MOST, &messages);
+        assert_int_equal(messages, long_bytes / PART + 1);
+        assert_int_equal(heard, long_bytes + (long_bytes % PART == 0));
+        for (size_t at = 0; at < long_bytes; at++)
+            if (text[at] != (at % 8 == 7 ? '\n' : (char)('0' + at / 8 % 10)))
+                fail_msg("%zu bytes: another one at %zu", long_bytes, at);
+        close(fd);
+        monitor_unregister(&client);
+    }
+    free(text);
+}
+
 static void it_is_gone_with_the_last_client_and_comes_back(void **state)
 {
     (void)state;
@@ -480,6 +533,7 @@ int main(void)
     threads = threads_without_others();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(every_client_is_described, clear_environment),
+        cmocka_unit_test_setup(answers_of_any_length_arrive_whole, clear_environment),
         cmocka_unit_test_setup(it_is_gone_with_the_last_client_and_comes_back, clear_environment),
         cmocka_unit_test_setup(who_says_nothing_or_nonsense_holds_up_nobody, clear_environment),
         cmocka_unit_test_setup(without_descriptors_it_rests_and_still_hears_the_others,

@@ -15,7 +15,7 @@ static bool has_dtypes(const struct tune_key *key)
     return collective_reduces(key->collective);
 }
 
-/* What keys are sorted and hashed by. */
+/* Writes the words by which keys are sorted and hashed. */
 static void spell(const struct tune_key *key, uint64_t words[KEY_WORDS])
 {
     words[0] = (uint64_t)key->shape.rank_count;
@@ -124,7 +124,8 @@ static bool make_room(struct tune_table *table, int count)
     return true;
 }
 
-/* Entries from first to end, without end, are cut by the new one: of all of them at most a piece at each side is left.
+/* The new entry cuts the entries from first to end, without end: of all of them, at most a piece at
+ * each side is left.
  *
  *         first                end                     first             end
  *     |-----------|-----|------------|      ──►      |-----|    new     |----|
@@ -165,6 +166,7 @@ enum tutti_status tune_table_add(struct tune_table *table, const struct tune_ent
 enum tutti_status tune_table_merge(struct tune_table *table, const struct tune_table *other)
 {
     for (int i = 0; i < other->count; i++) TRY(tune_table_add(table, &other->entries[i]));
+    table->is_loaded = table->is_loaded || other->is_loaded;
     return TUTTI_OK;
 }
 

@@ -1,13 +1,14 @@
-/* table.h - measured choices: which algorithm was the fastest for calls of some sizes on machines of some shape, where the model had taken
- * another one.
+/* table.h - measured choices: the algorithms that were the fastest for calls of some sizes on
+ * machines of some shape, where the model had chosen another one.
  *
  *     allreduce, 8 ranks on 2 hosts, plain dtypes, private memory:
  *         model's choice   |  twoshot  |  model's choice  |  ring            |  model's choice
  *         bytes of a block 0          4k                 64k                16m
  *
- * 1. An entry holds for one key and a range of sizes. Ranges of one key never overlap: an entry that is added takes its range from those
- *    that were there.
- * 2. Entries are sorted, so tables with the same entries are the same, in whatever order these came, and have one fingerprint.
+ * 1. An entry holds for one key and a range of sizes. Ranges of one key never overlap: a new entry
+ *    takes its range away from older ones.
+ * 2. Entries are sorted, so tables with the same entries are the same, in whatever order the
+ *    entries came, and have the same fingerprint.
  * 3. A key leaves out the kind of machine, links and cores. These are up to the user of the table,
  *    which belongs to the machines on which it was measured.
  *
@@ -51,8 +52,9 @@ struct tune_entry {
     unsigned faster_permille; /* so much longer the model's choice took */
 };
 
-/* The caller's memory. Reading it: any thread, while none adds. */
+/* The caller's memory. Any thread may read it while none adds. */
 struct tune_table {
+    bool is_loaded; /* others used the machines while they were measured: what was the fastest then may not be so otherwise */
     int count, room;
     struct tune_entry *entries; /* by key and size */
 };
@@ -60,17 +62,20 @@ struct tune_table {
 void tune_table_init(struct tune_table *table);
 void tune_table_release(struct tune_table *table);
 
-/* A later entry wins over those that are there, where their ranges overlap. INVALID_OPTIONS: a value is out of bounds, and the message says
- * which; UNSUPPORTED: there are TUNE_ENTRIES_MAX; NO_MEMORY. On failure the table is as it was. */
+/* Adds an entry, which wins over older entries where their ranges overlap. INVALID_OPTIONS: a value
+ * is out of bounds, and the message says which; UNSUPPORTED: there are TUNE_ENTRIES_MAX; NO_MEMORY.
+ * On failure the table is as it was. */
 enum tutti_status tune_table_add(struct tune_table *table, const struct tune_entry *entry);
-/* Adds all entries of another table. On failure the table has some of them. */
+/* Adds all entries of another table, and is loaded if that one is. On failure the table has some of them. */
 enum tutti_status tune_table_merge(struct tune_table *table, const struct tune_table *other);
 
-/* The entry for calls with blocks of so many bytes; NULL: there is none. It is the table's, until that changes. */
+/* The entry for calls with blocks of so many bytes; NULL: there is none. It belongs to the table,
+ * and is valid until the table changes. */
 const struct tune_entry *tune_table_find(const struct tune_table *table, const struct tune_key *key,
                                          uint64_t bytes);
 
-/* Of all that decides: not of measured times. 0: the table is NULL or empty. */
+/* The fingerprint of all that influences choices, so not of measured times. 0: the table is NULL or
+ * empty. */
 uint64_t tune_table_fingerprint(const struct tune_table *table);
 
 #endif

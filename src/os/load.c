@@ -1,5 +1,6 @@
-#include "tutti-topo_load.h"
+#include "os/load.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -8,9 +9,10 @@
 
 #include "os/clock.h"
 
-/* Below the first, above the others, numbers of a calibration are no longer those of the machine alone. Other processes of a quiet machine
- * use about 1 %. */
+/* Below the first, above the others, what was measured is no longer that of the machine alone. Other processes of a quiet machine use
+ * about 1 %. The kernel counts in hundredths of a second, so what others use has to be more than a few of those. */
 static const double got_percent_min = 95, others_percent_max = 10, stolen_percent_max = 2;
+static const double others_ns_min = 200e6;
 
 uint64_t load_thread_ns(void)
 {
@@ -27,12 +29,13 @@ static uint64_t usage_ns(int who)
            ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * 1000u;
 }
 
-static uint64_t own_ns(void)
+static uint64_t used_ns(void)
 {
     return usage_ns(RUSAGE_SELF) + usage_ns(RUSAGE_CHILDREN);
 }
 
-/* Of all processors together, since the machine started; 0: the kernel does not tell. */
+/* Of all processors together, since the machine started; 0: the kernel does not tell. Interrupts are not counted: those of network cards
+ * may be for messages of the processes that measure. */
 static void read_busy(uint64_t *busy_ns, uint64_t *stolen_ns)
 {
     enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, FIELDS };
@@ -46,14 +49,13 @@ static void read_busy(uint64_t *busy_ns, uint64_t *stolen_ns)
                 ;
         fclose(file);
     }
-    *busy_ns =
-        (fields[USER] + fields[NICE] + fields[SYSTEM] + fields[IRQ] + fields[SOFTIRQ]) * tick_ns;
+    *busy_ns = (fields[USER] + fields[NICE] + fields[SYSTEM]) * tick_ns;
     *stolen_ns = fields[STEAL] * tick_ns;
 }
 
 void load_begin(struct load *load)
 {
-    *load = (struct load){.began_ns = clock_now_ns(), .began_own_ns = own_ns()};
+    *load = (struct load){.began_ns = clock_now_ns(), .began_own_ns = used_ns()};
     read_busy(&load->began_busy_ns, &load->began_stolen_ns);
 }
 
@@ -68,23 +70,36 @@ static double above_zero(double value)
     return value > 0 ? value : 0;
 }
 
-struct load_verdict load_end(const struct load *load)
+uint64_t load_own_ns(const struct load *load)
+{
+    return used_ns() - load->began_own_ns;
+}
+
+struct load_verdict load_end(const struct load *load, uint64_t own_ns)
 {
     uint64_t busy_ns, stolen_ns;
     read_busy(&busy_ns, &stolen_ns);
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     const double all_ns =
         (double)(clock_now_ns() - load->began_ns) * (double)(cpus > 0 ? cpus : 1) + 1;
-    const double others_ns = (double)busy_ns - (double)load->began_busy_ns -
-                             ((double)own_ns() - (double)load->began_own_ns);
+    const double others_ns =
+        above_zero((double)busy_ns - (double)load->began_busy_ns - (double)own_ns);
     struct load_verdict verdict = {
         .got_percent =
             load->computed_ns > 0 ? 100 * (double)load->got_ns / (double)load->computed_ns : 100,
-        .others_percent = above_zero(100 * others_ns / all_ns),
+        .others_percent = 100 * others_ns / all_ns,
         .stolen_percent =
             above_zero(100 * ((double)stolen_ns - (double)load->began_stolen_ns) / all_ns)};
-    verdict.is_loaded = verdict.got_percent < got_percent_min ||
-                        verdict.others_percent > others_percent_max ||
+    const bool is_used = verdict.others_percent > others_percent_max && others_ns > others_ns_min;
+    verdict.is_loaded = verdict.got_percent < got_percent_min || is_used ||
                         verdict.stolen_percent > stolen_percent_max;
     return verdict;
+}
+
+void load_machine(char machine[static LOAD_MACHINE_SIZE])
+{
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    const ssize_t bytes = fd >= 0 ? read(fd, machine, LOAD_MACHINE_SIZE - 1) : 0;
+    machine[bytes > 0 ? bytes : 0] = '\0';
+    if (fd >= 0) close(fd);
 }
