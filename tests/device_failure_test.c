@@ -379,7 +379,7 @@ static int refuse_freed(struct tutti_comm *comm, int rank, const struct place *h
     return 0;
 }
 
-/* What a collective does not look at on a rank may be anything. */
+/* A buffer that a collective does not look at on a rank may be anything. */
 static int ignore_managed(struct tutti_comm *comm, int rank, const struct place *here)
 {
     void *const driver = dlopen(getenv("TUTTI_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
@@ -480,20 +480,26 @@ static int call_without_driver(struct tutti_comm *comm, int rank, int size, uint
     return 0;
 }
 
-static void a_stream_without_a_driver_is_refused(void **state)
+/* Processes that begin without a driver. The body's context is the driver's file. */
+static void expect_good_without_driver(int count, ranks_function *body)
 {
-    (void)state;
     char driver[4096];
     const struct ranks_options options = {.kind = RANKS_PROCESSES};
     if (IS_THREAD_SANITIZED) skip();
     snprintf(driver, sizeof driver, "%s", getenv("TUTTI_CUDA_DRIVER"));
     unsetenv("TUTTI_CUDA_DRIVER");
-    const int failed = ranks_run(1, &options, call_without_driver, NULL);
+    const int failed = ranks_run(count, &options, body, driver);
     setenv("TUTTI_CUDA_DRIVER", driver, 1);
     assert_int_equal(failed, 0);
 }
 
-/* context: the driver's file. The communicator was made without it; the program has a driver only now. */
+static void a_stream_without_a_driver_is_refused(void **state)
+{
+    (void)state;
+    expect_good_without_driver(1, call_without_driver);
+}
+
+/* The communicator was made without a driver; the program has a driver only now. */
 static int call_with_late_driver(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                  void *context)
 {
@@ -515,14 +521,7 @@ static int call_with_late_driver(struct tutti_comm *comm, int rank, int size, ui
 static void the_first_call_in_a_stream_finds_a_late_driver(void **state)
 {
     (void)state;
-    char driver[4096];
-    const struct ranks_options options = {.kind = RANKS_PROCESSES};
-    if (IS_THREAD_SANITIZED) skip();
-    snprintf(driver, sizeof driver, "%s", getenv("TUTTI_CUDA_DRIVER"));
-    unsetenv("TUTTI_CUDA_DRIVER");
-    const int failed = ranks_run(2, &options, call_with_late_driver, driver);
-    setenv("TUTTI_CUDA_DRIVER", driver, 1);
-    assert_int_equal(failed, 0);
+    expect_good_without_driver(2, call_with_late_driver);
 }
 
 int main(void)

@@ -358,7 +358,7 @@ struct group {
     unsigned bay_count;
 };
 
-/* What kernels a game prefers. */
+/* The kernels that a game prefers. */
 enum shape {
     MIXED, /* of all sizes, with one source or hundreds */
     SMALL, /* very many small ones: rings are full, and each order has one part */
@@ -417,7 +417,7 @@ static void fill(struct game *game, unsigned char *bytes, size_t count, enum tut
         for (size_t i = element - 1; i < count; i += element) bytes[i] &= 0x9f;
 }
 
-/* What is large in CROWDED games has large elements: the CPU takes much longer for as many bytes of
+/* Large kernels of CROWDED games have large elements: the CPU takes much longer for as many bytes of
  * small ones. */
 static enum tutti_dtype draw_dtype(struct game *game)
 {

@@ -14,3 +14,26 @@ exits() {
     local got=$?
     [ $got = "$code" ] || fail "${tool##*/} $*: exit $got instead of $code: $(head -c 300 err)"
 }
+
+says() { # file, fixed string
+    grep -qF -- "$2" "$1" || fail "no '$2' in: $(head -c 1000 "$1")"
+}
+
+# spin COUNT: as many processes use the processors from here on, until `rest`, which belongs into the test's trap, too.
+spinners=()
+spin() {
+    local i
+    for ((i = 0; i < $1; i++)); do
+        (
+            trap - EXIT INT TERM HUP
+            while :; do :; done
+        ) &
+        spinners+=($!)
+    done
+}
+rest() {
+    [ ${#spinners[@]} -gt 0 ] || return 0
+    kill "${spinners[@]}" 2>/dev/null
+    wait "${spinners[@]}" 2>/dev/null
+    spinners=()
+}

@@ -22,10 +22,6 @@ tool=$plan
 # shellcheck source=tests/tool.sh
 source "$shared"
 
-says() { # file, fixed string
-    grep -qF -- "$2" "$1" || fail "no '$2' in: $(head -c 300 "$1")"
-}
-
 echo "wrong command lines are refused with 2"
 for words in "" "sing" "list ring" "show" "show allreduce" "show allreduce ring" "show allreduce sing --ranks 4" \
     "show sing ring --ranks 4" "show allreduce ring --ranks 0" "show allreduce ring --ranks 4x" \

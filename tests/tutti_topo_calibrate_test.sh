@@ -18,9 +18,8 @@ fi
 tool=$(realpath "$tool")
 
 work=$(mktemp -d) || exit 1
-spinners=()
 finish() {
-    [ ${#spinners[@]} -gt 0 ] && kill "${spinners[@]}" 2>/dev/null
+    rest
     rm -rf "$work"
 }
 trap finish EXIT
@@ -30,10 +29,6 @@ unset TUTTI_CALIBRATION
 export XDG_CACHE_HOME=$work/cache HOME=$work/home
 # shellcheck source=tests/tool.sh
 source "$shared"
-
-says() { # file, fixed string
-    grep -qF -- "$2" "$1" || fail "no '$2' in: $(head -c 1000 "$1")"
-}
 
 # measures ARGUMENTS...: whether the machine was loaded is nobody's fault here.
 measures() {
@@ -172,18 +167,10 @@ unset TUTTI_SECRET
 
 # More of them than processors, so that measuring has to share whatever the scheduler does.
 echo "a machine that others use is loaded"
-for ((i = 0; i <= $(nproc); i++)); do
-    (
-        trap - EXIT INT TERM HUP
-        while :; do :; done
-    ) &
-    spinners+=($!)
-done
+spin $(($(nproc) + 1))
 timeout 100 "$tool" --calibrate -o loaded.json >out 2>err </dev/null
 code=$?
-kill "${spinners[@]}" 2>/dev/null
-wait "${spinners[@]}" 2>/dev/null
-spinners=()
+rest
 [ $code = 3 ] || fail "a loaded machine: exit $code instead of 3: $(cat err)"
 says err "this machine is loaded, and the file says so"
 says out "others used the machine while it was measured"

@@ -29,10 +29,6 @@ echo leak:hwloc_topology_load >suppressions
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0"
 export LSAN_OPTIONS="suppressions=$PWD/suppressions:print_suppressions=0"
 
-says() { # file, fixed string
-    grep -qF -- "$2" "$1" || fail "no '$2' in: $(head -c 1000 "$1")"
-}
-
 echo "wrong command lines are refused with 2"
 for words in "a b" "--format" "--format sofa" "--levels --format tree" "--title x" "--format tree --title x" \
     "--probe x.json" "--probe --levels" "--probe --ranks 2" "--probe --title x" "--ranks 0" "--ranks -1" "--ranks 4x" "--ranks 99999999999999999999" "--ranks 65537" "--unknown" "-o"; do

@@ -86,7 +86,7 @@ static void read_back(FILE *file, char *text)
     fclose(file);
 }
 
-/* What query_processes returns; out and err have what it prints. */
+/* The result of query_processes; its output is in out and err. */
 static int query(const int *pids, int count, bool with_choices)
 {
     FILE *const lines = tmpfile(), *const complaints = tmpfile();

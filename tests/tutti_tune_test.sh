@@ -18,9 +18,8 @@ bin=$(realpath "$bin")
 tool=$bin/tutti-tune
 
 work=$(mktemp -d) || exit 1
-spinners=()
 finish() {
-    [ ${#spinners[@]} -gt 0 ] && kill "${spinners[@]}" 2>/dev/null
+    rest
     rm -rf "$work"
 }
 trap finish EXIT
@@ -28,10 +27,6 @@ trap 'exit 1' INT TERM HUP
 cd "$work" || exit 1
 # shellcheck source=tests/tool.sh
 source "$shared"
-
-says() { # file, fixed string
-    grep -qF -- "$2" "$1" || fail "no '$2' in: $(head -c 1000 "$1")"
-}
 
 # tunes RANKS ARGUMENTS...: output is in ./out and ./err
 tunes() {
@@ -87,17 +82,9 @@ if grep -q "plans of the folder" err; then
 fi
 
 echo "a table that is measured while others use the machine says so"
-for ((i = 0; i <= $(nproc) / 5; i++)); do
-    (
-        trap - EXIT INT TERM HUP
-        while :; do :; done
-    ) &
-    spinners+=($!)
-done
+spin $(($(nproc) / 5 + 1))
 tunes 2 --collectives allreduce,allgather,alltoall --sizes 1m-4m --time 0.5 -o loaded.json
-kill "${spinners[@]}" 2>/dev/null
-wait "${spinners[@]}" 2>/dev/null
-spinners=()
+rest
 grep -qE '^tutti-tune: host .+ is loaded, and the table says so: others used [0-9]+ % of all its processors, and a hypervisor took [0-9]+ %$' err ||
     fail "others use the machine, and it says: $(cat err)"
 says loaded.json '"loaded": true'

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "call/communicator.h"
 
-/* What a rank tells the others. */
+/* A rank's message to the others. */
 struct report {
     char machine[LOAD_MACHINE_SIZE];
     uint64_t own_ns;

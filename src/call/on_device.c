@@ -22,7 +22,7 @@ static enum tutti_status refuse_mixture(const char *name, const char *buffer)
                      name, buffer);
 }
 
-/* What the driver says of an argument knows neither the call nor the argument. */
+/* Adds the call and the argument to an error of the driver, which knows neither. */
 static enum tutti_status tell_of(const char *name, const char *argument, enum tutti_status status)
 {
     char why[ERROR_TEXT_MAX];

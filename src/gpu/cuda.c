@@ -600,8 +600,8 @@ static enum tutti_status find(const void *address, struct gpu_memory *memory)
     if (is_child()) return find_in_child(address);
     const int result = calls()->pointer_attributes(sizeof attributes / sizeof *attributes,
                                                    attributes, values, (uintptr_t)address);
-    /* So drivers may say that it is none of their memory, or that the process is about to exit; but
-     * what the CPU does not reach is not the host's. */
+    /* Drivers may say so that it is none of their memory, or that the process is about to exit. But
+     * memory that the CPU does not reach is not the host's. */
     if ((result == CUDA_INVALID_VALUE || result == CUDA_INVALID_CONTEXT ||
          result == CUDA_DEINITIALIZED) &&
         mapping_is_readable(address))

@@ -18,8 +18,8 @@ enum {
     POKED_NOTES_MAX = 4 /* that may be unheard */
 };
 static const uint64_t WARN_APART_NS = 10000000000u;
-/* Whoever was heard so lately is there, though nothing comes from the rank that sends heartbeats for
- * it. */
+/* A rank that was heard so lately is there, even if nothing comes from the rank that sends heartbeats
+ * for it. */
 static const uint64_t LATELY_NS = 1000000000u;
 
 struct heartbeat_message {
@@ -196,14 +196,14 @@ static bool has_ended(const struct network *network, int rank)
            !board_is_verdict(health->board) && failure.culprit == rank;
 }
 
-/* Whether nobody sends heartbeats for the other ranks of that host any more, who may be well. */
+/* Whether no rank sends heartbeats for the other ranks of that host any more, which may be well. */
 static bool is_without_voice(const struct network *network, int host)
 {
     const int first = first_rank(network, host);
     return remote_has_left(network->health, first) || has_ended(network, first);
 }
 
-/* Whoever is gone for a verdict is gone for whom waits for it in any other way. */
+/* A rank that is gone by a verdict is gone for all that waits for it, in whatever way. */
 static void declare_dead(struct network *network, int host, uint64_t now_ns)
 {
     const struct health *health = network->health;

@@ -289,14 +289,21 @@ static void push(struct run *run, uint32_t port_index)
     if (!port->is_pushing) port->is_late = port->is_active && port->sent < port->ready;
 }
 
-/* The work of a message on a port. */
+/* The work of a step's message on a port, if it is not placed. */
+static struct model_work work_of_port(struct run *run, const struct port *port,
+                                      const struct plan_step *step, uint64_t bytes)
+{
+    struct rank_state *from = &run->ranks[port->from];
+    return model_work_of(&from->sender, run->machine, from->plan, step,
+                         (enum model_distance)port->distance, whole_bytes(run, bytes));
+}
+
+/* The same, as it goes. is_first: it is the first message on the port. */
 static struct model_work work_on_port(struct run *run, const struct port *port,
                                       const struct plan_step *step, uint64_t bytes, bool is_first)
 {
-    struct rank_state *from = &run->ranks[port->from];
-    const struct model_work work =
-        model_work_of(&from->sender, run->machine, from->plan, step,
-                      (enum model_distance)port->distance, whole_bytes(run, bytes));
+    const struct rank_state *from = &run->ranks[port->from];
+    const struct model_work work = work_of_port(run, port, step, bytes);
     const bool is_placed = is_first && port->is_advertised && work.may_place &&
                            placement_of_step(from->plan, (uint32_t)(step - from->plan->steps),
                                              false) == PLACEMENT_PLACES;
@@ -425,7 +432,6 @@ static bool for_ports(struct run *run, uint32_t step, uint32_t *skip,
 struct message {
     const struct plan_step *step;
     uint64_t bytes;
-    bool is_late; /* some of it was computed before its links were free */
 };
 
 static bool is_free(struct run *run, uint32_t port, void *context)
@@ -438,7 +444,14 @@ static bool open_it(struct run *run, uint32_t port, void *context)
 {
     const struct message *message = context;
     open_message(run, port, message->step, message->bytes);
-    run->ports[port].is_late = message->is_late;
+    return true;
+}
+
+/* Some of the message was computed before its link was free. */
+static bool begin_late(struct run *run, uint32_t port, void *context)
+{
+    (void)context;
+    run->ports[port].is_late = true;
     return true;
 }
 
@@ -448,21 +461,13 @@ static bool goes_by_reference(struct run *run, uint32_t port, void *context)
     return run->ports[port].work.is_reference;
 }
 
-static struct model_work work_of_port(struct run *run, const struct port *port,
-                                      const struct message *message)
-{
-    struct rank_state *state = &run->ranks[port->from];
-    return model_work_of(&state->sender, run->machine, state->plan, message->step,
-                         (enum model_distance)port->distance, whole_bytes(run, message->bytes));
-}
-
 /* Whether the message goes neither by reference nor straight to memory of its receivers. */
 static bool goes_through_links(struct run *run, uint32_t port_index, void *context)
 {
     const struct message *message = context;
     const struct port *port = &run->ports[port_index];
     const struct rank_plan *plan = run->ranks[port->from].plan;
-    const struct model_work work = work_of_port(run, port, message);
+    const struct model_work work = work_of_port(run, port, message->step, message->bytes);
     if (!work.is_reference) return true;
     return work.may_place && placement_of_step(plan, (uint32_t)(message->step - plan->steps),
                                                false) == PLACEMENT_PLACES;
@@ -471,9 +476,10 @@ static bool goes_through_links(struct run *run, uint32_t port_index, void *conte
 /* Or its receiver is on the same core. */
 static bool stays_on_core(struct run *run, uint32_t port_index, void *context)
 {
+    const struct message *message = context;
     const struct port *port = &run->ports[port_index];
     return !crosses(run, port) || goes_through_links(run, port_index, context) ||
-           !work_of_port(run, port, context).is_shared;
+           !work_of_port(run, port, message->step, message->bytes).is_shared;
 }
 
 /* That many pieces of the port's message are ready. */
@@ -577,7 +583,7 @@ static struct model_result_use use_of(struct run *run, const struct lane *lane,
                                       const struct plan_step *step)
 {
     struct rank_state *state = &run->ranks[lane->rank];
-    struct message message = {step, lane->bytes, false};
+    struct message message = {step, lane->bytes};
     /* Only what is read past the caches asks. */
     const bool sends_result = run->machine->memory_byte_fs > 0 && !copies_input(state->plan, step);
     return (struct model_result_use){
@@ -605,10 +611,11 @@ static bool begin_step(struct run *run, struct lane *lane, const struct plan_ste
 static void open_messages(struct run *run, struct lane *lane, const struct plan_step *step)
 {
     const uint32_t number = global_step(run, lane);
-    struct message message = {step, lane->bytes, lane->piece > 0};
+    struct message message = {step, lane->bytes};
     if (!for_ports(run, number, NULL, is_free, NULL)) return;
     lane->is_open = true;
     for_ports(run, number, NULL, open_it, &message);
+    if (lane->piece > 0) for_ports(run, number, NULL, begin_late, NULL);
     const bool is_whole = lane->piece == 0 && copies_input(run->ranks[lane->rank].plan, step) &&
                           for_ports(run, number, NULL, goes_by_reference, NULL);
     for_ports(run, number, NULL, push_ready, is_whole ? &lane->piece_count : &lane->piece);
@@ -621,7 +628,7 @@ static bool run_step(struct run *run, struct lane *lane, uint32_t lane_index)
     const struct rank_plan *plan = run->ranks[lane->rank].plan;
     const struct plan_step *step = &plan->steps[lane->step];
     if (!lane->has_begun && !begin_step(run, lane, step)) return false;
-    struct message message = {step, lane->bytes, false};
+    struct message message = {step, lane->bytes};
     const uint32_t number = global_step(run, lane);
     if (plan_step_only_sends(plan, step)) {
         if (!for_ports(run, number, &lane->target, post_it, &message)) return false;
@@ -919,7 +926,7 @@ static void mark_output(struct run *run, struct rank_state *state)
         const struct plan_step *step = &plan->steps[s];
         struct plan_place place;
         if (!sends_output(plan, step, &place)) continue;
-        struct message message = {step, step_bytes(run, plan, step), false};
+        struct message message = {step, step_bytes(run, plan, step)};
         if (!for_ports(run, state->first_step + s, NULL, stays_on_core, &message))
             memset(state->is_read + place.first, true, step->chunk_count);
     }

@@ -112,11 +112,8 @@ struct model_work model_work_of(struct model_sender *sender, const struct model_
 
 struct model_work model_work_placed(const struct model_work *work)
 {
-    return (struct model_work){.cost = work->placing,
-                               .is_placed = true,
-                               .is_computed = true,
-                               .is_found = work->is_found,
-                               .may_place = true};
+    return (struct model_work){
+        .cost = work->placing, .is_placed = true, .is_computed = true, .is_found = work->is_found};
 }
 
 /* ------------------------------------------------------------------------------------------------ effort

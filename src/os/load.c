@@ -9,8 +9,9 @@
 
 #include "os/clock.h"
 
-/* Below the first, above the others, what was measured is no longer that of the machine alone. Other processes of a quiet machine use
- * about 1 %. The kernel counts in hundredths of a second, so what others use has to be more than a few of those. */
+/* Below the first bound, or above the others, other programs have a part in the measurements. Other
+ * processes of a quiet machine use about 1 %. The kernel counts in hundredths of a second, so others
+ * must have used more than a few of those. */
 static const double got_percent_min = 95, others_percent_max = 10, stolen_percent_max = 2;
 static const double others_ns_min = 200e6;
 

@@ -19,7 +19,7 @@ static void burn(const struct load *load)
         for (int i = 0; i < 100000; i++) count++;
 }
 
-/* Whatever others do meanwhile: the difference is what this process used. */
+/* The difference is the time that this process used, however much others use meanwhile. */
 static void who_measures_is_not_another_one(void **state)
 {
     (void)state;

@@ -54,7 +54,7 @@ struct tune_entry {
 
 /* The caller's memory. Any thread may read it while none adds. */
 struct tune_table {
-    bool is_loaded; /* others used the machines while they were measured: what was the fastest then may not be so otherwise */
+    bool is_loaded; /* others used the machines meanwhile: the fastest then may not be the fastest otherwise */
     int count, room;
     struct tune_entry *entries; /* by key and size */
 };

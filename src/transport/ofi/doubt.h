@@ -6,8 +6,8 @@
  *     it takes nothing ───────────────┘ beside the card ───────────┘      │
  *                                                                         └── this rank stops ──► nothing
  *
- * A card that fails while its rank seems to be there is a sign that the rank may have died. Whose
- * card it is nobody can tell at one end alone. So a rank that cannot reach several others gives them
+ * A card that fails while its rank seems to be there is a sign that the rank may have died. One
+ * end alone cannot tell whose card it is. So a rank that cannot reach several others gives them
  * time to say that it is the one, and of two the higher one waits for the lower one: one of them
  * goes, and not both.
  *

@@ -161,7 +161,7 @@ static struct region *region_of(const struct ofi_regions *regions, uint64_t key)
     return &regions->table[index - 1];
 }
 
-/* Once: otherwise a job would be slow, and nobody would know why. */
+/* Says once why a job is slow. */
 static void say_refusal(struct ofi_regions *regions, size_t bytes)
 {
     if (regions->is_refusal_said || regions->refusal == 0) return;
