@@ -693,6 +693,17 @@ static int waits_in_dump(struct tutti_comm *comm)
     return waits;
 }
 
+/* A thread that finds the domain held leaves its call to the holder, which begins it a little later. */
+static bool dump_comes_to_show(struct tutti_comm *comm, int waits)
+{
+    for (int looks = 0; looks < 10000; looks++) {
+        const int shown = waits_in_dump(comm);
+        if (shown == waits || shown < 0) return shown == waits;
+        ranks_nap_ms(1);
+    }
+    return false;
+}
+
 static int trace_it(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)size, (void)seed, (void)context;
@@ -703,7 +714,7 @@ static int trace_it(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
         gate_init(&gates[i]);
         RANKS_EXPECT(start(comm, &data[i], &data[i], 1, 0, &gates[i], &requests[i]) == TUTTI_OK);
     }
-    RANKS_EXPECT(waits_in_dump(comm) == 2);
+    RANKS_EXPECT(dump_comes_to_show(comm, 2));
     gates[1].opens = true;
     RANKS_EXPECT(tutti_wait(&requests[1]) == TUTTI_OK && waits_in_dump(comm) == 1);
     gates[0].opens = true;
