@@ -2,6 +2,7 @@
  *
  *     --ranks N          (8)               --hosts H     with the same number of ranks each (1)
  *     --racks R          of hosts (1)      --cores C     of each host (one for each of its ranks)
+ *     --machines M       hosts are containers on so many machines, and share their cores (each has its own)
  *     --turns            ranks are dealt to the hosts in turns, and hosts to the racks
  *     --pinned           ranks of one host are tied to its cores, in turns
  *     --loopback         ranks of one host that reach each other over TCP
@@ -32,7 +33,7 @@
 #include "tune/ranking.h"
 
 static struct {
-    int ranks, hosts, racks, cores;
+    int ranks, hosts, racks, cores, machines;
     bool turns, pinned, loopback, mapped, first, exact;
     const char *calibration;
 } options = {.ranks = 8, .hosts = 1, .racks = 1};
@@ -41,6 +42,7 @@ static const struct option long_options[] = {{"ranks", required_argument, NULL, 
                                              {"hosts", required_argument, NULL, 'h'},
                                              {"racks", required_argument, NULL, 'r'},
                                              {"cores", required_argument, NULL, 'c'},
+                                             {"machines", required_argument, NULL, 'M'},
                                              {"turns", no_argument, NULL, 't'},
                                              {"pinned", no_argument, NULL, 'p'},
                                              {"loopback", no_argument, NULL, 'l'},
@@ -57,6 +59,7 @@ static bool read_options(int argc, char **argv)
         case 'h': options.hosts = atoi(optarg); break;
         case 'r': options.racks = atoi(optarg); break;
         case 'c': options.cores = atoi(optarg); break;
+        case 'M': options.machines = atoi(optarg); break;
         case 't': options.turns = true; break;
         case 'p': options.pinned = true; break;
         case 'l': options.loopback = true; break;
@@ -68,7 +71,8 @@ static bool read_options(int argc, char **argv)
         }
     return options.ranks > 0 && options.hosts > 0 && options.racks > 0 &&
            options.ranks % options.hosts == 0 && options.hosts % options.racks == 0 &&
-           optind + 1 < argc;
+           options.machines >= 0 &&
+           (options.machines == 0 || options.hosts % options.machines == 0) && optind + 1 < argc;
 }
 
 static size_t bytes_of(const char *text)
@@ -187,6 +191,16 @@ static bool find_order(const struct algo_levels *levels, int core_count, int *or
     return options.pinned && core_count < options.ranks;
 }
 
+/* Of each rank, the first on its machine; false: each host has its own cores. */
+static bool find_machines(const int *host_of, int *cores_of)
+{
+    for (int r = 0; options.machines > 0 && r < options.ranks; r++) {
+        const int machine = host_of[r] / (options.hosts / options.machines);
+        while (host_of[cores_of[r]] / (options.hosts / options.machines) != machine) cores_of[r]++;
+    }
+    return options.machines > 0 && options.hosts > 1;
+}
+
 int main(int argc, char **argv)
 {
     struct transport_path within, between;
@@ -199,8 +213,10 @@ int main(int argc, char **argv)
     int *const host_of = calloc((size_t)options.ranks, sizeof *host_of), *const rack_of = calloc(
                                                                              (size_t)options.ranks,
                                                                              sizeof *rack_of);
-    int *const order = calloc((size_t)options.ranks, sizeof *order);
-    if (host_of == NULL || rack_of == NULL || order == NULL) return 1;
+    int *const order = calloc((size_t)options.ranks, sizeof *order), *const cores_of = calloc(
+                                                                         (size_t)options.ranks,
+                                                                         sizeof *cores_of);
+    if (host_of == NULL || rack_of == NULL || order == NULL || cores_of == NULL) return 1;
     for (int r = 0; r < options.ranks; r++) {
         host_of[r] = options.turns ? r % hosts : r / (options.ranks / hosts);
         rack_of[r] =
@@ -228,6 +244,7 @@ int main(int argc, char **argv)
                              .piece_count_max = limits->piece_count_max,
                              .calibration = &calibration};
     if (find_order(site.levels, site.core_count, order)) site.order = order;
+    if (find_machines(host_of, cores_of)) site.cores_of = cores_of;
     site.fingerprint = tune_site_fingerprint(&site, 0);
     if (!choose_all(&site, argv + optind)) {
         fprintf(stderr, "choice: %s\n", tutti_error_message());
@@ -236,5 +253,6 @@ int main(int argc, char **argv)
     free(host_of);
     free(rack_of);
     free(order);
+    free(cores_of);
     return 0;
 }

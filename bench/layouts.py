@@ -125,8 +125,12 @@ class Cluster(Layout):
             words += ["--racks", f"{self.racks}x{self.hosts // self.racks}"]
         return words + (["--interleaved-racks"] if self.interleaved else [])
 
+    def machines(self):
+        """The hosts are namespaces of this machine, and share its cores."""
+        return ["--machines", "1"]
+
     def shape(self):
-        return self.levels()
+        return [*self.levels(), *self.machines()]
 
     def close(self):
         subprocess.run([CLUSTER, "down"], check=False)

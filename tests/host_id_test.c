@@ -53,6 +53,8 @@ static int look_at(const struct scene *scene, struct tutti_comm *comm, int rank,
     RANKS_EXPECT(comm->team.members.hosts->host_count == scene->host_count);
     for (int r = 0; r < size; r++)
         RANKS_EXPECT(team_shares_host(&comm->team, r) == are_together(scene, rank, r));
+    for (int r = 0; r < size; r++) /* this machine's cores are those of all of them */
+        RANKS_EXPECT(comm->team.members.site.cores_of[r] == 0);
     return 0;
 }
 

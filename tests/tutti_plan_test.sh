@@ -229,6 +229,14 @@ slow=$(time_of chain)
 exits 0 explain broadcast 64M --hosts 4x1 --csv --set card_byte_fs=8000000 --slow 3=3
 slower=$(time_of chain)
 [ "$slower" -gt $((fast * 29 / 10)) ] && [ "$slower" -lt $((fast * 31 / 10)) ] || fail "$fast and $slower ns"
+exits 0 explain allreduce 2K --hosts 8x1 --cores 2 --csv
+own=$(time_of doubling)
+exits 0 explain allreduce 2K --hosts 8x1 --cores 2 --machines 4 --csv
+[ "$(time_of doubling)" = "$own" ] || fail "two hosts for two cores are not slower than one"
+exits 0 explain allreduce 2K --hosts 8x1 --cores 2 --machines 1 --csv
+[ "$(time_of doubling)" -gt $((own * 5 / 4)) ] || fail "hosts that share cores: $(time_of doubling) ns, others: $own ns"
+exits 0 explain allreduce 2K --hosts 8x1 --cores 2 --machines 1
+says out "8 hosts of 2 cores, on 1 machine;"
 exits 0 explain allreduce 64K --hosts 4x1 --racks 2x2 --interleaved-racks
 "$tool" show allreduce ring --ranks 3 >ring3.plan
 exits 0 explain allreduce 1M --ranks 3 --plan ring3.plan --csv
@@ -242,7 +250,7 @@ exits 1 explain allreduce 1M --ranks 3 --plan wrong3.plan
 grep -q 'wrong3.plan.*rank [0-2] lane 0 step' err || fail "a wrong plan: $(cat err)"
 for words in "explain" "explain sing 4M --ranks 2" "explain allreduce --ranks 2" "explain allreduce 4X --ranks 2" \
     "explain allreduce 4M" "explain allreduce 4M 5 --ranks 2" "explain allreduce 4M --ranks 2-3" \
-    "explain allreduce 4M --ranks 2 --cores 0" "explain allreduce 4M --ranks 2 --set x=1" \
+    "explain allreduce 4M --ranks 2 --cores 0" "explain allreduce 4M --hosts 4x1 --machines 3" "explain allreduce 4M --hosts 4x1 --machines 0" "explain allreduce 4M --ranks 2 --set x=1" \
     "explain allreduce 4M --ranks 2 --set card_byte_fs" "explain allreduce 4M --ranks 2 --set card_byte_fs=0" \
     "explain allreduce 4M --ranks 2 --radix 3" "explain allreduce 4M --ranks 2 --transport tcp" \
     "explain allreduce 4M --ranks 2 --order 1,0" "explain allreduce 4M --ranks 2 --slow 1=2" "explain allreduce 4M --ranks 2 --slow 0" \

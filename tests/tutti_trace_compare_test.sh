@@ -105,6 +105,20 @@ says out "; 2 cores a host, which its 4 ranks share$"
 exits 0 compare one --calibration cards.json # which is of no machine
 says out "; 2 cores a host, which its 4 ranks share$"
 
+echo "so do hosts that share cores"
+for rank in 0 1 2 3; do
+    dump pods $rank pod$rank $wall "$(entry 1 allreduce doubling 100000 653000)" "$(entry 2 barrier dissemination 700000 700010)"
+done
+sed -i 's/"pid": 1,/"pid": 1, "cores": 1,/' pods/*.json
+own=$(predicted_ns pods)
+sed -i 's/"cores": 1,/"cores": 1, "same_cores_as": 0,/' pods/*.json
+shared=$(predicted_ns pods)
+((shared > own * 21 / 20)) || fail "four hosts of a core each: $own ns, of one core together: $shared ns"
+exits 0 compare pods
+says out "; 1 core a host, and some hosts share theirs$"
+sed -i 's/"same_cores_as": 0/"same_cores_as": 4/' pods/*-rank2.json
+exits 1 compare pods
+
 echo "uplinks of racks that the dumps know hold a call up"
 echo '{"tutti_calibration": 1, "parameters": {"card_byte_fs": {"value": 8000000, "known": "measured"},
  "uplink_byte_fs": {"value": 80000000, "known": "measured"}}}' >uplinks.json

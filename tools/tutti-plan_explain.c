@@ -30,7 +30,7 @@ struct question {
     struct predict_job job;
     const struct algo_levels *levels;
     const struct path_table *within, *between;
-    int *rack_of_host, *order;
+    int *rack_of_host, *cores_of, *order;
     uint32_t *host_permille;
     size_t block_bytes;
     struct algorithm *plans[PLANS_MAX]; /* from files, and proven */
@@ -141,6 +141,22 @@ static bool place_ranks(struct question *question)
     return true;
 }
 
+/* Machines have as many hosts each, one after the other. */
+static enum exit_code place_hosts(struct question *question)
+{
+    struct model_machine *machine = &question->machine;
+    const int machines = question->options->machines, hosts = machine->host_count;
+    if (machines == 0) return EXIT_FINE;
+    if (hosts % machines != 0)
+        return usage_error("--machines %d: %d hosts are not the same number on each", machines,
+                           hosts);
+    question->cores_of = malloc((size_t)hosts * sizeof *question->cores_of);
+    if (question->cores_of == NULL) return complain("out of memory");
+    for (int h = 0; h < hosts; h++) question->cores_of[h] = h - h % (hosts / machines);
+    machine->cores_of = question->cores_of;
+    return EXIT_FINE;
+}
+
 static int ranks_of_largest_host(const struct question *question)
 {
     const struct model_machine *machine = &question->machine;
@@ -203,6 +219,7 @@ static enum exit_code prepare(struct question *question)
     enum exit_code code = read_numbers(question, &within, &between);
     if (code != EXIT_FINE) return code;
     if (!place_ranks(question)) return complain("out of memory");
+    code = place_hosts(question);
     for (int i = 0; i < options->slow_count && code == EXIT_FINE; i++)
         code = slow_down(question, options->slows[i]);
     if (code != EXIT_FINE) return code;
@@ -367,6 +384,8 @@ static void print_head(const struct question *question)
            machine->rank_count, machine->rank_count == 1 ? "" : "s");
     printf(", %d host%s of %d core%s", machine->host_count, machine->host_count == 1 ? "" : "s",
            machine->core_count, machine->core_count == 1 ? "" : "s");
+    if (options->machines > 0)
+        printf(", on %d machine%s", options->machines, options->machines == 1 ? "" : "s");
     if (machine->rack_count > 1) printf(", %d racks", machine->rack_count);
     printf("; %s memory\nnumbers: ", machine->is_mapped ? "mapped" : "private");
     if (options->calibration == NULL)
@@ -438,6 +457,7 @@ enum exit_code explain(const struct options *options)
         print_all(question, predictions, count, &choice);
     for (int i = 0; i < PLANS_MAX; i++) loaded_free(question->plans[i]);
     free(question->rack_of_host);
+    free(question->cores_of);
     free(question->order);
     free(question->host_permille);
     free(question);

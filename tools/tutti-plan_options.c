@@ -58,13 +58,15 @@ static const char help[] =
     "      algorithms that are chosen\n"
     "  tutti-plan explain COLLECTIVE BYTES --ranks N [--root R] [--in-place] [--memory "
     "private|mapped]\n"
-    "          [--cores N] [--calibration FILE] [--set NAME=VALUE]\n"
+    "          [--cores N] [--machines N] [--calibration FILE] [--set NAME=VALUE]\n"
     "          [--slow HOST=FACTOR] [--plan FILE] [--csv]\n"
     "      what each algorithm would cost, by simulation, and what is busy for how much of that\n"
     "      time; the one that is chosen is marked\n"
     "      BYTES: of a rank's larger buffer, suffixes K M G; float32, and a sum where something\n"
     "      is reduced\n"
     "      --cores: of each host (as calibrated; otherwise one for each rank)\n"
+    "      --machines: hosts are containers on so many machines, with the same number on each,\n"
+    "      and share these cores\n"
     "      --calibration: numbers that `tutti-topo --calibrate` measured; without, as shipped\n"
     "      --set: one of these numbers, such as card_byte_fs=8000000 for cards of 1 Gbit/s, "
     "divided\n"
@@ -215,6 +217,10 @@ static enum exit_code read_option(int letter, struct options *options)
     case 'K':
         if (!read_whole_number(optarg, CORES_MAX, &options->cores) || options->cores == 0)
             return usage_error("--cores %s is not a number from 1 to %d", optarg, CORES_MAX);
+        return EXIT_FINE;
+    case 'N':
+        if (!read_whole_number(optarg, CORES_MAX, &options->machines) || options->machines == 0)
+            return usage_error("--machines %s is not a number from 1 to %d", optarg, CORES_MAX);
         return EXIT_FINE;
     case 'x': options->csv = true; return EXIT_FINE;
     case 'P':
@@ -431,6 +437,7 @@ enum exit_code options_parse(int argc, char **argv, struct options *options)
                                                  {"shared-cores", no_argument, NULL, 'S'},
                                                  {"why", no_argument, NULL, 'W'},
                                                  {"cores", required_argument, NULL, 'K'},
+                                                 {"machines", required_argument, NULL, 'N'},
                                                  {"calibration", required_argument, NULL, 'F'},
                                                  {"set", required_argument, NULL, 's'},
                                                  {"slow", required_argument, NULL, 'L'},

@@ -35,8 +35,9 @@ struct options {
     bool shares_cores, says_why;         /* of paths */
     size_t bytes;                        /* of explain: of a rank's larger buffer */
     int cores;                           /* of explain: of a host; 0 when not said */
-    const char *calibration;             /* of explain: a file; NULL: numbers as shipped */
-    const char *sets[SETS_MAX];          /* of explain: NAME=VALUE */
+    int machines;               /* of explain: whose cores the hosts share; 0: each has its own */
+    const char *calibration;    /* of explain: a file; NULL: numbers as shipped */
+    const char *sets[SETS_MAX]; /* of explain: NAME=VALUE */
     int set_count;
     const char *slows[SETS_MAX]; /* of explain: HOST=FACTOR */
     int slow_count;

@@ -112,6 +112,28 @@ static enum tutti_status find_racks(struct predictor *predictor, const struct ca
     return found > 0 ? TUTTI_OK : error_set(TUTTI_NO_MEMORY, "out of memory");
 }
 
+/* Which hosts share cores, as far as dumps say. */
+static enum tutti_status find_shared_cores(struct predictor *predictor, const struct calls *calls)
+{
+    const int ranks = predictor->rank_count;
+    bool are_shared = false;
+    int *const cores_of = malloc((size_t)ranks * sizeof *cores_of);
+    if (cores_of == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    predictor->cores_of = cores_of;
+    for (int r = 0; r < ranks; r++) cores_of[r] = r;
+    for (size_t t = 0; t < calls->trace_count; t++) {
+        const struct trace_json *trace = &calls->traces[t];
+        if (trace->cores_of < 0 || trace->cores_of > trace->own.rank) continue;
+        cores_of[trace->own.rank] = trace->cores_of;
+        are_shared = true;
+    }
+    for (int r = 0; r < ranks; r++) cores_of[r] = cores_of[cores_of[r]];
+    if (are_shared) return TUTTI_OK;
+    free(cores_of);
+    predictor->cores_of = NULL;
+    return TUTTI_OK;
+}
+
 /* ---------------------------------------------------------------------------------------------------- site */
 
 int predictor_most_ranks(const struct predictor *predictor)
@@ -140,11 +162,13 @@ static enum tutti_status make_site(struct predictor *predictor, const struct cal
 {
     find_cores(predictor, calls);
     TRY(find_racks(predictor, calls));
+    TRY(find_shared_cores(predictor, calls));
     predictor->levels = (struct algo_levels){.level_count = predictor->rack_count > 1 ? 2 : 1,
                                              .group_of = {predictor->host_of, predictor->rack_of}};
     const bool has_hosts = predictor->host_count > 1;
     predictor->site = (struct tune_site){.rank_count = predictor->rank_count,
                                          .core_count = predictor->core_count,
+                                         .cores_of = predictor->cores_of,
                                          .levels = has_hosts ? &predictor->levels : NULL,
                                          .within = within->map.tables[0],
                                          .between = has_hosts ? between->map.tables[0] : NULL,
@@ -199,6 +223,7 @@ void predictor_release(struct predictor *predictor)
     free(predictor->host_of);
     free(predictor->ranks_on);
     free(predictor->rack_of);
+    free(predictor->cores_of);
     free(predictor->order);
     free(predictor->host_names);
     *predictor = (struct predictor){.rank_count = 0};

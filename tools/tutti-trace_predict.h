@@ -20,9 +20,10 @@ struct predictor {
     const char **host_names; /* the dumps' */
     int *ranks_on;           /* how many a host has */
     int *rack_of;            /* of each rank; NULL: there are no racks */
-    int rack_count;          /* 1: there are no racks */
-    int *order;              /* of ranks, host by host, as plans have them; NULL: one host */
-    int core_count;          /* of each host */
+    int *cores_of; /* of each rank, the first on the same cores; NULL: each host has its own cores */
+    int rack_count; /* 1: there are no racks */
+    int *order;     /* of ranks, host by host, as plans have them; NULL: one host */
+    int core_count; /* of each host */
     bool cores_are_assumed;
     struct calibration calibration;
     char doubt[CALIBRATION_WHY_SIZE]; /* why the file is not for this job; "": it may be */

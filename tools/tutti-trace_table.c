@@ -375,7 +375,9 @@ static void print_head(const struct comparison *comparison, FILE *file)
         fprintf(file, "; %d core%s a host%s", predictor->core_count,
                 plural((size_t)predictor->core_count),
                 predictor->cores_are_assumed ? " (assumed)" : "");
-    if (predictor->core_count > 0 && ranks > predictor->core_count)
+    if (predictor->core_count > 0 && predictor->cores_of != NULL)
+        fputs(", and some hosts share theirs", file);
+    else if (predictor->core_count > 0 && ranks > predictor->core_count)
         fprintf(file, ", which its %d ranks share", ranks);
     fputc('\n', file);
     if (predictor->doubt[0] != '\0')

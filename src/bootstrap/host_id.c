@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,6 +37,22 @@ enum tutti_status host_id_machine(uint64_t *machine)
     const uint64_t space_hash =
         ((0xcbf29ce484222325u ^ space.st_ino) * 0x100000001b3u ^ space.st_dev) * 0x100000001b3u;
     *machine = hash_text(space_hash, boot);
+    return TUTTI_OK;
+}
+
+enum tutti_status host_id_cores(uint64_t *cores)
+{
+    char boot[64];
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    TRY(read_boot(boot, sizeof boot));
+    *cores = hash_text(0xcbf29ce484222325u, boot);
+    const bool is_known = sched_getaffinity(0, sizeof own, &own) == 0;
+    const bool is_part =
+        is_known && CPU_COUNT(&own) > 1 && CPU_COUNT(&own) < sysconf(_SC_NPROCESSORS_ONLN);
+    for (int cpu = 0; is_part && cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &own)) *cores = (*cores ^ (uint64_t)(cpu + 1)) * 0x100000001b3u;
+    if (*cores == 0) *cores = 1;
     return TUTTI_OK;
 }
 

@@ -80,6 +80,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
     snprintf(options.self.host_name, sizeof options.self.host_name, "%s",
              comm->team.members.host_name);
     TRY(host_id_read(&options.self.host));
+    TRY(host_id_cores(&options.self.cores));
     if (creation->meeting != NULL)
         TRY(port_open_towards(creation->meeting, &options.self.address));
     else
@@ -197,6 +198,7 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
     enum tutti_status status = meet_for_ports(comm, creation, met, &ports);
     for (int r = 0; status == TUTTI_OK && r < comm->team.size; r++) {
         entries[r] = (struct discovery_entry){.host = met->members[r].host_id,
+                                              .cores = 1, /* the same ones */
                                               .pid = met->members[r].pid,
                                               .core_count = met->members[r].core_count,
                                               .knowledge = met->members[r].knowledge,
@@ -362,9 +364,11 @@ static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct 
 {
     static const char what[] = "hosts";
     rendezvous_key_derive(key, what, sizeof what, &comm->team.identity);
-    comm->team.members.shares_cores = comm_hosts_share_cores(comm->team.members.hosts);
-    comm->team.members.core_count = comm_hosts_core_count(comm->team.members.hosts);
-    comm->team.members.order = NULL;
+    struct members *members = &comm->team.members;
+    members->core_count = comm_hosts_core_count(members->hosts);
+    members->shares_cores = comm_hosts_share_cores(members->hosts);
+    members->oversubscribed |= comm_hosts_crowd(members->hosts, comm->team.rank);
+    members->order = NULL;
     health_write_table(&comm->health);
     return find_levels(comm, levels_of_hosts);
 }

@@ -143,16 +143,20 @@ enum tutti_status comm_find_site(struct tutti_comm *comm)
     const struct transport_set *transports = &comm->team.transports.set;
     const struct host_levels *levels = members->levels;
     const bool has_hosts = levels != NULL && levels->host_count > 1;
+    const int *const cores_of = members->hosts != NULL ? members->hosts->cores_of : NULL;
     members->site = (struct tune_site){.rank_count = comm->team.size,
                                        .core_count = members->core_count,
+                                       .cores_of = cores_of,
                                        .levels = has_hosts ? &levels->levels : NULL,
                                        .order = has_hosts ? levels->order : members->order,
                                        .is_loopback = has_hosts && !team_spans_hosts(&comm->team),
                                        .table = members->table,
                                        .calibration = &members->knowledge->calibration};
-    trace_set_rack(&comm->health, has_hosts && levels->levels.level_count > 1
-                                      ? levels->levels.group_of[1][comm->team.rank]
-                                      : -1);
+    trace_set_machine(&comm->health,
+                      has_hosts && levels->levels.level_count > 1
+                          ? levels->levels.group_of[1][comm->team.rank]
+                          : -1,
+                      cores_of != NULL ? cores_of[comm->team.rank] : -1);
     TRY(tune_site_shape(&members->site, &members->site.shape));
     if (comm->team.size == 1) return TUTTI_OK;
     members->site.within = transports->host->paths.tables[0];

@@ -279,8 +279,9 @@ static enum tutti_status read_all(json_t *root, struct trace_json *trace)
     TRY(read_text(&whole, "host", true, trace->own.host, sizeof trace->own.host));
     TRY(read_int(&whole, "pid", true, 0, INT32_MAX, &trace->own.pid));
     TRY(read_int(&whole, "cores", false, 1, TRACE_CORES_MAX, &trace->core_count));
-    trace->rack = -1;
+    trace->rack = trace->cores_of = -1;
     TRY(read_int(&whole, "rack", false, 0, TRACE_RANKS_MAX, &trace->rack));
+    TRY(read_int(&whole, "same_cores_as", false, 0, trace->size - 1, &trace->cores_of));
     TRY(read_text(&whole, "reason", false, trace->reason, sizeof trace->reason));
     TRY(read_number(&whole, "wall_ns", false, &trace->wall_ns));
     TRY(read_number(&whole, "monotonic_ns", true, &trace->monotonic_ns));

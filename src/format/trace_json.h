@@ -82,6 +82,7 @@ struct trace_json {
     int size;
     int core_count; /* of each host, the least of all, as the ranks took it; 0: an older dump */
     int rack;       /* of its host; -1: none is known */
+    int cores_of;   /* the first rank on the same cores, where hosts share them; -1: they do not */
     struct trace_place own;
     uint64_t wall_ns, monotonic_ns, calls, messages_begun;
     struct trace_failure failure;

@@ -155,8 +155,10 @@ static void put_machines(FILE *file, const struct health *health)
 {
     const int cores = health->team->members.core_count;
     const int rack = atomic_load_explicit(&health->trace.rack, memory_order_relaxed);
+    const int cores_of = atomic_load_explicit(&health->trace.cores_of, memory_order_relaxed);
     if (cores > 0) fprintf(file, ", \"cores\": %d", cores);
     if (rack >= 0) fprintf(file, ", \"rack\": %d", rack);
+    if (cores_of >= 0) fprintf(file, ", \"same_cores_as\": %d", cores_of);
 }
 
 static void write_trace(const struct health *health, const char *reason, unsigned entries_max,
@@ -317,15 +319,16 @@ enum tutti_status trace_init(struct health *health)
     struct trace *trace = &health->trace;
     const char *folder = option_text(OPTION_TRACE_DIR);
     pthread_mutex_init(&trace->lock, NULL);
-    trace_set_rack(health, -1);
+    trace_set_machine(health, -1, -1);
     if (folder != NULL && (trace->folder = strdup(folder)) == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     return recorder_init(&health->recorder);
 }
 
-void trace_set_rack(struct health *health, int rack)
+void trace_set_machine(struct health *health, int rack, int cores_of)
 {
     atomic_store_explicit(&health->trace.rack, rack, memory_order_relaxed);
+    atomic_store_explicit(&health->trace.cores_of, cores_of, memory_order_relaxed);
 }
 
 void trace_open(struct health *health)

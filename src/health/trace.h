@@ -24,14 +24,15 @@ struct trace {
     bool is_dumped;        /* for the failure; under the lock */
     _Atomic bool is_first; /* this rank told its host of the failure, and still has to tell the monitors */
     _Atomic int rack; /* of this rank; -1: no racks are known */
+    _Atomic int cores_of; /* the first rank on the same cores, where hosts share them; -1: they do not */
     char id[METRICS_ID_SIZE];
     struct monitor_client client;
 };
 
 /* NO_MEMORY. */
 enum tutti_status trace_init(struct health *health);
-/* What dumps say from now on; -1: there are no racks. Any thread. */
-void trace_set_rack(struct health *health, int rack);
+/* What dumps say of this rank's machine from now on; each -1 if there is no such thing. Any thread. */
+void trace_set_machine(struct health *health, int rack, int cores_of);
 /* From now on the monitor may ask; *health is complete. */
 void trace_open(struct health *health);
 /* It does not any more. */

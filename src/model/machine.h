@@ -49,9 +49,10 @@ enum model_distance { MODEL_SAME_HOST, MODEL_SAME_RACK, MODEL_OTHER_RACK, MODEL_
 
 struct model_machine {
     int rank_count, host_count, rack_count;
-    const int *host_of; /* of each rank; NULL: every rank is on host 0 */
-    const int *rack_of; /* of each host; NULL: every host is in rack 0 */
-    int core_count;     /* of each host; its ranks get them in turns */
+    const int *host_of;  /* of each rank; NULL: every rank is on host 0 */
+    const int *rack_of;  /* of each host; NULL: every host is in rack 0 */
+    int core_count;      /* of each host; its ranks get them in turns */
+    const int *cores_of; /* of each host, the first host with which it shares cores and memory: they are containers of one machine; NULL: each has its own */
     const uint32_t *
         host_permille; /* how long each host takes for what its cores and its card do, in thousandths; NULL: 1000 each */
 
@@ -75,6 +76,12 @@ struct model_machine {
 static inline int model_host_of(const struct model_machine *machine, int rank)
 {
     return machine->host_of != NULL ? machine->host_of[rank] : 0;
+}
+
+/* The host whose cores and memory it uses: its own, or those of the first that shares them. */
+static inline int model_cores_of(const struct model_machine *machine, int host)
+{
+    return machine->cores_of != NULL ? machine->cores_of[host] : host;
 }
 
 /* The time that a host takes for work that takes that time on a host as calibrated. */

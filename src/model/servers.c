@@ -64,11 +64,11 @@ uint64_t servers_compute(struct servers *servers, int core_number, int rank, uin
 {
     const struct model_machine *machine = servers->machine;
     struct server *core = &servers->of[MODEL_CORE][core_number];
-    core_ps = model_on_host(machine, core_number / machine->core_count, core_ps);
+    core_ps = model_on_host(machine, model_host_of(machine, rank), core_ps);
     const uint64_t end_ps = serve(core, now_ps, core_ps);
     if (memory_bytes == 0 || machine->memory_byte_fs == 0) return end_ps;
     const struct model_cost each = {.byte_fs = machine->memory_byte_fs};
-    const uint64_t memory_ps = serve(&servers->of[MODEL_MEMORY][model_host_of(machine, rank)],
+    const uint64_t memory_ps = serve(&servers->of[MODEL_MEMORY][core_number / machine->core_count],
                                      now_ps, model_cost_ps(each, memory_bytes));
     if (memory_ps <= end_ps) return end_ps;
     core->free_ps = (int64_t)memory_ps;

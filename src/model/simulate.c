@@ -881,7 +881,8 @@ static void set_up_ranks(struct run *run)
         free(seated);
         return;
     }
-    for (int r = 0; r < machine->rank_count; r++) seated[model_host_of(machine, r)]++;
+    for (int r = 0; r < machine->rank_count; r++)
+        seated[model_cores_of(machine, model_host_of(machine, r))]++;
     bool *is_full = allocate(run, (size_t)machine->host_count, sizeof *is_full);
     for (int h = 0; h < machine->host_count && !run->has_failed; h++) {
         is_full[h] = seated[h] > machine->core_count;
@@ -890,7 +891,7 @@ static void set_up_ranks(struct run *run)
     uint32_t lane = 0;
     for (int r = 0; r < machine->rank_count && !run->has_failed; r++) {
         struct rank_state *state = &run->ranks[r];
-        const int host = model_host_of(machine, r);
+        const int host = model_cores_of(machine, model_host_of(machine, r));
         state->plan = run->plan->ranks[r];
         state->first_lane = lane;
         state->first_step = run->wiring->first_steps[r];

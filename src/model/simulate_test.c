@@ -367,6 +367,34 @@ static void ranks_take_turns_on_a_core(void **state)
     expect_time(&job, &machine, 4 * 4 * 2 * bytes_ps(2000, job.bytes));
 }
 
+/* Hosts of a core each, or with the core of the first one. */
+static void hosts_take_turns_on_shared_cores(void **state)
+{
+    enum { RANKS = 4 };
+    static const int first[RANKS] = {0, 0, 0, 0}, pairs[RANKS] = {0, 0, 2, 2};
+    static const uint32_t slow[RANKS] = {1000, 1000, 1000, 3000};
+    (void)state;
+    struct model_machine machine = one_port(RANKS);
+    machine.copy = (struct model_cost){1000, 1000};
+    const struct job job = {COLLECTIVE_ALLTOALL, "direct", 0, 64000};
+    const uint64_t copy_ps = model_cost_ps(machine.copy, job.bytes);
+    expect_time(&job, &machine, copy_ps);
+    machine.cores_of = pairs;
+    expect_time(&job, &machine, 2 * copy_ps);
+    machine.cores_of = first;
+    expect_time(&job, &machine, RANKS * copy_ps);
+    assert_int_equal(run(&job, &machine).loads[MODEL_CORE].number, 0);
+    machine.host_permille = slow;
+    expect_time(&job, &machine, (RANKS + 2) * copy_ps);
+    machine.host_permille = NULL;
+    machine.core_count = 2;
+    expect_time(&job, &machine, 2 * copy_ps);
+    machine.memory_byte_fs = 2000; /* each block is read and written, in one memory */
+    expect_time(&job, &machine, (uint64_t)RANKS * RANKS * 2 * bytes_ps(2000, job.bytes));
+    machine.cores_of = NULL; /* or in one of each host */
+    expect_time(&job, &machine, (uint64_t)RANKS * 2 * bytes_ps(2000, job.bytes));
+}
+
 /* ------------------------------------------------------------------------------------ ways within a host */
 
 enum { WAYS_MAX = 16 };
@@ -574,6 +602,7 @@ int main(void)
         cmocka_unit_test(a_port_that_has_rested_takes_a_burst),
         cmocka_unit_test(many_senders_overflow_a_queue),
         cmocka_unit_test(ranks_take_turns_on_a_core),
+        cmocka_unit_test(hosts_take_turns_on_shared_cores),
         cmocka_unit_test(a_result_that_others_read_is_taken_back),
         cmocka_unit_test(scratch_memory_is_never_mapped),
         cmocka_unit_test(a_group_s_place_is_filled_once),

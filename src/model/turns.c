@@ -41,9 +41,14 @@ bool turns_init(struct turns *turns, struct servers *servers, const int *cores, 
                                               .seat = turns->cores[cores[r]].seat_count++,
                                               .first_job = NO_JOB,
                                               .last_job = NO_JOB};
-    for (int c = 1; c < core_count; c++) {
-        turns->cores[c].first_seat = turns->cores[c - 1].first_seat + turns->cores[c - 1].seat_count;
-        if (!in_step) turns->cores[c].seat = c * turns->cores[c].seat_count / core_count;
+    int used = 0, number = 0;
+    for (int c = 0; c < core_count; c++) used += turns->cores[c].seat_count > 0;
+    for (int c = 0, seats = 0; c < core_count; c++) {
+        struct turns_core *core = &turns->cores[c];
+        core->first_seat = seats;
+        seats += core->seat_count;
+        if (!in_step) core->seat = number * core->seat_count / used;
+        number += core->seat_count > 0;
     }
     for (int r = 0; r < rank_count; r++)
         turns->seats[turns->cores[cores[r]].first_seat + turns->ranks[r].seat] = r;

@@ -29,30 +29,79 @@ static struct comm_hosts *allocate(int size)
     return NULL;
 }
 
-/* A table of hosts by their ids, in which nothing is deleted: the place of a host, or the free one where it belongs. */
-static int *place_of(const struct comm_hosts *hosts, int *places, size_t place_count, uint64_t host)
+typedef uint64_t key_of(const struct discovery_entry *entry);
+
+static uint64_t host_key(const struct discovery_entry *entry)
 {
-    size_t at = (size_t)((host ^ host >> 29) * 0x9e3779b97f4a7c15u >> 20) % place_count;
-    while (places[at] > 0 && hosts->entries[hosts->firsts[places[at] - 1]].host != host)
+    return entry->host;
+}
+
+static uint64_t cores_key(const struct discovery_entry *entry)
+{
+    return entry->cores;
+}
+
+/* A table of ranks by a key of theirs, in which nothing is deleted: the place of the first rank with that key (the rank and 1), or the
+ * free one where it belongs. */
+static int *place_of(const struct comm_hosts *hosts, int *places, key_of *key, uint64_t wanted)
+{
+    const size_t place_count = 2 * (size_t)hosts->size;
+    size_t at = (size_t)((wanted ^ wanted >> 29) * 0x9e3779b97f4a7c15u >> 20) % place_count;
+    while (places[at] > 0 && key(&hosts->entries[places[at] - 1]) != wanted)
         at = (at + 1) % place_count;
     return &places[at];
+}
+
+/* Of each rank, the first one with the same key. */
+static bool find_firsts(const struct comm_hosts *hosts, key_of *key, int *first_of)
+{
+    int *const places = calloc(2 * (size_t)hosts->size, sizeof *places);
+    if (places == NULL) return false;
+    for (int r = 0; r < hosts->size; r++) {
+        int *const place = place_of(hosts, places, key, key(&hosts->entries[r]));
+        if (*place == 0) *place = r + 1;
+        first_of[r] = *place - 1;
+    }
+    free(places);
+    return true;
 }
 
 /* Numbers the hosts in the order of their first ranks. */
 static bool number_hosts(struct comm_hosts *hosts)
 {
-    const size_t place_count = 2 * (size_t)hosts->size;
-    int *const places = calloc(place_count, sizeof *places); /* the number of a host and 1 */
-    if (places == NULL) return false;
+    int *const host_of = hosts->host_of;
+    if (!find_firsts(hosts, host_key, host_of)) return false;
     for (int r = 0; r < hosts->size; r++) {
-        int *const place = place_of(hosts, places, place_count, hosts->entries[r].host);
-        if (*place == 0) {
-            hosts->firsts[hosts->host_count++] = r;
-            *place = hosts->host_count;
-        }
-        hosts->host_of[r] = *place - 1;
+        if (host_of[r] == r) hosts->firsts[hosts->host_count++] = r;
+        host_of[r] = host_of[r] == r ? hosts->host_count - 1 : host_of[host_of[r]];
     }
-    free(places);
+    return true;
+}
+
+/* The ranks of a host may be tied to different cores, so its first rank counts for all of them. */
+static bool find_shared_cores(struct comm_hosts *hosts)
+{
+    int *const cores_of = calloc((size_t)hosts->size, sizeof *cores_of);
+    hosts->cores_of = cores_of;
+    hosts->crowds = calloc((size_t)hosts->size, sizeof *hosts->crowds);
+    if (cores_of == NULL || hosts->crowds == NULL || !find_firsts(hosts, cores_key, cores_of))
+        return false;
+    bool are_shared = false;
+    for (int r = 0; r < hosts->size; r++) {
+        const int first = hosts->firsts[hosts->host_of[r]];
+        if (first < r)
+            cores_of[r] = cores_of[first];
+        else if (hosts->entries[r].cores == 0)
+            cores_of[r] = r;
+        else
+            cores_of[r] = cores_of[cores_of[r]];
+        are_shared |= hosts->host_of[cores_of[r]] != hosts->host_of[r];
+        hosts->crowds[cores_of[r]]++;
+    }
+    if (are_shared) return true;
+    free(cores_of);
+    free(hosts->crowds);
+    hosts->cores_of = hosts->crowds = NULL;
     return true;
 }
 
@@ -75,7 +124,7 @@ static bool count_ranks(struct comm_hosts *hosts, int own_host)
 static enum tutti_status number(struct comm_hosts **hosts, int rank)
 {
     struct comm_hosts *const made = *hosts;
-    if (!number_hosts(made) || !count_ranks(made, made->host_of[rank])) {
+    if (!number_hosts(made) || !count_ranks(made, made->host_of[rank]) || !find_shared_cores(made)) {
         *hosts = NULL;
         return out_of_memory(made);
     }
@@ -115,6 +164,8 @@ void comm_hosts_free(struct comm_hosts *hosts)
     free(hosts->counts);
     free(hosts->local_ranks);
     free(hosts->local_numbers);
+    free(hosts->cores_of);
+    free(hosts->crowds);
     free(hosts);
 }
 
@@ -134,13 +185,19 @@ void comm_hosts_share(struct comm_hosts *hosts, const struct rank_table *table)
     hosts->entries = NULL;
 }
 
-bool comm_hosts_share_cores(const struct comm_hosts *hosts)
+bool comm_hosts_crowd(const struct comm_hosts *hosts, int rank)
 {
     struct discovery_entry entry;
-    for (int r = 0; r < hosts->size; r++) {
-        comm_hosts_entry(hosts, r, &entry);
-        if (hosts->counts[hosts->host_of[r]] > entry.core_count) return true;
-    }
+    comm_hosts_entry(hosts, rank, &entry);
+    const int ranks = hosts->cores_of != NULL ? hosts->crowds[hosts->cores_of[rank]]
+                                              : hosts->counts[hosts->host_of[rank]];
+    return ranks > entry.core_count;
+}
+
+bool comm_hosts_share_cores(const struct comm_hosts *hosts)
+{
+    for (int r = 0; r < hosts->size; r++)
+        if (comm_hosts_crowd(hosts, r)) return true;
     return false;
 }
 

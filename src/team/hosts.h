@@ -24,7 +24,9 @@ struct comm_hosts {
     int *local_ranks;   /* of each local number, the rank: ascending */
     int *local_numbers; /* of each rank, its local number; -1: it is on another host */
     int local_size;
-    int largest; /* the most that a host has */
+    int largest;   /* the most that a host has */
+    int *cores_of; /* of each rank, the first rank that runs on the same cores or is of the same host; NULL: no host shares cores with another one */
+    int *crowds;   /* with it: of each such first rank, how many ranks run there */
 };
 
 /* Takes a copy of the entries. NO_MEMORY. */
@@ -39,8 +41,11 @@ void comm_hosts_entry(const struct comm_hosts *hosts, int rank, struct discovery
 /* Gives up the own entries for those in the table, which the first rank of the host has written, if they are the same. The table stays as
  * long as the hosts. */
 void comm_hosts_share(struct comm_hosts *hosts, const struct rank_table *table);
-/* Whether the ranks of some host are more than the cores that one of them may run on: the same on all ranks. */
+/* Hosts may be containers of one machine, and then share its cores. Whether more ranks run on the cores of some rank than there are: the
+ * same on all ranks. */
 bool comm_hosts_share_cores(const struct comm_hosts *hosts);
+/* The same of the cores of one rank. */
+bool comm_hosts_crowd(const struct comm_hosts *hosts, int rank);
 
 /* The cores that a rank may run on, of the rank that has the fewest: the same on all ranks. */
 int comm_hosts_core_count(const struct comm_hosts *hosts);

@@ -63,6 +63,41 @@ static void hosts_are_numbered_in_the_order_of_their_first_ranks(void **state)
     }
 }
 
+/* Hosts 1, 2, 1, 3, 2, 4, whose ranks run on the cores 7, 8, 9 and 7 again; of host 4 nothing is known. */
+static void hosts_that_share_cores_are_found(void **state)
+{
+    static const uint64_t host_of[] = {1, 2, 1, 3, 2, 4}, cores[] = {7, 8, 9, 7, 8, 0};
+    static const int expected[] = {0, 1, 0, 0, 1, 5}, some[] = {3, 5, 2}, others[] = {4, 5, 3};
+    enum { SIZE = 6 };
+    struct discovery_entry entries[SIZE] = {0};
+    struct comm_hosts *hosts, *part;
+    (void)state;
+    for (int r = 0; r < SIZE; r++) {
+        entries[r] =
+            (struct discovery_entry){.host = host_of[r], .cores = cores[r], .core_count = 2};
+        strcpy(entries[r].host_name, "somewhere");
+    }
+    assert_int_equal(comm_hosts_create(entries, 0, SIZE, &hosts), TUTTI_OK);
+    assert_memory_equal(hosts->cores_of, expected, sizeof expected);
+    for (int r = 0; r < SIZE; r++) /* three ranks run on the two cores that hosts 1 and 3 share */
+        assert_int_equal(comm_hosts_crowd(hosts, r), host_of[r] == 1 || host_of[r] == 3);
+    assert_true(comm_hosts_share_cores(hosts));
+    assert_int_equal(comm_hosts_of_some(hosts, some, 0, 3, &part), TUTTI_OK);
+    assert_null(part->cores_of); /* rank 2 alone of its host counts by its own cores */
+    comm_hosts_free(part);
+    entries[2].cores = 7;
+    comm_hosts_free(hosts);
+    assert_int_equal(comm_hosts_create(entries, 0, SIZE, &hosts), TUTTI_OK);
+    assert_int_equal(comm_hosts_of_some(hosts, some, 0, 3, &part), TUTTI_OK);
+    assert_int_equal(part->cores_of[2], 0);
+    assert_false(comm_hosts_share_cores(part)); /* two ranks, two cores */
+    comm_hosts_free(part);
+    assert_int_equal(comm_hosts_of_some(hosts, others, 0, 3, &part), TUTTI_OK);
+    assert_null(part->cores_of);
+    comm_hosts_free(part);
+    comm_hosts_free(hosts);
+}
+
 static struct rank_table *make_table(int size)
 {
     const size_t bytes = (rank_table_bytes(size) + 63) / 64 * 64;
@@ -136,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_are_numbered_in_the_order_of_their_first_ranks),
+        cmocka_unit_test(hosts_that_share_cores_are_found),
         cmocka_unit_test(a_table_is_shared_once_it_says_the_same),
         cmocka_unit_test(what_makes_no_sense_in_a_table_is_not_used),
     };

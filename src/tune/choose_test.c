@@ -490,6 +490,36 @@ static void hosts_that_are_known_can_be_made_use_of(void **state)
     assert_string_equal(chosen(call)->name, "hierarchical");
 }
 
+/* One core for each host, or for all: then few messages count, and not how many go after each other. */
+static void hosts_that_share_cores_send_less(void **state)
+{
+    enum { RANKS = 8 };
+    static const int each[RANKS] = {0, 1, 2, 3, 4, 5, 6, 7}, first[RANKS] = {0};
+    const struct algo_levels levels = {1, {each}};
+    const struct tune_question question = {
+        .collective = COLLECTIVE_ALLGATHER, .dtype = TUTTI_FLOAT32, .bytes = 8};
+    struct ranking own, shared;
+    struct tune_site site = site_of(RANKS);
+    (void)state;
+    site.core_count = 1;
+    site.levels = &levels;
+    site.between = tcp_paths();
+    site.fingerprint = tune_site_fingerprint(&site, 1);
+    assert_int_equal(ranking_find(&site, &question, &own), TUTTI_OK);
+    const uint64_t own_fingerprint = site.fingerprint;
+    site.cores_of = first;
+    site.fingerprint = tune_site_fingerprint(&site, 1);
+    assert_int_not_equal(site.fingerprint, own_fingerprint);
+    assert_int_equal(ranking_find(&site, &question, &shared), TUTTI_OK);
+    assert_true(shared.ranked[0].time_ps > 2 * own.ranked[0].time_ps);
+    assert_true(shared.ranked[0].algorithm != algo_find(COLLECTIVE_ALLGATHER, "direct"));
+    site.cores_of = each; /* which is as if nothing was said */
+    site.fingerprint = tune_site_fingerprint(&site, 1);
+    assert_int_equal(ranking_find(&site, &question, &shared), TUTTI_OK);
+    for (int i = 0; i < own.count; i++)
+        assert_int_equal(shared.ranked[i].time_ps, own.ranked[i].time_ps);
+}
+
 /* Data that is only moved has the same bits by any algorithm. */
 static void deterministic_mode_leaves_moving_alone(void **state)
 {
@@ -649,6 +679,7 @@ int main(void)
         cmocka_unit_test(a_name_wins_over_rules),
         cmocka_unit_test(what_cannot_be_done_is_refused),
         cmocka_unit_test(hosts_that_are_known_can_be_made_use_of),
+        cmocka_unit_test(hosts_that_share_cores_send_less),
         cmocka_unit_test(deterministic_mode_leaves_moving_alone),
         cmocka_unit_test(a_measurement_decides_where_there_is_one),
         cmocka_unit_test(a_measurement_only_proposes),

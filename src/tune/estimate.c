@@ -86,13 +86,14 @@ struct small {
     struct predict_job job;
     struct model_machine machine;
     struct algo_levels levels;
-    int *host_of, *rack_of_host, *rack_of, *order;
+    int *host_of, *rack_of_host, *cores_of, *rack_of, *order;
 };
 
 static void small_release(struct small *small)
 {
     free(small->host_of);
     free(small->rack_of_host);
+    free(small->cores_of);
     free(small->rack_of);
     free(small->order);
 }
@@ -110,6 +111,23 @@ static enum tutti_status find_order(struct small *small)
     int place = 0;
     for (int core = 0; core < cores; core++)
         for (int r = core; r < ranks; r += cores) small->order[place++] = r;
+    return TUTTI_OK;
+}
+
+/* Hosts that all share their cores still do; those of several machines each have their part of the
+ * cores. */
+static enum tutti_status share_cores(struct small *small, const struct predict_job *job)
+{
+    struct model_machine *const machine = &small->machine;
+    const int sharers = small->shape.sharers;
+    machine->cores_of = NULL;
+    if (sharers < job->machine->host_count) {
+        machine->core_count = machine->core_count > sharers ? machine->core_count / sharers : 1;
+        return TUTTI_OK;
+    }
+    small->cores_of = calloc((size_t)machine->host_count, sizeof *small->cores_of);
+    machine->cores_of = small->cores_of; /* host 0's */
+    if (small->cores_of == NULL) return error_set(TUTTI_NO_MEMORY, "an estimate: out of memory");
     return TUTTI_OK;
 }
 
@@ -145,6 +163,7 @@ static enum tutti_status place(struct small *small, const struct predict_job *jo
     small->machine.rack_of = shape->of[RACKS] > 1 ? small->rack_of_host : NULL;
     small->machine.host_count = hosts;
     small->machine.rack_count = shape->of[RACKS];
+    if (job->machine->cores_of != NULL) TRY(share_cores(small, job));
     if (job->order != NULL && (shape->ranks_in_turns || shape->hosts_in_turns))
         return find_order(small);
     return TUTTI_OK;
@@ -176,10 +195,10 @@ void estimate_shape_of(const struct predict_job *job, struct estimate_shape *sha
 {
     const struct model_machine *machine = job->machine;
     const int ranks = machine->rank_count;
-    *shape = (struct estimate_shape){{ranks, 1, 1}, false, false};
+    *shape = (struct estimate_shape){{ranks, 1, 1}, false, false, 1};
     if (job->levels == NULL) return;
     if (machine->host_count == 1) {
-        *shape = (struct estimate_shape){{1, ranks, 1}, false, false};
+        *shape = (struct estimate_shape){{1, ranks, 1}, false, false, 1};
         return;
     }
     const int hosts = machine->host_count, racks = machine->rack_count;
@@ -190,6 +209,9 @@ void estimate_shape_of(const struct predict_job *job, struct estimate_shape *sha
         shape->of[HOST_RANKS] > 1 && count_groups(machine->host_of, NULL, ranks) > hosts;
     shape->hosts_in_turns = shape->of[RACK_HOSTS] > 1 && racks > 1 &&
                             count_groups(machine->rack_of, NULL, hosts) > racks;
+    int machines = 0;
+    for (int h = 0; h < hosts; h++) machines += model_cores_of(machine, h) == h;
+    shape->sharers = (hosts + machines - 1) / machines;
 }
 
 /* A small number that stands for a large one: a power of two if the large one is. */
@@ -345,7 +367,8 @@ static uint64_t load_of(const struct model_result *result, int resource)
 static uint64_t grown(const struct estimate *estimate,
                       uint64_t (*quantity)(const struct model_result *result, int which), int which)
 {
-    const bool is_shared = quantity == load_of && which != MODEL_CORE;
+    const bool is_shared =
+        quantity == load_of && (which != MODEL_CORE || estimate->job.machine->cores_of != NULL);
     const int64_t first = (int64_t)quantity(&estimate->base, which);
     __int128 factor_ppm = PPM;
     int64_t more = 0;

@@ -38,6 +38,7 @@ enum { ESTIMATE_DIMENSIONS = 3 }; /* ranks of a host, hosts of a rack, racks */
 struct estimate_shape {
     int of[ESTIMATE_DIMENSIONS];
     bool ranks_in_turns, hosts_in_turns;
+    int sharers; /* hosts that share their cores; 1: each has its own */
 };
 /* Looks at each rank. */
 void estimate_shape_of(const struct predict_job *job, struct estimate_shape *shape);

@@ -29,6 +29,8 @@ uint64_t tune_site_fingerprint(const struct tune_site *site, uint64_t levels_fin
     hash = hash_take(hash, site->levels != NULL ? (uint64_t)site->levels->level_count : 0);
     for (int i = 0; site->order != NULL && i < site->rank_count; i++)
         hash = hash_take(hash, (uint64_t)site->order[i]);
+    for (int i = 0; site->cores_of != NULL && i < site->rank_count; i++)
+        hash = hash_take(hash, (uint64_t)site->cores_of[i]);
     hash = hash_take(hash, (uintptr_t)site->within);
     hash = hash_take(hash, (uintptr_t)site->between);
     hash = hash_take(hash, site->piece_bytes_max);
@@ -50,6 +52,18 @@ static int *number_groups(const int *group_of, int rank_count, int *count)
     return NULL;
 }
 
+static bool place_cores(const struct tune_site *site, struct model_machine *machine,
+                        struct tune_room *room)
+{
+    if (site->cores_of == NULL) return true;
+    room->cores_of_host = calloc((size_t)machine->host_count, sizeof *room->cores_of_host);
+    if (room->cores_of_host == NULL) return false;
+    for (int r = 0; r < site->rank_count; r++)
+        room->cores_of_host[room->host_of[r]] = room->host_of[site->cores_of[r]];
+    machine->cores_of = room->cores_of_host;
+    return true;
+}
+
 static bool place_hosts(const struct tune_site *site, struct model_machine *machine,
                         struct tune_room *room)
 {
@@ -57,6 +71,7 @@ static bool place_hosts(const struct tune_site *site, struct model_machine *mach
     room->host_of = number_groups(levels->group_of[0], site->rank_count, &machine->host_count);
     if (room->host_of == NULL) return false;
     machine->host_of = room->host_of;
+    if (!place_cores(site, machine, room)) return false;
     if (levels->level_count == 1) return true;
     int *const rack_of = number_groups(levels->group_of[1], site->rank_count, &machine->rack_count);
     room->rack_of_host = calloc((size_t)machine->host_count, sizeof *room->rack_of_host);
@@ -132,7 +147,8 @@ void tune_room_release(struct tune_room *room)
 {
     free(room->host_of);
     free(room->rack_of_host);
-    room->host_of = room->rack_of_host = NULL;
+    free(room->cores_of_host);
+    room->host_of = room->rack_of_host = room->cores_of_host = NULL;
 }
 
 /* -------------------------------------------------------------------------------------------- estimates */

@@ -27,7 +27,8 @@
  * arrays are the caller's, and must stay. */
 struct tune_site {
     int rank_count;
-    int core_count;                   /* of each host, the least of all; at least 1 */
+    int core_count;      /* of each host, the least of all; at least 1 */
+    const int *cores_of; /* of each rank, the first rank on the same cores, where hosts are containers of one machine; NULL: each host has its own cores */
     const struct algo_levels *levels; /* NULL: all ranks are on one host, which they know */
     const int *order; /* in which plans have the ranks, near ones side by side; NULL: as they are numbered */
     bool is_loopback; /* they are on one host, and reach each other over its network; there are levels, of a host each */
@@ -87,7 +88,7 @@ enum tutti_status ranking_find_first(const struct tune_site *site,
 /* The machine of a question, for callers that predict. Its arrays and tables live in *room until
  * that is released. */
 struct tune_room {
-    int *host_of, *rack_of_host;
+    int *host_of, *rack_of_host, *cores_of_host;
     struct calibration_tables tables;
 };
 enum tutti_status tune_machine(const struct tune_site *site, const struct tune_question *question,
