@@ -229,6 +229,9 @@ slow=$(time_of chain)
 exits 0 explain broadcast 64M --hosts 4x1 --csv --set card_byte_fs=8000000 --slow 3=3
 slower=$(time_of chain)
 [ "$slower" -gt $((fast * 29 / 10)) ] && [ "$slower" -lt $((fast * 31 / 10)) ] || fail "$fast and $slower ns"
+# Halves of 256 KiB do not fit into a link to a group, so the other rank's half goes straight to its memory, as in a ring.
+exits 0 explain allreduce 512K --ranks 2 --cores 2 --memory mapped --csv
+[ "$(time_of twoshot)" -lt $(($(time_of ring) * 11 / 10)) ] || fail "twoshot: $(time_of twoshot) ns, ring: $(time_of ring) ns"
 exits 0 explain allreduce 2K --hosts 8x1 --cores 2 --csv
 own=$(time_of doubling)
 exits 0 explain allreduce 2K --hosts 8x1 --cores 2 --machines 4 --csv

@@ -34,7 +34,9 @@ static enum tutti_status measure(struct calibration *calibration, struct load *l
     tell("turns ...");
     TRY(measure_turn(calibration));
     tell("latencies ...");
-    return measure_latencies(calibration);
+    TRY(measure_latencies(calibration));
+    tell("results that others have read ...");
+    return measure_retakes(calibration);
 }
 
 static enum tutti_status begin_with(const char *file, struct calibration *calibration)

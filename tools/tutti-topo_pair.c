@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "base/status.h"
+#include "kernel/kernel.h"
 #include "os/clock.h"
 #include "os/cpu.h"
 #include "tutti-topo_crew.h"
@@ -141,4 +142,92 @@ enum tutti_status measure_latencies(struct calibration *calibration)
     if (find_pair(false, pair))
         TRY(measure_pair(pair, false, CALIBRATION_latency_far_ps, calibration));
     return TUTTI_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ results */
+
+enum { RESULT_BYTES = 64 << 10, LINE_BYTES = 64, SUMS = 24 };
+
+/* One process adds into memory that the other one reads. */
+struct handed {
+    struct pair pair;
+    _Atomic int is_read; /* by the other one, in its next turn */
+    kernel_reduce *reduce;
+    _Alignas(64) char result[RESULT_BYTES];
+    char sources[2][RESULT_BYTES];
+};
+
+static void read_all(const struct handed *handed)
+{
+    const volatile char *const bytes = handed->result;
+    for (size_t i = 0; i < RESULT_BYTES; i += LINE_BYTES) (void)bytes[i];
+}
+
+/* Femtoseconds a byte, of the quickest sum; 0: the other one did not come. */
+static double add_up(struct handed *handed, bool is_read)
+{
+    const void *const sources[] = {handed->sources[0], handed->sources[1]};
+    const struct kernel_call call = {.destination = handed->result,
+                                     .sources = sources,
+                                     .source_count = 2,
+                                     .count = RESULT_BYTES / sizeof(float),
+                                     .dtype = TUTTI_FLOAT32};
+    uint64_t least_ns = UINT64_MAX;
+    atomic_store_explicit(&handed->is_read, is_read, memory_order_relaxed);
+    for (int i = 0; i < SUMS; i++) {
+        give_turn(&handed->pair, 0);
+        if (!await_turn(&handed->pair, 0)) return 0;
+        const uint64_t begin_ns = clock_now_ns();
+        handed->reduce(&call);
+        const uint64_t took_ns = clock_now_ns() - begin_ns;
+        if (took_ns < least_ns) least_ns = took_ns;
+    }
+    return (double)(least_ns + 1) * 1e6 / RESULT_BYTES;
+}
+
+static bool hand_over(int index, void *context)
+{
+    struct handed *const handed = context;
+    if (index == 1) {
+        while (await_turn(&handed->pair, 1)) {
+            if (atomic_load_explicit(&handed->is_read, memory_order_relaxed) != 0) read_all(handed);
+            give_turn(&handed->pair, 1);
+        }
+        return atomic_load(&handed->pair.is_over) != 0;
+    }
+    bool came = true;
+    const uint64_t begin_ns = clock_now_ns();
+    for (int i = 0; i < REPEATS && came; i++) {
+        if (i >= REPEATS_MIN && clock_now_ns() - begin_ns > all_ns) break;
+        const double plain_fs = add_up(handed, false), retaken_fs = add_up(handed, true);
+        came = plain_fs > 0 && retaken_fs > 0;
+        if (came)
+            series_add(&handed->pair.series, retaken_fs > plain_fs ? retaken_fs - plain_fs : 0);
+    }
+    atomic_store(&handed->pair.is_over, 1);
+    return came;
+}
+
+static enum tutti_status measure_retake(bool is_near, enum calibration_parameter parameter,
+                                        struct calibration *calibration)
+{
+    int cpus[2];
+    if (!find_pair(is_near, cpus)) return TUTTI_OK;
+    struct handed *const handed = crew_memory(sizeof *handed);
+    if (handed == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    handed->reduce = kernel_get(kernel_level_chosen(), TUTTI_FLOAT32, OP_SUM).reduce;
+    const enum tutti_status status = crew_run(cpus, 2, hand_over, NULL, handed);
+    if (status == TUTTI_OK) {
+        /* A difference can be too small as well as too large. */
+        const double middle = series_middle(&handed->pair.series);
+        series_store_least(middle, middle, parameter, calibration);
+    }
+    crew_free(handed, sizeof *handed);
+    return status;
+}
+
+enum tutti_status measure_retakes(struct calibration *calibration)
+{
+    TRY(measure_retake(true, CALIBRATION_retake_near_byte_fs, calibration));
+    return measure_retake(false, CALIBRATION_retake_far_byte_fs, calibration);
 }

@@ -282,9 +282,11 @@ void calibration_apply(const struct calibration *calibration, const struct calib
     struct calibration_tables *const tables = use->tables;
     if (calibration->key.hardware.cpu_count > 0)
         machine->core_count = calibration->key.hardware.cpu_count;
-    machine->latency_ps[MODEL_SAME_HOST] =
-        value_of(calibration, is_wide(calibration, machine) ? CALIBRATION_latency_far_ps
-                                                            : CALIBRATION_latency_near_ps);
+    const bool has_far_cores = is_wide(calibration, machine);
+    machine->latency_ps[MODEL_SAME_HOST] = value_of(
+        calibration, has_far_cores ? CALIBRATION_latency_far_ps : CALIBRATION_latency_near_ps);
+    machine->retake_byte_fs = value_of(calibration, has_far_cores ? CALIBRATION_retake_far_byte_fs
+                                                                  : CALIBRATION_retake_near_byte_fs);
     machine->latency_ps[MODEL_SAME_RACK] = value_of(calibration, CALIBRATION_latency_rack_ps);
     machine->latency_ps[MODEL_OTHER_RACK] = value_of(calibration, CALIBRATION_latency_cluster_ps);
     machine->card = (struct model_port)PORT(calibration, card);

@@ -86,6 +86,10 @@ enum { CALIBRATION_PS_MAX = 1000000000, CALIBRATION_BYTE_FS_MAX = 1000000000 };
     X(latency_near_ps, "ps", 40000, 1, CALIBRATION_PS_MAX,                                        \
       "a line goes to a core that shares the last cache")                                         \
     X(latency_far_ps, "ps", 250000, 1, CALIBRATION_PS_MAX, "a line goes to a core that does not") \
+    X(retake_near_byte_fs, "fs/byte", 104000, 0, CALIBRATION_BYTE_FS_MAX,                         \
+      "a byte is stored where a core that shares the last cache has read, besides storing it")    \
+    X(retake_far_byte_fs, "fs/byte", 651000, 0, CALIBRATION_BYTE_FS_MAX,                          \
+      "a byte is stored where a core that does not has read, besides storing it")                 \
     X(latency_rack_ps, "ps", 20000000, 1, CALIBRATION_LONG_PS_MAX,                                \
       "a message goes to another host of the rack")                                               \
     X(latency_cluster_ps, "ps", 30000000, 1, CALIBRATION_LONG_PS_MAX,                             \

@@ -100,6 +100,7 @@ static void a_machine_gets_every_number(void **state)
     assert_int_equal(machine.far_reduce_fs, 6000 / 3);
     assert_int_equal(machine.memory_byte_fs, 1000 + CALIBRATION_memory_byte_fs);
     assert_int_equal(machine.latency_ps[MODEL_SAME_HOST], 1000 + CALIBRATION_latency_near_ps);
+    assert_int_equal(machine.retake_byte_fs, 1000 + CALIBRATION_retake_near_byte_fs);
     assert_int_equal(machine.latency_ps[MODEL_SAME_RACK], 1000 + CALIBRATION_latency_rack_ps);
     assert_int_equal(machine.latency_ps[MODEL_OTHER_RACK], 1000 + CALIBRATION_latency_cluster_ps);
     assert_int_equal(machine.card.message.each_ps, 1000 + CALIBRATION_card_message_ps);
@@ -117,6 +118,7 @@ static void a_machine_gets_every_number(void **state)
     use.dtype = TUTTI_INT8;
     calibration_apply(&calibration, &use, &machine);
     assert_int_equal(machine.latency_ps[MODEL_SAME_HOST], 1000 + CALIBRATION_latency_far_ps);
+    assert_int_equal(machine.retake_byte_fs, 1000 + CALIBRATION_retake_far_byte_fs);
     assert_int_equal(machine.reduce.byte_fs, 1000 + CALIBRATION_reduce_plain_near_byte_fs);
     assert_int_equal(machine.far_copy_fs, 0);
     assert_int_equal(machine.far_reduce_fs, 0);

@@ -59,6 +59,7 @@ struct model_machine {
     uint64_t latency_ps[MODEL_DISTANCES]; /* from when a message leaves until it can be used */
     struct model_port card, uplink;       /* each direction of each of them */
     uint64_t turn_ps;                     /* a core goes from one rank to another */
+    uint64_t retake_byte_fs; /* more for each byte that is stored in lines which another core has read */
     struct model_cost copy,
         reduce;            /* of a core: of a byte of result, in caches; reduce: of two sources */
     uint64_t more_byte_fs; /* of each further source of a sum */

@@ -435,17 +435,21 @@ static void set_cost(struct free_ways *ways, enum path_way way, struct path_cost
 static void a_result_that_others_read_is_taken_back(void **state)
 {
     (void)state;
-    enum { LATENCY_PS = 48000, LATENCIES_MAX = 16 };
+    enum { LATENCY_PS = 48000, LATENCIES_MAX = 16, RETAKE_FS = 125000 };
     struct free_ways ways;
     const struct job twoshot = {COLLECTIVE_ALLREDUCE, "twoshot", 0, 64 << 10},
                      oneshot = {COLLECTIVE_ALLREDUCE, "oneshot", 0, 64 << 10};
     struct model_machine machine = free_host(&ways, 2);
     machine.is_mapped = true;
     machine.latency_ps[MODEL_SAME_HOST] = LATENCY_PS;
-    const uint64_t retaken_ps = twoshot.bytes / 2 * 2 * LATENCY_PS / (64 * 12),
+    machine.retake_byte_fs = RETAKE_FS;
+    const uint64_t retaken_ps = bytes_ps(RETAKE_FS, twoshot.bytes / 2),
                    time_ps = run(&twoshot, &machine).time_ps;
     assert_in_range(time_ps, retaken_ps, retaken_ps + LATENCIES_MAX * LATENCY_PS);
     assert_true(run(&oneshot, &machine).time_ps <= LATENCIES_MAX * LATENCY_PS);
+    /* More than a link to a group takes goes to the only other rank: straight to where it wants it. */
+    const struct job large = {COLLECTIVE_ALLREDUCE, "twoshot", 0, 512 << 10};
+    assert_true(run(&large, &machine).time_ps <= LATENCIES_MAX * LATENCY_PS);
     machine.core_count = 1;
     assert_true(run(&twoshot, &machine).time_ps <= LATENCIES_MAX * LATENCY_PS);
 }

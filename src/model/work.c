@@ -15,8 +15,9 @@ void model_sender_init(struct model_sender *sender, const struct model_machine *
  * (engine/bind.c). */
 static bool fits_group(const struct model_machine *machine, uint64_t bytes)
 {
-    return bytes <= machine->piece_bytes_max ||
-           bytes / machine->piece_bytes_max < machine->piece_count_max;
+    size_t piece = machine->within->sizes.piece_bytes_max;
+    if (piece > machine->piece_bytes_max) piece = machine->piece_bytes_max;
+    return bytes / piece < machine->piece_count_max;
 }
 
 static enum path_readers readers_of(const struct model_sender *sender,
@@ -24,10 +25,11 @@ static enum path_readers readers_of(const struct model_sender *sender,
                                     const struct rank_plan *rank_plan, const struct plan_step *step,
                                     enum model_distance distance, uint64_t bytes)
 {
-    if (step->target_group != PLAN_NO_GROUP && distance == MODEL_SAME_HOST &&
-        fits_group(machine, bytes))
+    const bool has_group = step->target_group != PLAN_NO_GROUP;
+    if (has_group && distance == MODEL_SAME_HOST && fits_group(machine, bytes))
         return PATH_TO_GROUP;
-    if (step->target_group != PLAN_NO_GROUP || step->target_count > 1) return PATH_TO_SEVERAL;
+    const uint32_t others = has_group ? rank_plan->groups[step->target_group].member_count - 1 : 0;
+    if (others + step->target_count > 1) return PATH_TO_SEVERAL;
     return plan_flow_is_partial(&sender->flow, rank_plan, step) ? PATH_TO_ONE_ON_A_CHAIN
                                                                 : PATH_TO_ONE;
 }
@@ -136,16 +138,9 @@ static uint64_t way_ps(const struct model_machine *machine, uint64_t each_ps, ui
     return model_cost_ps((struct model_cost){each_ps, byte_fs}, bytes);
 }
 
-/* A core that stores to a line which another core has read asks for it first: one latency there,
- * one back, for a dozen lines at once. Of two processors of an AMD EPYC a copy of 128 KiB to memory
- * that the other one has read takes 90 ps a byte longer than to other memory where the latency is
- * 33 ns, and 416 where it is 156 ns: 11.5 and 11.7 lines. Rows of tables hardly contain that
- * cost. */
 static uint64_t retake_ps(const struct model_machine *machine, uint64_t bytes)
 {
-    enum { LINE_BYTES = 64, LINES_AT_ONCE = 12 };
-    return (uint64_t)((unsigned __int128)bytes * 2 * machine->latency_ps[MODEL_SAME_HOST] /
-                      (LINE_BYTES * LINES_AT_ONCE));
+    return bytes_ps(machine->retake_byte_fs, bytes);
 }
 
 struct model_effort model_effort_of_sender(const struct model_machine *machine,
