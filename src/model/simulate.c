@@ -5,92 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "model/events.h"
-#include "model/servers.h"
-#include "model/turns.h"
-#include "model/work.h"
-#include "plan/layout.h"
-#include "plan/placement.h"
-
-/* Besides those of flights. */
-enum kind {
-    COMPUTED = FLIGHT_EVENTS, /* a lane's piece */
-    PUSHED,                   /* a port's piece is in the hands of its link */
-    ARRIVED,                  /* a port's piece can be used */
-    CREDIT,                   /* one was consumed, as its sender knows now */
-    ANSWERED,                 /* a port's message has a place at its receiver */
-    TURN                      /* a core has come to a rank that has work */
-};
-static_assert(TURN >> EVENT_KIND_BITS == 0, "fits into an event");
-
-/* The end of a link at one receiver: messages one after the other, in pieces. */
-struct port {
-    struct model_work work; /* of the message that is being sent */
-    uint64_t bytes;         /* of it */
-    uint32_t piece_count, ready, posted,
-        sent;                /* of its pieces: all, computed, to be sent now, given to the link */
-    uint32_t window;         /* pieces under way */
-    uint32_t under_way;      /* pieces of all messages */
-    uint32_t arrived, taken; /* the same */
-    uint32_t message_count;  /* that were begun */
-    int from, to;
-    uint32_t writer, reader; /* lanes */
-    uint8_t distance;
-    bool is_active; /* not all of the message is sent */
-    bool is_pushing;
-    bool is_repeated, is_retaken; /* of its message: see struct model_sent */
-    bool is_late;                 /* of its message, pieces that are computed wait for room */
-    bool wants_credit;            /* its sender waits until its messages are consumed */
-    bool may_fill;                /* it sends more pieces than can be under way */
-    bool has_asked, has_place;    /* its message, whose sender asks for a place */
-    bool is_advertised; /* its receiver says from the beginning where it wants the first message */
-};
-
-struct lane {
-    int rank;
-    uint32_t step, end_step; /* of the rank's */
-    uint32_t piece, piece_count;
-    uint32_t target;
-    uint64_t bytes;
-    bool has_begun; /* its step */
-    bool is_open; /* the step's messages are on their links; until then its result waits in memory (staged) */
-    bool is_computing;
-    struct model_result_use use; /* of the step's result */
-};
-
-struct rank_state {
-    const struct rank_plan *plan;
-    uint32_t first_lane, first_step,
-        waits_for; /* lanes, messages to be sent, pieces to be consumed */
-    int core;
-    uint32_t awake; /* lanes that may be able to go on, a bit each */
-    bool *is_read; /* of each chunk of its output: ranks on other cores read it there; NULL: none is */
-    bool is_going_on;
-    struct model_sender sender;
-};
-
-struct run {
-    const struct plan *plan;
-    const struct wiring *wiring;
-    const struct model_machine *machine;
-    struct model_result *result;
-    uint64_t *part_ends; /* bytes of the first parts of a block; parts + 1 of them */
-    size_t count, whole_count;
-    uint64_t piece_bytes, now_ps;
-    struct events events;
-    struct servers servers;
-    struct turns turns;
-    struct rank_state *ranks;
-    struct lane *lanes;
-    struct port *ports;
-    uint32_t *first_ports;    /* of each link: the port to which it sends first */
-    uint32_t *first_messages; /* of each link, in senders */
-    uint32_t *senders;        /* the step that sends a message, of all */
-    bool *completed;          /* of each step, where its rank has dependencies */
-    int ranks_left;
-    bool in_step;    /* of cores that ranks share: they begin with their first ranks, all of them */
-    bool has_failed; /* memory is lacking */
-};
+#include "model/simulation.h"
 
 static void schedule(struct run *run, uint64_t at_ps, enum kind kind, uint32_t index)
 {
@@ -121,58 +36,6 @@ static void go_on_computing(struct run *run, int rank)
     if (turns_shares(&run->turns, rank)) turns_next(&run->turns, &run->events, run->now_ps, rank);
 }
 
-/* ------------------------------------------------------------------------------------------ chunks, pieces */
-
-static uint64_t range_bytes(const struct run *run, const struct rank_plan *plan,
-                            struct plan_place place, uint32_t chunk_count)
-{
-    const uint32_t parts = run->plan->shape.parts;
-    const uint64_t *ends = run->part_ends;
-    if (place.buffer != PLAN_SCRATCH) {
-        const uint32_t first = place.first % parts;
-        const uint64_t last = (uint64_t)first + chunk_count;
-        return last / parts * ends[parts] + ends[last % parts] - ends[first];
-    }
-    uint64_t bytes = 0;
-    for (uint32_t i = place.first; i < place.first + chunk_count; i++) {
-        const uint32_t part = plan->scratch_like[i] % parts;
-        bytes += ends[part + 1] - ends[part];
-    }
-    return bytes;
-}
-
-/* The bytes of a step: all of its places have the same size, so any of them shows it. */
-static uint64_t step_bytes(const struct run *run, const struct rank_plan *plan,
-                           const struct plan_step *step)
-{
-    if (step->has_destination) return range_bytes(run, plan, step->destination, step->chunk_count);
-    for (uint32_t i = 0; i < step->source_count; i++) {
-        const struct plan_source *source = &plan->sources[step->first_source + i];
-        if (!source->is_link) return range_bytes(run, plan, source->place, step->chunk_count);
-    }
-    return 0;
-}
-
-static uint32_t pieces_of(const struct run *run, uint64_t bytes)
-{
-    return bytes <= run->piece_bytes ? 1 : (uint32_t)((bytes - 1) / run->piece_bytes + 1);
-}
-
-/* The size of the piece of that number in a message of so many bytes. */
-static uint64_t piece_of(const struct run *run, uint64_t bytes, uint32_t number)
-{
-    const uint64_t left = bytes - number * run->piece_bytes;
-    return left < run->piece_bytes ? left : run->piece_bytes;
-}
-
-/* The bytes of the message of which one of so many bytes is a part. */
-static uint64_t whole_bytes(const struct run *run, uint64_t bytes)
-{
-    if (run->count == run->whole_count) return bytes;
-    const unsigned __int128 product = (unsigned __int128)bytes * run->whole_count;
-    return product >> 64 == 0 ? (uint64_t)product / run->count : (uint64_t)(product / run->count);
-}
-
 /* ------------------------------------------------------------------------------------------------- ranks */
 
 static void wake_lane(struct run *run, uint32_t lane_index)
@@ -191,12 +54,6 @@ static void release_rank(struct run *run, int rank, uint32_t count)
 }
 
 /* ----------------------------------------------------------------------------------------------- messages */
-
-static bool crosses(const struct run *run, const struct port *port)
-{
-    return port->distance == MODEL_SAME_HOST &&
-           run->ranks[port->from].core != run->ranks[port->to].core;
-}
 
 /* A piece leaves its sender: the last one that was given to its link. */
 static void depart(struct run *run, uint32_t port_index, uint64_t bytes)
@@ -287,15 +144,6 @@ static void push(struct run *run, uint32_t port_index)
         compute(run, port->from, effort, PUSHED, port_index);
     }
     if (!port->is_pushing) port->is_late = port->is_active && port->sent < port->ready;
-}
-
-/* The work of a step's message on a port, if it is not placed. */
-static struct model_work work_of_port(struct run *run, const struct port *port,
-                                      const struct plan_step *step, uint64_t bytes)
-{
-    struct rank_state *from = &run->ranks[port->from];
-    return model_work_of(&from->sender, run->machine, from->plan, step,
-                         (enum model_distance)port->distance, whole_bytes(run, bytes));
 }
 
 /* The same, as it goes. is_first: it is the first message on the port. */
@@ -410,30 +258,6 @@ static void complete_step(struct run *run, struct lane *lane)
     state->awake |= (1u << state->plan->lane_count) - 1;
 }
 
-/* Calls `each` for the ports of all links on which a step sends, until it returns false. */
-static bool for_ports(struct run *run, uint32_t step, uint32_t *skip,
-                      bool (*each)(struct run *run, uint32_t port, void *context), void *context)
-{
-    const struct wiring *wiring = run->wiring;
-    uint32_t number = 0;
-    for (size_t s = wiring->first_sends[step]; s < wiring->first_sends[step + 1]; s++) {
-        const struct wiring_link *link = &wiring->links[wiring->sends[s].link];
-        uint32_t port = run->first_ports[wiring->sends[s].link];
-        for (uint32_t p = 0; p < link->port_count; p++, number++, port++) {
-            if (port == link->first_port + link->port_count) port = link->first_port;
-            if (skip != NULL && number < *skip) continue;
-            if (!each(run, port, context)) return false;
-            if (skip != NULL) (*skip)++;
-        }
-    }
-    return true;
-}
-
-struct message {
-    const struct plan_step *step;
-    uint64_t bytes;
-};
-
 static bool is_free(struct run *run, uint32_t port, void *context)
 {
     (void)context;
@@ -459,27 +283,6 @@ static bool goes_by_reference(struct run *run, uint32_t port, void *context)
 {
     (void)context;
     return run->ports[port].work.is_reference;
-}
-
-/* Whether the message goes neither by reference nor straight to memory of its receivers. */
-static bool goes_through_links(struct run *run, uint32_t port_index, void *context)
-{
-    const struct message *message = context;
-    const struct port *port = &run->ports[port_index];
-    const struct rank_plan *plan = run->ranks[port->from].plan;
-    const struct model_work work = work_of_port(run, port, message->step, message->bytes);
-    if (!work.is_reference) return true;
-    return work.may_place && placement_of_step(plan, (uint32_t)(message->step - plan->steps),
-                                               false) == PLACEMENT_PLACES;
-}
-
-/* Or its receiver is on the same core. */
-static bool stays_on_core(struct run *run, uint32_t port_index, void *context)
-{
-    const struct message *message = context;
-    const struct port *port = &run->ports[port_index];
-    return !crosses(run, port) || goes_through_links(run, port_index, context) ||
-           !work_of_port(run, port, message->step, message->bytes).is_shared;
 }
 
 /* That many pieces of the port's message are ready. */
@@ -558,15 +361,6 @@ static void deliver(struct run *run, struct lane *lane)
     if (!lane->is_open) return;
     for_ports(run, step, NULL, push_ready, &lane->piece);
     if (lane->piece == lane->piece_count) complete_step(run, lane);
-}
-
-/* Whether a step copies input and sends it. Then, if all receivers reach the input, the message
- * goes as a whole from there, before it is copied. */
-static bool copies_input(const struct rank_plan *plan, const struct plan_step *step)
-{
-    const struct plan_source *source = &plan->sources[step->first_source];
-    return step->source_count == 1 && !source->is_link && source->place.buffer == PLAN_INPUT &&
-           step->has_destination && step->destination.buffer == PLAN_OUTPUT;
 }
 
 static bool any_is_read(const struct rank_state *state, struct plan_place place,
@@ -735,25 +529,7 @@ static void happen(struct run *run, unsigned kind, uint32_t index)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- beginning */
-
-static void *allocate(struct run *run, size_t count, size_t size)
-{
-    void *memory = calloc(count + 1, size);
-    run->has_failed |= memory == NULL;
-    return memory;
-}
-
-/* The size of a block's parts, and of pieces: as binding cuts the largest chunk (engine/bind.c). */
-static void cut(struct run *run, size_t count, size_t element_bytes)
-{
-    const uint32_t parts = run->plan->shape.parts;
-    const struct layout layout = {.count = count, .element_bytes = element_bytes, .parts = parts};
-    run->part_ends = allocate(run, (size_t)parts + 1, sizeof *run->part_ends);
-    if (run->has_failed) return;
-    for (uint32_t i = 0; i <= parts; i++)
-        run->part_ends[i] = layout_part_begin(&layout, count, i) * element_bytes;
-}
+/* ---------------------------------------------------------------------------------------------------- all */
 
 /* Whether the size of a step is known. As in binding, that of a step between links alone that
  * stores nothing is not. */
@@ -772,231 +548,6 @@ static bool all_have_sizes(const struct plan *plan)
             if (!has_size(plan->ranks[r], &plan->ranks[r]->steps[i])) return false;
     return true;
 }
-
-static uint64_t largest_step(const struct run *run)
-{
-    uint64_t largest = 0;
-    for (int r = 0; r < run->plan->shape.rank_count; r++) {
-        const struct rank_plan *plan = run->plan->ranks[r];
-        for (uint32_t i = 0; i < plan->step_count; i++) {
-            const uint64_t bytes = step_bytes(run, plan, &plan->steps[i]);
-            if (bytes > largest) largest = bytes;
-        }
-    }
-    return largest;
-}
-
-uint64_t model_piece_bytes(const struct model_machine *machine, uint64_t largest)
-{
-    const struct path_table *table = machine->within != NULL ? machine->within : machine->between;
-    uint64_t piece = machine->piece_bytes_max;
-    if (table != NULL) {
-        const uint64_t wanted = path_piece_bytes(&table->sizes, largest, machine->piece_count_max);
-        if (wanted < piece) piece = wanted;
-        if (piece > table->sizes.piece_bytes_max) piece = table->sizes.piece_bytes_max;
-    }
-    return piece;
-}
-
-/* The least number of pieces under way on any link, whatever way they take. */
-static unsigned least_window(const struct model_machine *machine)
-{
-    const struct path_table *const tables[] = {machine->within, machine->between};
-    unsigned least = machine->piece_count_max;
-    for (int t = 0; t < 2; t++)
-        for (unsigned i = 0; tables[t] != NULL && i < tables[t]->row_count; i++)
-            if (tables[t]->rows[i].in_flight < least) least = tables[t]->rows[i].in_flight;
-    return least;
-}
-
-static void set_up_ports(struct run *run, uint64_t largest)
-{
-    const unsigned window = least_window(run->machine);
-    const struct wiring *wiring = run->wiring;
-    for (uint32_t p = 0; p < wiring->port_count; p++) {
-        struct port *port = &run->ports[p];
-        const struct wiring_link *link = &wiring->links[wiring->ports[p].link];
-        port->from = link->source;
-        port->to = wiring->ports[p].receiver;
-        port->writer = link->writer;
-        port->reader = wiring->ports[p].reader;
-        const int from = model_host_of(run->machine, port->from),
-                  to = model_host_of(run->machine, port->to);
-        port->distance = from == to ? MODEL_SAME_HOST
-                         : model_rack_of(run->machine, from) == model_rack_of(run->machine, to)
-                             ? MODEL_SAME_RACK
-                             : MODEL_OTHER_RACK;
-        port->may_fill = (uint64_t)link->send_count * pieces_of(run, largest) > window;
-    }
-}
-
-/* Steps whose results may be stored there by the ranks that compute them. */
-static void find_advertised(struct run *run)
-{
-    const struct wiring *wiring = run->wiring;
-    for (int r = 0; run->machine->is_mapped && r < run->plan->shape.rank_count; r++) {
-        const struct rank_plan *plan = run->plan->ranks[r];
-        for (uint32_t s = 0; s < plan->step_count; s++) {
-            if (placement_of_step(plan, s, false) != PLACEMENT_ADVERTISES) continue;
-            const size_t receive = wiring->first_receives[wiring->first_steps[r] + s];
-            run->ports[wiring->receives[receive].port].is_advertised = true;
-        }
-    }
-}
-
-/* Each link begins with the rank behind its sender, as in binding. */
-static void set_up_links(struct run *run)
-{
-    const struct wiring *wiring = run->wiring;
-    for (uint32_t l = 0; l < wiring->link_count; l++) {
-        const struct wiring_link *link = &wiring->links[l];
-        uint32_t first = 0;
-        while (first < link->port_count &&
-               wiring->ports[link->first_port + first].receiver < link->source)
-            first++;
-        run->first_ports[l] = link->first_port + first % link->port_count;
-    }
-}
-
-static void set_up_messages(struct run *run)
-{
-    const struct wiring *wiring = run->wiring;
-    uint32_t count = 0;
-    for (uint32_t l = 0; l < wiring->link_count; l++) {
-        run->first_messages[l] = count;
-        count += wiring->links[l].send_count;
-    }
-    run->senders = allocate(run, count, sizeof *run->senders);
-    for (uint32_t step = 0; step < wiring->step_count && !run->has_failed; step++)
-        for (size_t s = wiring->first_sends[step]; s < wiring->first_sends[step + 1]; s++)
-            run->senders[run->first_messages[wiring->sends[s].link] + wiring->sends[s].sequence] =
-                step;
-}
-
-static void set_up_ranks(struct run *run)
-{
-    const struct model_machine *machine = run->machine;
-    int *seated = allocate(run, (size_t)machine->host_count, sizeof *seated);
-    if (run->has_failed) {
-        free(seated);
-        return;
-    }
-    for (int r = 0; r < machine->rank_count; r++)
-        seated[model_cores_of(machine, model_host_of(machine, r))]++;
-    bool *is_full = allocate(run, (size_t)machine->host_count, sizeof *is_full);
-    for (int h = 0; h < machine->host_count && !run->has_failed; h++) {
-        is_full[h] = seated[h] > machine->core_count;
-        seated[h] = 0;
-    }
-    uint32_t lane = 0;
-    for (int r = 0; r < machine->rank_count && !run->has_failed; r++) {
-        struct rank_state *state = &run->ranks[r];
-        const int host = model_cores_of(machine, model_host_of(machine, r));
-        state->plan = run->plan->ranks[r];
-        state->first_lane = lane;
-        state->first_step = run->wiring->first_steps[r];
-        state->core = host * machine->core_count + seated[host]++ % machine->core_count;
-        model_sender_init(&state->sender, machine, state->plan, is_full[host]);
-        state->waits_for = 1; /* it has begun */
-        for (uint32_t l = 0; l < state->plan->lane_count; l++) {
-            const struct plan_lane *from = &state->plan->lanes[l];
-            run->lanes[lane++] = (struct lane){.rank = r,
-                                               .step = from->first_step,
-                                               .end_step = from->first_step + from->step_count};
-            state->waits_for += from->step_count > 0;
-        }
-    }
-    free(seated);
-    free(is_full);
-}
-
-/* The place of a step's message, if it lies in the output. */
-static bool sends_output(const struct rank_plan *plan, const struct plan_step *step,
-                         struct plan_place *place)
-{
-    const struct plan_source *source = &plan->sources[step->first_source];
-    if (!step->has_destination && !plan_step_only_sends(plan, step)) return false;
-    *place = step->has_destination ? step->destination : source->place;
-    return place->buffer == PLAN_OUTPUT && !copies_input(plan, step);
-}
-
-static void mark_output(struct run *run, struct rank_state *state)
-{
-    const struct rank_plan *plan = state->plan;
-    for (uint32_t s = 0; s < plan->step_count; s++) {
-        const struct plan_step *step = &plan->steps[s];
-        struct plan_place place;
-        if (!sends_output(plan, step, &place)) continue;
-        struct message message = {step, step_bytes(run, plan, step)};
-        if (!for_ports(run, state->first_step + s, NULL, stays_on_core, &message))
-            memset(state->is_read + place.first, true, step->chunk_count);
-    }
-}
-
-/* Only memory that is mapped is read where it lies by other cores than its own. */
-static void set_up_outputs(struct run *run)
-{
-    for (int r = 0; run->machine->is_mapped && r < run->machine->rank_count && !run->has_failed;
-         r++) {
-        struct rank_state *state = &run->ranks[r];
-        state->is_read = allocate(run, plan_chunk_count(&run->plan->shape, r, PLAN_OUTPUT),
-                                  sizeof *state->is_read);
-        if (!run->has_failed) mark_output(run, state);
-    }
-}
-
-static void set_up_turns(struct run *run)
-{
-    const int count = run->machine->rank_count;
-    int *const cores = allocate(run, (size_t)count, sizeof *cores);
-    for (int r = 0; r < count && !run->has_failed; r++) cores[r] = run->ranks[r].core;
-    run->has_failed |=
-        cores == NULL || !turns_init(&run->turns, &run->servers, cores, run->in_step, TURN);
-    free(cores);
-}
-
-static void set_up(struct run *run, size_t element_bytes)
-{
-    const struct model_machine *machine = run->machine;
-    const struct wiring *wiring = run->wiring;
-    cut(run, run->count, element_bytes);
-    run->ranks = allocate(run, (size_t)machine->rank_count, sizeof *run->ranks);
-    run->lanes = allocate(run, wiring->lane_count, sizeof *run->lanes);
-    run->ports = allocate(run, wiring->port_count, sizeof *run->ports);
-    run->first_ports = allocate(run, wiring->link_count, sizeof *run->first_ports);
-    run->first_messages = allocate(run, wiring->link_count, sizeof *run->first_messages);
-    run->completed = allocate(run, wiring->step_count, sizeof *run->completed);
-    run->has_failed |= !servers_init(&run->servers, machine);
-    if (run->has_failed) return;
-    const uint64_t largest = whole_bytes(run, largest_step(run));
-    run->piece_bytes = model_piece_bytes(machine, largest);
-    set_up_ports(run, largest);
-    find_advertised(run);
-    set_up_links(run);
-    set_up_messages(run);
-    set_up_ranks(run);
-    if (!run->has_failed) set_up_outputs(run);
-    set_up_turns(run);
-}
-
-static void tear_down(struct run *run)
-{
-    free(run->part_ends);
-    for (int r = 0; run->ranks != NULL && r < run->machine->rank_count; r++)
-        free(run->ranks[r].is_read);
-    free(run->ranks);
-    free(run->lanes);
-    free(run->ports);
-    free(run->first_ports);
-    free(run->first_messages);
-    free(run->senders);
-    free(run->completed);
-    turns_release(&run->turns);
-    servers_release(&run->servers);
-    events_release(&run->events);
-}
-
-/* ---------------------------------------------------------------------------------------------------- all */
 
 static void note_loads(const struct run *run)
 {
@@ -1033,7 +584,7 @@ static void run_all(struct run *run)
 /* step_matters: whether the result may be another one if cores that ranks share begin elsewhere. */
 static enum tutti_status simulate_once(struct run *run, size_t element_bytes, bool *step_matters)
 {
-    set_up(run, element_bytes);
+    simulation_begin(run, element_bytes);
     if (!run->has_failed) run_all(run);
     if (!run->has_failed) {
         note_loads(run);
@@ -1041,7 +592,7 @@ static enum tutti_status simulate_once(struct run *run, size_t element_bytes, bo
         *step_matters = turns_depend_on_step(&run->turns);
     }
     const bool is_stuck = run->ranks_left > 0;
-    tear_down(run);
+    simulation_end(run);
     if (run->has_failed) return error_set(TUTTI_NO_MEMORY, "a simulation: out of memory");
     if (is_stuck) return error_set(TUTTI_INVALID_ALGORITHM, "the plan comes to a halt");
     return TUTTI_OK;
