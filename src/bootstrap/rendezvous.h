@@ -38,7 +38,8 @@ struct rendezvous_member {
     int32_t heap_fd;    /* its number there */
     int32_t first;      /* the lowest rank of its process; set by rank 0 */
     uint64_t host_id;   /* of the host that it takes itself to be on, see host_id_option */
-    int32_t core_count; /* that it may run on */
+    uint64_t cores;     /* which it may run on, as in connect/discovery_message.h */
+    int32_t core_count; /* and how many */
     uint32_t knowledge; /* fingerprint of the numbers by which it chooses algorithms */
     uint32_t table;     /* and of its table of measured choices */
     uint32_t plans;     /* and of its plans from files: 0: none; 1: it cannot load them */

@@ -28,6 +28,7 @@
 #include "health/network.h"
 #include "health/network_join.h"
 #include "memory/heap.h"
+#include "os/cpu.h"
 #include "team/options.h"
 
 /* MPI libraries use the one PMI-1 connection of a process themselves. */
@@ -37,13 +38,19 @@ static unsigned exchange_means(void)
            (dlsym(RTLD_DEFAULT, "MPI_Init") == NULL ? EXCHANGE_PMI1 : 0);
 }
 
-static int core_count(void)
+/* The CPUs that this rank may run on. *cores: host_id_cores(); 0 where their time is limited, so that they are its container's own. */
+static enum tutti_status find_cores(int *count, uint64_t *cores)
 {
-    cpu_set_t cores;
+    cpu_set_t allowed;
     const long all = sysconf(_SC_NPROCESSORS_ONLN);
-    const int own = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    const int own = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+    const int limit = cpu_limit();
     /* A rank that is tied to one core is one of several that are tied to others. */
-    return own > 1 || all < 1 ? own : (int)all;
+    *count = own > 1 || all < 1 ? own : (int)all;
+    *cores = 0;
+    if (limit == 0 || limit >= *count) return host_id_cores(cores);
+    *count = limit;
+    return TUTTI_OK;
 }
 
 /* The process's port is open; nothing goes through it in clear where that is not wanted. */
@@ -68,7 +75,6 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
     struct discovery_options options = {
         .place = creation->place,
         .self = {.pid = getpid(),
-                 .core_count = core_count(),
                  .knowledge = comm->team.members.knowledge->fingerprint,
                  .table = knowledge_table_fingerprint(comm->team.members.table),
                  .plans = plans_fingerprint(comm),
@@ -80,7 +86,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
     snprintf(options.self.host_name, sizeof options.self.host_name, "%s",
              comm->team.members.host_name);
     TRY(host_id_read(&options.self.host));
-    TRY(host_id_cores(&options.self.cores));
+    TRY(find_cores(&options.self.core_count, &options.self.cores));
     if (creation->meeting != NULL)
         TRY(port_open_towards(creation->meeting, &options.self.address));
     else
@@ -122,7 +128,6 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
                  .heap_inode = heap.inode,
                  .heap_bytes = heap.bytes,
                  .heap_fd = heap.fd,
-                 .core_count = core_count(),
                  .knowledge = comm->team.members.knowledge->fingerprint,
                  .table = knowledge_table_fingerprint(comm->team.members.table),
                  .plans = plans_fingerprint(comm),
@@ -130,6 +135,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
         .segment_fd = -1,
         .look = creation->look,
         .look_context = creation->look_context};
+    TRY(find_cores(&options.self.core_count, &options.self.cores));
     if (team_spans_hosts(&comm->team)) { /* hosts can be told apart that share a namespace */
         const int host = comm->team.members.hosts->host_of[comm->team.rank];
         rendezvous_key_derive(key, &host, sizeof host, &options.key);
@@ -198,7 +204,7 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
     enum tutti_status status = meet_for_ports(comm, creation, met, &ports);
     for (int r = 0; status == TUTTI_OK && r < comm->team.size; r++) {
         entries[r] = (struct discovery_entry){.host = met->members[r].host_id,
-                                              .cores = 1, /* the same ones */
+                                              .cores = met->members[r].cores,
                                               .pid = met->members[r].pid,
                                               .core_count = met->members[r].core_count,
                                               .knowledge = met->members[r].knowledge,

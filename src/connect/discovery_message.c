@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-enum { MAGIC = 0x336c6f72 }; /* "rol3" */
+enum { MAGIC = 0x346c6f72 }; /* "rol4" */
 
 struct discovery_head discovery_head_make(enum discovery_kind kind, int rank, int size)
 {

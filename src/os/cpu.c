@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,3 +114,104 @@ bool cpu_has_aes(void)
     return false;
 }
 #endif
+
+/* ------------------------------------------------------------------------------------------------- limits */
+
+/* Both in microseconds. */
+struct quota {
+    long time, period;
+};
+
+static bool read_long(const char *path, long *value)
+{
+    char text[64], *end;
+    if (!read_text(path, text, sizeof text)) return false;
+    *value = strtol(text, &end, 10);
+    return end != text;
+}
+
+/* Of one control group, of version 2 or 1. */
+static struct quota quota_of(const char *folder)
+{
+    char path[PATH_MAX], text[64];
+    struct quota quota = {0, 0};
+    snprintf(path, sizeof path, "%.*s/cpu.max", PATH_MAX - 64, folder);
+    if (read_text(path, text, sizeof text))
+        return sscanf(text, "%ld %ld", &quota.time, &quota.period) == 2 ? quota
+                                                                        : (struct quota){0, 0};
+    snprintf(path, sizeof path, "%.*s/cpu.cfs_quota_us", PATH_MAX - 64, folder);
+    if (!read_long(path, &quota.time)) return quota;
+    snprintf(path, sizeof path, "%.*s/cpu.cfs_period_us", PATH_MAX - 64, folder);
+    if (!read_long(path, &quota.period)) quota.period = 0;
+    return quota;
+}
+
+static int least_of(int limit, struct quota quota)
+{
+    if (quota.time <= 0 || quota.period <= 0) return limit;
+    const long cpus = (quota.time - 1) / quota.period + 1;
+    return cpus < CPU_COUNT_MAX && (limit == 0 || cpus < limit) ? (int)cpus : limit;
+}
+
+/* Of a group and those that contain it. In a container its own group may be at the top. */
+static int limit_of_group(const char *top, const char *group, int limit)
+{
+    char folder[PATH_MAX];
+    size_t length = strlen(group);
+    for (;;) {
+        const int used = snprintf(folder, sizeof folder, "%s%.*s", top, (int)length, group);
+        if (used > 0 && (size_t)used < sizeof folder) limit = least_of(limit, quota_of(folder));
+        if (length == 0) return limit;
+        do length--;
+        while (length > 0 && group[length] != '/');
+    }
+}
+
+/* Whether "cpu" is among the controllers, "cpu,cpuacct". */
+static bool has_cpu(const char *controllers)
+{
+    for (const char *name = controllers;; name++) {
+        const size_t length = strcspn(name, ",");
+        if (length == 3 && memcmp(name, "cpu", 3) == 0) return true;
+        name += length;
+        if (*name == '\0') return false;
+    }
+}
+
+/* A line is "NUMBER:CONTROLLERS:GROUP"; version 2 names no controllers. */
+static int limit_of_line(char *line, const char *folder, int limit)
+{
+    char top[PATH_MAX];
+    char *const controllers = strchr(line, ':');
+    char *const group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+    if (group == NULL || group[1] != '/') return limit;
+    *group = '\0';
+    if (controllers[1] == '\0') {
+        limit = limit_of_group(folder, group + 1, limit);
+        snprintf(top, sizeof top, "%.*s/unified", PATH_MAX - 16, folder);
+        return limit_of_group(top, group + 1, limit);
+    }
+    if (!has_cpu(controllers + 1)) return limit;
+    snprintf(top, sizeof top, "%.*s/%.64s", PATH_MAX - 128, folder, controllers + 1);
+    limit = limit_of_group(top, group + 1, limit);
+    snprintf(top, sizeof top, "%.*s/cpu", PATH_MAX - 16, folder);
+    return limit_of_group(top, group + 1, limit);
+}
+
+int cpu_limit_within(const char *groups, const char *folder)
+{
+    char text[4096];
+    int limit = 0;
+    if (!read_text(groups, text, sizeof text)) return 0;
+    for (char *line = text, *next; line != NULL && *line != '\0'; line = next) {
+        next = strchr(line, '\n');
+        if (next != NULL) *next++ = '\0';
+        limit = limit_of_line(line, folder, limit);
+    }
+    return limit;
+}
+
+int cpu_limit(void)
+{
+    return cpu_limit_within("/proc/self/cgroup", "/sys/fs/cgroup");
+}

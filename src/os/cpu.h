@@ -1,4 +1,4 @@
-/* cpu.h - where the operating system lets a thread run, what those CPUs share, and what they have.
+/* cpu.h - where the operating system lets a thread run and for how long, what those CPUs share, and what they have.
  *
  * A part of the machine goes by the number of its lowest CPU, so that every thread that asks gets the same name.
  */
@@ -26,6 +26,11 @@ void cpu_place_of_thread(struct cpu_place *place);
 void cpu_place_within(const cpu_set_t *allowed, const char *folder, struct cpu_place *place);
 /* A list as Linux writes it, "0-3,8-11", perhaps with a newline behind it; numbers that no mask holds are left out. */
 bool cpu_list_read(const char *text, cpu_set_t *cpus);
+/* To how many CPUs, rounded up, a control group limits the time of this process: that of a container, mostly. 0: none does. Any thread;
+ * reads a few small files. */
+int cpu_limit(void);
+/* The same of a process with that /proc/PID/cgroup, where control groups are below that folder (/sys/fs/cgroup). */
+int cpu_limit_within(const char *groups, const char *folder);
 /* Whether processors of this host have instructions for AES. */
 bool cpu_has_aes(void);
 

@@ -44,8 +44,8 @@ struct host_options {
 struct host_facts {
     void *board; /* shared memory for the caller's own use, zeroed at first, board_bytes long */
     const int *order; /* near ranks side by side, alike on all ranks; NULL: by number */
-    int core_count;   /* the cores that the ranks may run on, all together */
-    bool maps_heaps;  /* ranks of other processes read and write this one's heap where it lies */
+    int core_count; /* the cores that the ranks may run on, all together, or as many as their time is limited to */
+    bool maps_heaps; /* ranks of other processes read and write this one's heap where it lies */
     /* fence_everybody does not reach all ranks: a rank that publishes something must then fence,
      * too. */
     bool publishers_fence;

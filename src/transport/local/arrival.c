@@ -112,6 +112,17 @@ static bool wants_remote_copies(void)
     return option_wish(OPTION_CMA) != 0; /* "0" is the first of its words */
 }
 
+static void tell_limit(struct segment_header *header)
+{
+    const uint32_t own = (uint32_t)cpu_limit();
+    uint32_t told = atomic_load_explicit(&header->cpu_limit, memory_order_relaxed);
+    if (own == 0) atomic_fetch_add_explicit(&header->unlimited_count, 1, memory_order_relaxed);
+    while (told < own &&
+           !atomic_compare_exchange_weak_explicit(&header->cpu_limit, &told, own,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
 enum tutti_status arrival_meet(struct local *local, const struct host_options *options)
 {
     cpu_set_t cpus;
@@ -120,6 +131,7 @@ enum tutti_status arrival_meet(struct local *local, const struct host_options *o
             if (CPU_ISSET(cpu, &cpus))
                 atomic_fetch_or_explicit(&local->header->cpus[cpu / 64], UINT64_C(1) << cpu % 64,
                                          memory_order_relaxed);
+    tell_limit(local->header);
     struct cpu_place place;
     cpu_place_of_thread(&place);
     atomic_store_explicit(&local->bell->place, nearness_word(&place), memory_order_relaxed);

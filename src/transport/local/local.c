@@ -182,10 +182,14 @@ void *local_board(struct transport *transport)
 
 int local_core_count(struct transport *transport)
 {
+    const struct segment_header *const header = ((struct local *)transport)->header;
+    const int limit = (int)atomic_load_explicit(&header->cpu_limit, memory_order_relaxed);
     int count = 0;
     for (int i = 0; i < 16; i++)
-        count += __builtin_popcountll(atomic_load_explicit(
-            &((struct local *)transport)->header->cpus[i], memory_order_relaxed));
+        count += __builtin_popcountll(atomic_load_explicit(&header->cpus[i], memory_order_relaxed));
+    if (atomic_load_explicit(&header->unlimited_count, memory_order_relaxed) == 0 && limit > 0 &&
+        limit < count)
+        return limit;
     return count > 0 ? count : 1;
 }
 

@@ -143,6 +143,8 @@ struct segment_header {
     uint32_t rank_count;
     _Alignas(CACHE_LINE) _Atomic uint32_t ready_count;
     _Atomic uint64_t cpus[16];         /* union of the ranks' CPU masks */
+    _Atomic uint32_t cpu_limit;        /* that ranks have by cpu_limit(), the largest one; */
+    _Atomic uint32_t unlimited_count;  /* but for ranks that have none */
     _Atomic uint32_t unreadable_count; /* ranks that cannot read another one's private memory */
     _Atomic uint32_t unmappable_count; /* ranks that cannot map another one's heap */
     _Atomic uint32_t
