@@ -58,15 +58,6 @@ enum tutti_status predict_slow_host(const struct predictor *predictor, const str
                                     const struct call_kind *kind, int host, uint64_t measured_ns,
                                     double *percent);
 
-/* Whether a resource is a port of the network. */
-static inline bool resource_is_port(enum model_resource resource)
-{
-    return resource >= MODEL_CARD_OUT;
-}
-static inline bool resource_is_uplink(enum model_resource resource)
-{
-    return resource == MODEL_UPLINK_OUT || resource == MODEL_UPLINK_IN;
-}
 /* The number of ranks of the host that has the most. */
 int predictor_most_ranks(const struct predictor *predictor);
 /* Whether the calibration's cost of a byte on a port of that kind was measured. */

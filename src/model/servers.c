@@ -24,14 +24,14 @@ int servers_count(const struct servers *servers, enum model_resource resource)
     }
 }
 
-bool servers_init(struct servers *servers, const struct model_machine *machine)
+bool servers_init(struct servers *servers, const struct model_machine *machine, bool have_rested)
 {
     *servers = (struct servers){.machine = machine, .free_flight = UINT32_MAX};
     for (int r = 0; r < MODEL_RESOURCES; r++) {
         const int count = servers_count(servers, (enum model_resource)r);
         servers->of[r] = calloc((size_t)count + 1, sizeof *servers->of[r]);
         if (servers->of[r] == NULL) return false;
-        for (int i = 0; i < count; i++) servers->of[r][i].free_ps = INT64_MIN / 2;
+        for (int i = 0; have_rested && i < count; i++) servers->of[r][i].free_ps = INT64_MIN / 2;
     }
     return true;
 }

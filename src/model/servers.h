@@ -26,6 +26,15 @@ enum model_resource {
     MODEL_RESOURCES
 };
 const char *model_resource_name(enum model_resource resource);
+/* Whether a resource is a port of the network. */
+static inline bool resource_is_port(enum model_resource resource)
+{
+    return resource >= MODEL_CARD_OUT;
+}
+static inline bool resource_is_uplink(enum model_resource resource)
+{
+    return resource == MODEL_UPLINK_OUT || resource == MODEL_UPLINK_IN;
+}
 
 struct server {
     int64_t free_ps; /* when it has done all that has come */
@@ -46,8 +55,9 @@ struct servers {
     uint32_t flight_count, flight_room, free_flight;
 };
 
-/* All resources begin rested. False: out of memory; the caller releases *servers in any case. */
-bool servers_init(struct servers *servers, const struct model_machine *machine);
+/* have_rested: ports begin with all of their bursts; otherwise with nothing of them. False: out of memory; the caller releases *servers in
+ * any case. */
+bool servers_init(struct servers *servers, const struct model_machine *machine, bool have_rested);
 void servers_release(struct servers *servers);
 /* The number of resources of a kind; cores are counted over all hosts. */
 int servers_count(const struct servers *servers, enum model_resource resource);

@@ -581,21 +581,65 @@ static void run_all(struct run *run)
     run->has_failed |= run->events.has_failed;
 }
 
-/* step_matters: whether the result may be another one if cores that ranks share begin elsewhere. */
-static enum tutti_status simulate_once(struct run *run, size_t element_bytes, bool *step_matters)
+/* Whether a port uses more of its burst in a call than it saves up until the next one. */
+static bool uses_up_bursts(const struct run *run)
+{
+    const struct model_machine *machine = run->machine;
+    const struct model_result *result = run->result;
+    for (int r = 0; r < MODEL_RESOURCES; r++) {
+        const bool is_uplink = resource_is_uplink((enum model_resource)r);
+        const struct model_port *port = is_uplink ? &machine->uplink : &machine->card;
+        if (resource_is_port((enum model_resource)r) && port->burst_bytes > 0 &&
+            result->loads[r].busy_ps > result->time_ps)
+            return true;
+    }
+    return false;
+}
+
+struct outcome {
+    bool step_matters; /* it may be another one if cores that ranks share begin elsewhere */
+    bool uses_up_bursts;
+};
+
+static enum tutti_status simulate_once(struct run *run, size_t element_bytes,
+                                       struct outcome *outcome)
 {
     simulation_begin(run, element_bytes);
     if (!run->has_failed) run_all(run);
     if (!run->has_failed) {
         note_loads(run);
+        *outcome = (struct outcome){turns_depend_on_step(&run->turns), uses_up_bursts(run)};
         model_wait_for_busiest(run->result);
-        *step_matters = turns_depend_on_step(&run->turns);
     }
     const bool is_stuck = run->ranks_left > 0;
     simulation_end(run);
     if (run->has_failed) return error_set(TUTTI_NO_MEMORY, "a simulation: out of memory");
     if (is_stuck) return error_set(TUTTI_INVALID_ALGORITHM, "the plan comes to a halt");
     return TUTTI_OK;
+}
+
+/* A call among others: ports begin it rested, unless others before it have left them no time for that. */
+static enum tutti_status simulate_call(const struct run *job, bool in_step, size_t element_bytes,
+                                       struct model_result *result, bool *step_matters)
+{
+    struct outcome outcome = {false, false};
+    struct model_result first = {.time_ps = 0};
+    struct run run = *job;
+    run.in_step = in_step;
+    run.have_rested = true;
+    run.result = &first;
+    enum tutti_status status = simulate_once(&run, element_bytes, &outcome);
+    *result = first;
+    if (status == TUTTI_OK && outcome.uses_up_bursts) {
+        *result = (struct model_result){.time_ps = 0};
+        run = *job;
+        run.in_step = in_step;
+        run.result = result;
+        status = simulate_once(&run, element_bytes, &outcome);
+        result->events += first.events;
+    }
+    *step_matters = outcome.step_matters;
+    return status;
 }
 
 enum tutti_status model_simulate(const struct plan *plan, const struct wiring *wiring,
@@ -626,16 +670,9 @@ enum tutti_status model_simulate_part(const struct plan *plan, const struct wiri
         return error_set(TUTTI_UNSUPPORTED,
                          "the plan has a step between links alone without a destination");
     struct model_result in_step = {.time_ps = 0}, out_of_step = {.time_ps = 0};
-    struct run run = job;
     bool step_matters = false;
-    run.in_step = true;
-    run.result = &in_step;
-    TRY(simulate_once(&run, element_bytes, &step_matters));
-    if (step_matters) {
-        run = job;
-        run.result = &out_of_step;
-        TRY(simulate_once(&run, element_bytes, &step_matters));
-    }
+    TRY(simulate_call(&job, true, element_bytes, &in_step, &step_matters));
+    if (step_matters) TRY(simulate_call(&job, false, element_bytes, &out_of_step, &step_matters));
     *result = out_of_step.time_ps > in_step.time_ps ? out_of_step : in_step;
     result->events = in_step.events + out_of_step.events;
     return TUTTI_OK;

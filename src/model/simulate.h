@@ -14,7 +14,7 @@
  * 3. Links differ by where their ends are (enum model_distance) and by the way that a message
  *    takes: the first one of the path table.
  *
- * 4. Calls like this one come before it, one after the other, so a burst of a port makes no call
+ * 4. Calls like this one come before it, one after the other. So a burst of a port makes no call
  *    shorter than the port's work in each.
  *
  * Neglected: ways that are given up at run time because room is lacking, and advertisements of
@@ -51,7 +51,9 @@ uint64_t model_piece_bytes(const struct model_machine *machine, uint64_t largest
 /* Simulates a plan for the machine's ranks, which must be proven and wired, with `count` elements
  * of that size in a block. Where ranks share cores, it is simulated twice, with cores that hand on
  * in step and with cores that begin at other places of the round. The slower one counts, because no
- * rank can rely on luck. NO_MEMORY; UNSUPPORTED: it is too large, or has a step between links alone
+ * rank can rely on luck. Ports begin with all of their bursts; if one needs more than the call's time
+ * for its bytes, it is simulated again with ports that have nothing of them left, because calls
+ * follow each other. NO_MEMORY; UNSUPPORTED: it is too large, or has a step between links alone
  * that stores nothing; INVALID_ALGORITHM: it comes to a halt, which no proven plan does. Any thread;
  * pure. */
 enum tutti_status model_simulate(const struct plan *plan, const struct wiring *wiring,

@@ -225,7 +225,7 @@ void simulation_begin(struct run *run, size_t element_bytes)
     run->first_ports = allocate(run, wiring->link_count, sizeof *run->first_ports);
     run->first_messages = allocate(run, wiring->link_count, sizeof *run->first_messages);
     run->completed = allocate(run, wiring->step_count, sizeof *run->completed);
-    run->has_failed |= !servers_init(&run->servers, machine);
+    run->has_failed |= !servers_init(&run->servers, machine, run->have_rested);
     if (run->has_failed) return;
     const uint64_t largest = whole_bytes(run, largest_step(run));
     run->piece_bytes = model_piece_bytes(machine, largest);

@@ -98,7 +98,8 @@ struct run {
     uint32_t *senders;        /* the step that sends a message, of all */
     bool *completed;          /* of each step, where its rank has dependencies */
     int ranks_left;
-    bool in_step;    /* of cores that ranks share: they begin with their first ranks, all of them */
+    bool in_step; /* of cores that ranks share: they begin with their first ranks, all of them */
+    bool have_rested; /* of ports: they begin with all of their bursts, and otherwise with nothing of them */
     bool has_failed; /* memory is lacking */
 };
 
