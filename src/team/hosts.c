@@ -185,19 +185,26 @@ void comm_hosts_share(struct comm_hosts *hosts, const struct rank_table *table)
     hosts->entries = NULL;
 }
 
+static int crowd_of(const struct comm_hosts *hosts, int rank)
+{
+    return hosts->cores_of != NULL ? hosts->crowds[hosts->cores_of[rank]]
+                                   : hosts->counts[hosts->host_of[rank]];
+}
+
 bool comm_hosts_crowd(const struct comm_hosts *hosts, int rank)
 {
-    struct discovery_entry entry;
-    comm_hosts_entry(hosts, rank, &entry);
-    const int ranks = hosts->cores_of != NULL ? hosts->crowds[hosts->cores_of[rank]]
-                                              : hosts->counts[hosts->host_of[rank]];
-    return ranks > entry.core_count;
+    struct discovery_entry first;
+    comm_hosts_entry(hosts, hosts->firsts[hosts->host_of[rank]], &first);
+    return crowd_of(hosts, rank) > first.core_count;
 }
 
 bool comm_hosts_share_cores(const struct comm_hosts *hosts)
 {
-    for (int r = 0; r < hosts->size; r++)
-        if (comm_hosts_crowd(hosts, r)) return true;
+    struct discovery_entry entry;
+    for (int r = 0; r < hosts->size; r++) {
+        comm_hosts_entry(hosts, r, &entry);
+        if (crowd_of(hosts, r) > entry.core_count) return true;
+    }
     return false;
 }
 

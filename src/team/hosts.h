@@ -44,7 +44,7 @@ void comm_hosts_share(struct comm_hosts *hosts, const struct rank_table *table);
 /* Hosts may be containers of one machine, and then share its cores. Whether more ranks run on the cores of some rank than there are: the
  * same on all ranks. */
 bool comm_hosts_share_cores(const struct comm_hosts *hosts);
-/* The same of the cores of one rank. */
+/* The same of the cores of one rank's host, as its first rank says: the same on all ranks of the host. */
 bool comm_hosts_crowd(const struct comm_hosts *hosts, int rank);
 
 /* The cores that a rank may run on, of the rank that has the fewest: the same on all ranks. */
