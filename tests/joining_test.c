@@ -6,6 +6,7 @@
  * ctest: label=notsan */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@
 enum { RANKS = 5, HOSTS = 2, TEXT = 512 };
 
 static const char *failing; /* the function that fails in this process; NULL: none */
+static atomic_int *gone;    /* so many ranks have failed: then the one that is late goes on */
 
 static enum tutti_status fail_in(const char *function)
 {
@@ -85,6 +87,8 @@ enum tutti_status __wrap_comm_find_site(struct tutti_comm *);
 enum tutti_status __wrap_comm_find_site(struct tutti_comm *comm)
 {
     TRY(fail_in("comm_find_site"));
+    while (failing != NULL && strcmp(failing, "late") == 0 && atomic_load(gone) < RANKS - 1)
+        ranks_nap_ms(1);
     return __real_comm_find_site(comm);
 }
 
@@ -249,6 +253,37 @@ static void a_rank_without_its_card_tells_other_hosts(void **state)
     unsetenv("TUTTI_TEST_HOSTS");
 }
 
+/* ------------------------------------------------------------------------------------------------ late */
+
+static int miss(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed, (void)context;
+    char who[64];
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    options.rank = rank;
+    options.size = size;
+    options.id = &scene->id;
+    options.init_timeout_ns = UINT64_C(2000000000);
+    if (rank == scene->victim) failing = "late";
+    const enum tutti_status status = tutti_comm_create(&options, &comm);
+    snprintf(who, sizeof who, "rank %d (", scene->victim);
+    atomic_fetch_add(gone, 1);
+    RANKS_EXPECT(status == TUTTI_INIT_TIMEOUT);
+    RANKS_EXPECT(rank == scene->victim || strstr(tutti_error_message(), who) != NULL);
+    return 0;
+}
+
+static void a_rank_that_met_the_others_and_is_late_is_named(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 60000, .without_comm = true};
+    memset(scene, 0, sizeof *scene);
+    scene->victim = 3;
+    assert_int_equal(tutti_id_create(&scene->id), TUTTI_OK);
+    assert_int_equal(ranks_run(RANKS, &options, miss, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,10 +291,12 @@ int main(void)
         cmocka_unit_test(ranks_of_one_host_over_tcp_fail_together),
         cmocka_unit_test(ranks_of_two_hosts_fail_together),
         cmocka_unit_test(a_rank_without_its_card_tells_other_hosts),
+        cmocka_unit_test(a_rank_that_met_the_others_and_is_late_is_named),
     };
     setenv("TUTTI_LOG", "off", 0); /* failures are what is expected here */
     setenv("TUTTI_SECRET", "a secret of this test alone", 1);
     scene = ranks_share(sizeof *scene);
+    gone = ranks_share(sizeof *gone);
     cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

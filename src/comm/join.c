@@ -483,7 +483,6 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
     TRY(open_network(comm, met->members));
     if (creation->knowledge == NULL) TRY(comm_agree_on_knowledge(comm, met->members));
     const int odd_one = find_odd_one(comm, met->members, &what);
-    board_enter(comm->health.board, comm->health.board_number, getpid());
     return odd_one >= 0 ? reject_odd_one(comm, odd_one, what) : TUTTI_OK;
 }
 
@@ -521,11 +520,26 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
     return status;
 }
 
+/* The first rank of this host that has not come as far as this one. */
+static enum tutti_status name_late(const struct tutti_comm *comm)
+{
+    char who[128];
+    int i = 0;
+    const int size = team_local_size(&comm->team);
+    while (i < size && board_state(comm->health.board, i) != RANK_ABSENT) i++;
+    if (i == size)
+        return TUTTI_INIT_TIMEOUT; /* it has come since, and the error's text says enough */
+    health_name_rank(&comm->health, team_local_rank(&comm->team, i), who, sizeof who);
+    return error_set(TUTTI_INIT_TIMEOUT, "after the start-up deadline %s is not ready", who);
+}
+
 enum tutti_status comm_join_all(struct tutti_comm *comm, const struct creation *creation)
 {
     struct joining joining = {comm, creation};
     const struct host_patience patience = patience_of(creation, &joining);
-    TRY(transports_begin_host(&comm->team.transports.set, &patience,
-                              &comm->team.transports.maps_heaps));
-    return join_others(comm, creation);
+    board_enter(comm->health.board, comm->health.board_number, getpid());
+    const enum tutti_status status = transports_begin_host(&comm->team.transports.set, &patience,
+                                                           &comm->team.transports.maps_heaps);
+    if (status == TUTTI_INIT_TIMEOUT) return name_late(comm);
+    return status == TUTTI_OK ? join_others(comm, creation) : status;
 }

@@ -76,7 +76,20 @@ static enum tutti_status fail_late(const struct local *local)
                      "rank %d answered at start-up but did not join the segment", missing);
 }
 
-/* Waits until all ranks have come to the same point `times` times. */
+/* A rank that waits no longer does not count any more, so that the others do not go on without it. False: all have come, and may have
+ * gone on. */
+static bool take_back(const struct local *local, uint32_t all)
+{
+    _Atomic uint32_t *const count = &local->header->ready_count;
+    uint32_t seen = atomic_load_explicit(count, memory_order_acquire);
+    do
+        if (seen >= all) return false;
+    while (!atomic_compare_exchange_weak_explicit(count, &seen, seen - 1, memory_order_acq_rel,
+                                                  memory_order_acquire));
+    return true;
+}
+
+/* Waits until all ranks have come to the same point `times` times: all succeed, or none. */
 static enum tutti_status wait_for_all(struct local *local, uint32_t times,
                                       const struct host_patience *patience)
 {
@@ -87,11 +100,12 @@ static enum tutti_status wait_for_all(struct local *local, uint32_t times,
             sched_yield();
         else
             nanosleep(&(struct timespec){0, 50000}, NULL);
-        if (clock_now_ns() > patience->deadline_ns) return fail_late(local);
+        if (clock_now_ns() > patience->deadline_ns && take_back(local, all))
+            return fail_late(local);
         if (i % LOOKS_APART != 0) continue;
         const enum tutti_status status = look(local, patience);
         /* The rank that came last may have gone since: then no rank is missing. */
-        if (status != TUTTI_OK && !have_all_come(local, all)) return status;
+        if (status != TUTTI_OK && take_back(local, all)) return status;
     }
     return TUTTI_OK;
 }
