@@ -14,6 +14,7 @@ static const uint64_t OPENING_NS = 30000000000;
 
 struct joiner {
     struct host_options options;
+    const struct host_peer *peers;
     struct transport *transport;
     enum tutti_status status;
 };
@@ -21,7 +22,11 @@ struct joiner {
 static void *join(void *argument)
 {
     struct joiner *joiner = argument;
+    const struct host_patience patience = {.deadline_ns = clock_now_ns() + OPENING_NS};
     joiner->status = local_open(&joiner->options, &joiner->transport);
+    if (joiner->status == TUTTI_OK)
+        joiner->status = local_meet(joiner->transport, joiner->peers, &patience);
+    if (joiner->status == TUTTI_OK) joiner->status = local_begin(joiner->transport, &patience);
     return NULL;
 }
 
@@ -41,9 +46,8 @@ int local_world_open(int size, struct host_peer peer, const int *names, bool che
                                                    .names = names,
                                                    .checks = checks,
                                                    .segment_fd = dup(fd),
-                                                   .board_bytes = board_bytes,
-                                                   .peers = peers,
-                                                   .deadline_ns = clock_now_ns() + OPENING_NS};
+                                                   .board_bytes = board_bytes};
+        joiners[r].peers = peers;
         assert_int_equal(pthread_create(&threads[r], NULL, join, &joiners[r]), 0);
     }
     for (int r = 0; r < size; r++) pthread_join(threads[r], NULL);

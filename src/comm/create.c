@@ -104,6 +104,31 @@ void comm_discard(struct tutti_comm *comm)
     end(comm, 2 * (uint64_t)NETWORK_FAREWELL_NS);
 }
 
+/* Ranks that this one has met hear why it does not come. Keeps the error message. */
+static void publish(struct tutti_comm *comm, enum tutti_status status)
+{
+    char why[ERROR_TEXT_MAX], who[128];
+    if (comm->team.size == 1) return;
+    const bool is_at_fault = status != TUTTI_PROC_FAILED && status != TUTTI_INIT_TIMEOUT;
+    error_copy(why, sizeof why);
+    health_name_rank(&comm->health, comm->team.rank, who, sizeof who);
+    health_fail(&comm->health, NULL, status, is_at_fault ? comm->team.rank : -1,
+                "%s could not join: %s", who, why);
+    (void)error_unless_ok(TUTTI_OK, why);
+}
+
+/* The same before the communicator has begun. */
+static void give_up(struct tutti_comm *comm, enum tutti_status status)
+{
+    char why[ERROR_TEXT_MAX];
+    if (comm->health.board == NULL) return;
+    publish(comm, status);
+    error_copy(why, sizeof why);
+    network_give_up(&comm->health);
+    board_leave(comm->health.board, comm->health.board_number);
+    (void)error_unless_ok(TUTTI_OK, why);
+}
+
 static enum tutti_status create_at(const struct creation *creation, struct tutti_comm **comm)
 {
     const struct tutti_comm_options *options = creation->options;
@@ -154,13 +179,16 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
         status = creation->size == 1 ? be_alone(created) : comm_join(created, creation);
     if (status == TUTTI_OK) status = plans_prove(created);
     if (status == TUTTI_OK) status = comm_find_site(created);
+    if (status == TUTTI_OK && creation->size > 1) status = comm_join_all(created, creation);
     comm_calls_open(created);
     if (status != TUTTI_OK) {
+        give_up(created, status);
         release(created);
         return status;
     }
     status = handle_add(created);
     if (status != TUTTI_OK) {
+        publish(created, status);
         comm_end(created);
         return status;
     }

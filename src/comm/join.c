@@ -233,9 +233,10 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
 static enum tutti_status look_for_deaths(struct tutti_comm *comm)
 {
     int at = 0;
+    char who[128];
     if (!health_look_at_processes(&comm->health)) return TUTTI_OK;
-    return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up",
-                     health_next_ended(&comm->health, &at));
+    health_name_rank(&comm->health, health_next_ended(&comm->health, &at), who, sizeof who);
+    return error_set(TUTTI_PROC_FAILED, "%s died during start-up", who);
 }
 
 static enum tutti_status acquire_window(const struct rendezvous_member *member, pid_t pid,
@@ -254,20 +255,44 @@ struct joining {
     const struct creation *creation;
 };
 
-/* What may have become of who came and has not joined yet. */
+/* What may have become of ranks that came and have not joined yet. One that fails says so on the board. */
 static enum tutti_status look_at_joining(void *context)
 {
     const struct joining *joining = context;
     const struct creation *creation = joining->creation;
+    TRY(health_check(&joining->comm->health));
     TRY(look_for_deaths(joining->comm));
     return creation->look != NULL ? creation->look(creation->look_context) : TUTTI_OK;
 }
 
-static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvous_result *result,
-                                        const struct creation *creation)
+static struct host_patience patience_of(const struct creation *creation, struct joining *joining)
+{
+    return (struct host_patience){
+        .deadline_ns = creation->deadline_ns, .look = look_at_joining, .look_context = joining};
+}
+
+/* From now on a rank that fails can tell the others of its host. */
+static enum tutti_status open_board(struct tutti_comm *comm, struct rendezvous_result *result)
+{
+    const struct host_options options = {.rank = team_local_number(&comm->team, comm->team.rank),
+                                         .size = team_local_size(&comm->team),
+                                         .names = team_local_ranks(&comm->team),
+                                         .segment_fd = result->segment_fd,
+                                         .board_bytes = health_shared_bytes(&comm->team),
+                                         .checks =
+                                             comm->team.settings.integrity == TUTTI_INTEGRITY_ON};
+    result->segment_fd = -1;
+    TRY(transports_open_host(&comm->team.transports.set, &options));
+    health_use_host(&comm->health, transports_board(&comm->team.transports.set),
+                    comm->team.transports.set.host);
+    return TUTTI_OK;
+}
+
+/* Waits for the other ranks of this host. */
+static enum tutti_status join_host(struct tutti_comm *comm, const struct rendezvous_member *members,
+                                   const struct creation *creation)
 {
     struct joining joining = {comm, creation};
-    const struct rendezvous_member *members = result->members;
     const int size = team_local_size(&comm->team),
               number = team_local_number(&comm->team, comm->team.rank);
     struct host_peer *peers = calloc((size_t)size, sizeof *peers);
@@ -288,19 +313,8 @@ static enum tutti_status open_transport(struct tutti_comm *comm, struct rendezvo
     gpu_share(same_process_count);
     comm->team.transports.is_one_process = (int)same_process_count == comm->team.size;
     if (status == TUTTI_OK) {
-        const struct host_options options = {.rank = number,
-                                             .size = size,
-                                             .names = team_local_ranks(&comm->team),
-                                             .segment_fd = result->segment_fd,
-                                             .board_bytes = health_shared_bytes(&comm->team),
-                                             .peers = peers,
-                                             .checks = comm->team.settings.integrity ==
-                                                       TUTTI_INTEGRITY_ON,
-                                             .deadline_ns = creation->deadline_ns,
-                                             .look = look_at_joining,
-                                             .look_context = &joining};
-        result->segment_fd = -1;
-        status = transports_open_host(&comm->team.transports.set, &options);
+        const struct host_patience patience = patience_of(creation, &joining);
+        status = transports_meet_host(&comm->team.transports.set, peers, &patience);
     }
     free(peers);
     return status;
@@ -365,36 +379,34 @@ static enum tutti_status find_levels(struct tutti_comm *comm,
     return status;
 }
 
-/* What is the same for ranks of all hosts. */
-static enum tutti_status agree_over_hosts(struct tutti_comm *comm, const struct rendezvous_key *key)
+/* What the ranks of all hosts know of each other. */
+static void use_hosts(struct tutti_comm *comm)
 {
-    static const char what[] = "hosts";
-    rendezvous_key_derive(key, what, sizeof what, &comm->team.identity);
     struct members *members = &comm->team.members;
     members->core_count = comm_hosts_core_count(members->hosts);
     members->shares_cores = comm_hosts_share_cores(members->hosts);
     members->oversubscribed |= comm_hosts_crowd(members->hosts, comm->team.rank);
     members->order = NULL;
     health_write_table(&comm->health);
-    return find_levels(comm, levels_of_hosts);
 }
 
 /* Whether a card can be opened depends on this host alone, so its error says which one that is. */
 static enum tutti_status create_network(struct tutti_comm *comm, const uint16_t *ports)
 {
     const enum tutti_status status = network_create(&comm->health, ports);
-    return status != TUTTI_OK && comm->team.transports.uses_card ? comm_name_this_rank(comm, status)
-                                                                 : status;
+    if (status == TUTTI_OK || !comm->team.transports.uses_card) return status;
+    (void)comm_name_this_rank(comm, status);
+    health_fail(&comm->health, NULL, status, comm->team.rank, "%s", tutti_error_message());
+    return status;
 }
 
 static enum tutti_status open_network(struct tutti_comm *comm,
-                                      const struct rendezvous_member *members,
-                                      const struct rendezvous_key *key)
+                                      const struct rendezvous_member *members)
 {
-    comm->team.transports.uses_card = comm_agree_on_card(comm, members);
     if (team_spans_hosts(&comm->team)) {
-        TRY(agree_over_hosts(comm, key));
-        return create_network(comm, NULL);
+        use_hosts(comm);
+        TRY(create_network(comm, NULL));
+        return find_levels(comm, levels_of_hosts);
     }
     TRY(check_wish(comm, members));
     if (!comm->team.transports.over_tcp) return TUTTI_OK;
@@ -428,8 +440,7 @@ static enum tutti_status reject_odd_one(struct tutti_comm *comm, int rank, const
         &comm->health, NULL, TUTTI_INVALID_OPTIONS, rank,
         "ranks %d and %d differ in %s, or what options say, has to be the same on all ranks",
         team_local_rank(&comm->team, 0), rank, what);
-    /* Other hosts first have to hear of it. */
-    return !team_spans_hosts(&comm->team) ? health_check(&comm->health) : TUTTI_OK;
+    return health_check(&comm->health);
 }
 
 /* Whether some of the ranks may share no memory; where all do, nobody needs to look for a card. */
@@ -445,9 +456,7 @@ static void use_host(struct tutti_comm *comm)
 {
     struct host_facts facts;
     transports_host_facts(&comm->team.transports.set, &facts);
-    health_use_host(&comm->health, facts.board, comm->team.transports.set.host);
     comm->team.members.has_threads = processes_has_threads(&comm->health.processes);
-    comm->team.transports.maps_heaps = facts.maps_heaps;
     comm->team.transports.publishers_fence = facts.publishers_fence;
     comm->team.members.oversubscribed = team_local_size(&comm->team) > facts.core_count;
     comm->team.members.shares_cores = comm->team.members.oversubscribed;
@@ -467,6 +476,36 @@ static enum tutti_status join_others(struct tutti_comm *comm, const struct creat
     return domain_register(&comm->team.domain);
 }
 
+/* As far as ranks can come alone. */
+static enum tutti_status join(struct tutti_comm *comm, const struct creation *creation,
+                              struct rendezvous_result *met)
+{
+    const char *what;
+    TRY(open_board(comm, met));
+    enum tutti_status status = processes_open(
+        &comm->health.processes, met->members, team_local_number(&comm->team, comm->team.rank),
+        team_local_size(&comm->team), team_local_ranks(&comm->team));
+    if (status == TUTTI_OK) status = join_host(comm, met->members, creation);
+    /* Another rank may have failed first. Then all go, and this one misses them. */
+    if (status != TUTTI_OK) TRY(health_check(&comm->health));
+    TRY(status);
+    use_host(comm);
+    TRY(open_network(comm, met->members));
+    if (creation->knowledge == NULL) TRY(comm_agree_on_knowledge(comm, met->members));
+    const int odd_one = find_odd_one(comm, met->members, &what);
+    return odd_one >= 0 ? reject_odd_one(comm, odd_one, what) : TUTTI_OK;
+}
+
+/* The identity of the new communicator, by which the ranks of all hosts know each other. */
+static void identify(struct tutti_comm *comm, const struct rendezvous_key *key,
+                     const struct rendezvous_result *met)
+{
+    static const char what[] = "hosts";
+    comm->team.identity = met->identity;
+    if (team_spans_hosts(&comm->team))
+        rendezvous_key_derive(key, what, sizeof what, &comm->team.identity);
+}
+
 enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *creation)
 {
     struct rendezvous_result result;
@@ -482,25 +521,35 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
         TRY(apart);
         TRY(meet(comm, creation, &key, &result));
     }
-    comm->team.identity = result.identity;
-    enum tutti_status status = processes_open(
-        &comm->health.processes, result.members, team_local_number(&comm->team, comm->team.rank),
-        team_local_size(&comm->team), team_local_ranks(&comm->team));
-    if (status == TUTTI_OK) status = open_transport(comm, &result, creation);
     log_write(LOG_INFO, "rank %d of %d met the ranks of its host with %u messages", comm->team.rank,
               comm->team.size, result.message_count);
-    if (status != TUTTI_OK) {
-        rendezvous_result_release(&result);
-        return status;
-    }
-    use_host(comm);
-    if (creation->knowledge == NULL) status = comm_agree_on_knowledge(comm, result.members);
-    if (status == TUTTI_OK) status = open_network(comm, result.members, &key);
-    const char *what;
-    const int odd_one = find_odd_one(comm, result.members, &what);
+    identify(comm, &key, &result);
+    comm->team.transports.uses_card = comm_agree_on_card(comm, result.members);
+    const enum tutti_status status = join(comm, creation, &result);
     rendezvous_result_release(&result);
-    if (status == TUTTI_OK) board_enter(comm->health.board, comm->health.board_number, getpid());
-    if (status == TUTTI_OK && odd_one >= 0) status = reject_odd_one(comm, odd_one, what);
-    if (status == TUTTI_OK) status = join_others(comm, creation);
     return status;
+}
+
+/* The first rank of this host that has not come as far as this one. */
+static enum tutti_status name_late(const struct tutti_comm *comm)
+{
+    char who[128];
+    int i = 0;
+    const int size = team_local_size(&comm->team);
+    while (i < size && board_state(comm->health.board, i) != RANK_ABSENT) i++;
+    if (i == size)
+        return TUTTI_INIT_TIMEOUT; /* it has come since, and the error's text says enough */
+    health_name_rank(&comm->health, team_local_rank(&comm->team, i), who, sizeof who);
+    return error_set(TUTTI_INIT_TIMEOUT, "after the start-up deadline %s is not ready", who);
+}
+
+enum tutti_status comm_join_all(struct tutti_comm *comm, const struct creation *creation)
+{
+    struct joining joining = {comm, creation};
+    const struct host_patience patience = patience_of(creation, &joining);
+    board_enter(comm->health.board, comm->health.board_number, getpid());
+    const enum tutti_status status = transports_begin_host(&comm->team.transports.set, &patience,
+                                                           &comm->team.transports.maps_heaps);
+    if (status == TUTTI_INIT_TIMEOUT) return name_late(comm);
+    return status == TUTTI_OK ? join_others(comm, creation) : status;
 }

@@ -4,8 +4,11 @@
 
 #include "comm/create.h"
 
-/* Fills in members, transports and health of a communicator of several ranks. Blocks until all ranks have come this far, `look` objects
+/* Fills in members, transports and health of a communicator of several ranks. Blocks until the ranks of this host have met, `look` objects
  * (create.h), or the deadline. On failure, what is there stays for the caller to release. */
 enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *creation);
+/* Blocks until all ranks of all hosts have come here, `look` objects, or the deadline: whatever may fail on one rank comes before it, so that
+ * it fails on all. */
+enum tutti_status comm_join_all(struct tutti_comm *comm, const struct creation *creation);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "comm/knowledge.h"
 #include "comm/plans.h"
+#include "health/failure.h"
 #include "health/trace.h"
 
 /* Fingerprints of what a rank has. */
@@ -76,11 +77,12 @@ enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
 
 enum tutti_status comm_name_this_rank(const struct tutti_comm *comm, enum tutti_status status)
 {
-    char message[ERROR_TEXT_MAX];
+    char message[ERROR_TEXT_MAX], who[128];
     error_copy(message, sizeof message);
-    return error_set(
-        status, "rank %d (host %s): %s%s", comm->team.rank, comm->team.members.host_name, message,
-        status == TUTTI_UNSUPPORTED ? "; tutti-topo --check-fabric there says more" : "");
+    health_name_rank(&comm->health, comm->team.rank, who, sizeof who);
+    return error_set(status, "%s: %s%s", who, message,
+                     status == TUTTI_UNSUPPORTED ? "; tutti-topo --check-fabric there says more"
+                                                 : "");
 }
 
 enum tutti_status comm_find_card(struct tutti_comm *comm)

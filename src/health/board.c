@@ -58,11 +58,6 @@ enum rank_state board_state(const struct board *board, int rank)
     return (enum rank_state)atomic_load_explicit(&board->ranks[rank].state, memory_order_acquire);
 }
 
-int board_pid(const struct board *board, int rank)
-{
-    return atomic_load_explicit(&board->ranks[rank].pid, memory_order_relaxed);
-}
-
 struct call_description board_read_word(uint32_t what)
 {
     return (struct call_description){

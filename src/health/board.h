@@ -54,7 +54,7 @@ struct board_call {
 
 struct board_rank {
     _Alignas(64) _Atomic uint32_t state; /* enum rank_state */
-    _Atomic int32_t pid;
+    _Atomic int32_t pid; /* for ranks with older versions; this one knows it from the meeting */
     /* Of the last two calls in which it told what memory it has (call/all_memory.h): their number, and then a bit for
      * each collective. Nobody is two such calls ahead of anybody. */
     _Atomic uint64_t mapped[2];
@@ -94,7 +94,6 @@ size_t board_bytes(int size, int all);
 void board_enter(struct board *board, int rank, int pid);
 void board_leave(struct board *board, int rank);
 enum rank_state board_state(const struct board *board, int rank);
-int board_pid(const struct board *board, int rank);
 /* That a rank's memory is mapped in these collectives, a bit for each of them, as of a call of that number. */
 void board_tell_mapped(struct board *board, int rank, uint64_t number, uint32_t collectives);
 /* In which it was on all of the ranks, which have begun that call; number 0: there was none. */

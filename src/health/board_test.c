@@ -40,12 +40,10 @@ static void ranks_come_and_leave(void **state)
     assert_int_equal(board_state(board, 1), RANK_ABSENT);
     board_enter(board, 1, 4711);
     assert_int_equal(board_state(board, 1), RANK_PRESENT);
-    assert_int_equal(board_pid(board, 1), 4711);
     assert_int_equal(board_state(board, 0), RANK_ABSENT);
     assert_int_equal(board_state(board, 2), RANK_ABSENT);
     board_leave(board, 1);
     assert_int_equal(board_state(board, 1), RANK_LEFT);
-    assert_int_equal(board_pid(board, 1), 4711);
 }
 
 static void findings_hold_while_their_call_lasts(void **state)

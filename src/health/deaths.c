@@ -1,5 +1,7 @@
 #include "health/deaths.h"
 
+#include <unistd.h>
+
 #include "health/health.h"
 #include "health/remote_rank.h"
 
@@ -18,6 +20,16 @@ bool health_is_dead(struct health *health, int rank)
     const int number = team_local_number(health->team, rank);
     return number >= 0 ? processes_has_ended(&health->processes, number)
                        : remote_is_dead(health, rank);
+}
+
+int health_pid_of(const struct health *health, int rank)
+{
+    const int number = team_local_number(health->team, rank);
+    if (rank == health->team->rank) return getpid();
+    if (number >= 0) return processes_told_pid_of(&health->processes, number);
+    struct discovery_entry entry;
+    comm_hosts_entry(health->team->members.hosts, rank, &entry);
+    return entry.pid;
 }
 
 bool health_share_process(const struct health *health, int rank, int other)

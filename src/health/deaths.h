@@ -15,6 +15,8 @@ bool health_look_at_processes(struct health *health);
 int health_next_ended(const struct health *health, int *at);
 /* Whether a rank's process is gone, with all its threads, or taken to be. */
 bool health_is_dead(struct health *health, int rank);
+/* The pid of any rank, on its host; 0: not known. */
+int health_pid_of(const struct health *health, int rank);
 /* Whether two ranks are of one process. */
 bool health_share_process(const struct health *health, int rank, int other);
 /* Of a rank of this host, else false: whether its process is in another PID namespace, so that its pid means nothing here; whether it is

@@ -10,11 +10,13 @@
 
 void health_name_rank(const struct health *health, int rank, char *text, size_t bytes)
 {
-    char host_name[DISCOVERY_HOST_NAME_MAX];
+    char host_name[DISCOVERY_HOST_NAME_MAX], process[64] = "";
+    const int pid = health_pid_of(health, rank);
     team_host_name_of(health->team, rank, host_name);
-    snprintf(text, bytes, "rank %d (host %s, pid %d%s)", rank, host_name,
-             health_pid_of(health, rank),
-             health_is_hidden(health, rank) ? " of another PID namespace" : "");
+    if (pid != 0)
+        snprintf(process, sizeof process, ", pid %d%s", pid,
+                 health_is_hidden(health, rank) ? " of another PID namespace" : "");
+    snprintf(text, bytes, "rank %d (host %s%s)", rank, host_name, process);
 }
 
 bool health_call_under_way(const struct health *health, struct call_name *name)

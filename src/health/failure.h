@@ -29,7 +29,7 @@ void health_fail_with(struct health *health, const struct call_name *call, enum 
     __attribute__((format(printf, 5, 0)));
 /* If the communicator has failed, sets this thread's error and returns its status; else OK. */
 enum tutti_status health_check(struct health *health);
-/* "rank 3 (host a, pid 71)", or "rank 3 (host a, pid 1 of another PID namespace)" */
+/* "rank 3 (host a, pid 71)", or "rank 3 (host a, pid 1 of another PID namespace)"; without a pid that is not known */
 void health_name_rank(const struct health *health, int rank, char *text, size_t text_bytes);
 
 #endif

@@ -58,15 +58,6 @@ static inline struct board_call *health_own_calls(const struct health *health, i
 {
     return health_calls_of(health, health->board_number, slot);
 }
-/* The pid of any rank, on its host. */
-static inline int health_pid_of(const struct health *health, int rank)
-{
-    const int number = team_local_number(health->team, rank);
-    if (number >= 0) return board_pid(health->board, number);
-    struct discovery_entry entry;
-    comm_hosts_entry(health->team->members.hosts, rank, &entry);
-    return entry.pid;
-}
 /* The sequence number of the latest call that a rank of this host, by its local number, has begun; queued calls have not. 0: none. */
 static inline uint64_t health_sequence_of(const struct health *health, int number)
 {

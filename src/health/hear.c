@@ -204,6 +204,7 @@ static void hear_joined(struct network *network, int peer, const struct joined_m
 {
     struct health *health = network->health;
     network->flags[peer].has_joined = true;
+    if (board_has_failed(health->board)) return; /* it hears of that */
     char who[128];
     health_name_rank(health, peer, who, sizeof who);
     if (heard->integrity != (uint32_t)health->team->settings.integrity)

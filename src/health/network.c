@@ -66,11 +66,11 @@ static void locate(void *context, int rank, struct remote_location *location)
         (struct remote_location){.port = entry.address, .is_remote = !team_shares_host(team, rank)};
 }
 
-static enum tutti_status open_transport(struct network *network)
+static enum tutti_status open_transport(struct network *network, bool only_tells)
 {
     struct health *health = network->health;
     const struct comm_hosts *hosts =
-        health->team->transports.over_tcp ? NULL : health->team->members.hosts;
+        only_tells || health->team->transports.over_tcp ? NULL : health->team->members.hosts;
     const struct remote_options options = {.rank = health->team->rank,
                                            .size = health->team->size,
                                            .identity = health->team->identity,
@@ -78,6 +78,7 @@ static enum tutti_status open_transport(struct network *network)
                                            .checks = health->team->settings.integrity !=
                                                      TUTTI_INTEGRITY_OFF,
                                            .uses_card = health->team->transports.uses_card,
+                                           .only_tells = only_tells,
                                            .locates = locate,
                                            .hears = remote_hear,
                                            .names = name_rank,
@@ -89,15 +90,26 @@ static enum tutti_status open_transport(struct network *network)
     return TUTTI_OK;
 }
 
-enum tutti_status network_create(struct health *health, const uint16_t *ports)
+static enum tutti_status begin(struct health *health)
 {
     struct network *network = calloc(1, sizeof *network);
     if (network == NULL) return out_of_memory();
     network->health = health;
     health->network = network;
-    if (health->team->members.hosts != NULL) TRY(know_hosts(network));
-    if (ports != NULL) TRY(know_ports(network, ports));
-    return open_transport(network);
+    return health->team->members.hosts != NULL ? know_hosts(network) : TUTTI_OK;
+}
+
+enum tutti_status network_create(struct health *health, const uint16_t *ports)
+{
+    TRY(begin(health));
+    if (ports != NULL) TRY(know_ports(health->network, ports));
+    return open_transport(health->network, false);
+}
+
+enum tutti_status network_create_to_tell(struct health *health)
+{
+    TRY(begin(health));
+    return open_transport(health->network, true);
 }
 
 bool network_move(struct health *health)

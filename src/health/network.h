@@ -16,6 +16,8 @@
  * the process of each rank of the team listens on loopback; copied. NULL: the team's hosts say where. After a failure transports_close, then
  * network_free, give back what there is. */
 enum tutti_status network_create(struct health *health, const uint16_t *ports);
+/* For a rank that joins no more, and only has something to tell to other hosts: without the ranks of its own, and without a card. */
+enum tutti_status network_create_to_tell(struct health *health);
 /* Without the transport, which its set closes. */
 void network_free(struct health *health);
 

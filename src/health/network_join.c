@@ -59,7 +59,7 @@ static enum tutti_status look_around(struct health *health, uint64_t now)
     if (dead < 0) return TUTTI_OK;
     char who[128];
     health_name_rank(health, dead, who, sizeof who);
-    return error_set(TUTTI_PROC_FAILED, "%s died during start-up", who);
+    return error_set(TUTTI_PROC_FAILED, "%s died or gave up during start-up", who);
 }
 
 static bool has_joined(struct health *health)

@@ -88,3 +88,39 @@ void network_leave(struct health *health, uint64_t timeout_ns)
     (void)network_settle(health, clock_now_ns() + NETWORK_FAREWELL_NS);
     (void)network_progress(health); /* who has left waits for the word that this was heard */
 }
+
+/* Whether this rank is to tell other hosts of the failure. Where one fails, two of its host may do so, in case that the one cannot; hosts
+ * that heard of it need not. */
+static bool is_teller(const struct health *health)
+{
+    const struct comm_hosts *const hosts = health->team->members.hosts;
+    const int rank = health->team->rank;
+    struct tutti_failure failure;
+    if (hosts == NULL || board_failure(health->board, &failure) == TUTTI_OK) return false;
+    const int number = hosts->local_numbers[rank], host = hosts->host_of[rank];
+    /* The board is foreign. */
+    if (failure.reporter < 0 || failure.reporter >= hosts->size) return number == 0;
+    if (host == 0) return number == 0 || (number == 1 && failure.reporter == 0);
+    return hosts->host_of[failure.reporter] == host && (number <= 1 || failure.reporter == rank);
+}
+
+/* If the network could not be made, perhaps because of a card, a smaller one will do. */
+static bool has_way_to_tell(struct health *health)
+{
+    if (health->network != NULL && health->network->transport != NULL) return true;
+    if (health->team->transports.set.remote != NULL) return false;
+    network_free(health);
+    return network_create_to_tell(health) == TUTTI_OK;
+}
+
+void network_give_up(struct health *health)
+{
+    if (!is_teller(health) || !has_way_to_tell(health)) return;
+    const struct comm_hosts *const hosts = health->team->members.hosts;
+    if (hosts->host_of[health->team->rank] != 0) /* rank 0's is the first */
+        remote_tell_failure_to(health->network, 0);
+    else
+        for (int host = 1; host < hosts->host_count; host++)
+            remote_tell_failure_to(health->network, hosts->firsts[host]);
+    (void)network_settle(health, clock_now_ns() + NETWORK_FAREWELL_NS);
+}

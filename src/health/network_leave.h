@@ -22,5 +22,9 @@ bool network_settle(struct health *health, uint64_t deadline_ns);
  * NETWORK_FAREWELL_NS. With the domain
  * held. */
 void network_leave(struct health *health, uint64_t timeout_ns);
+/* For a rank that does not join, because the communicator has failed before it began: rank 0 hears why, and rank 0 tells all hosts. The
+ * connections for that are made here. Blocks for NETWORK_FAREWELL_NS at most; a rank that cannot be reached by then finds out by itself that
+ * this one does not come. */
+void network_give_up(struct health *health);
 
 #endif

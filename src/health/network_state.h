@@ -78,6 +78,8 @@ void remote_tell_owed(struct network *network);
 void remote_count_untold(struct network *network, int rank);
 /* Tells the ranks that are connected why the communicator failed; each once. */
 void remote_tell_failure(struct network *network);
+/* Tells one rank, and connects to it for that. */
+void remote_tell_failure_to(struct network *network, int rank);
 /* Tells them that this rank leaves. */
 void remote_tell_leaving(struct network *network);
 /* Whether the first rank of each host has said that its ranks have joined; rank 0 hears it. */

@@ -25,6 +25,7 @@ struct watched_process {
 struct local_rank {
     int first;   /* the lowest number of its process */
     int process; /* of those watched; -1: this one */
+    int pid;     /* as it says itself */
 };
 
 static bool is_hidden(const struct watched_process *process)
@@ -71,7 +72,7 @@ enum tutti_status processes_open(struct processes *processes,
                                  const int *names)
 {
     const int own = members[number].first;
-    *processes = (struct processes){.own = number, .size = size};
+    *processes = (struct processes){.own = number, .size = size, .host = processes->host};
     processes->all = calloc((size_t)size, sizeof *processes->all);
     processes->of_ranks = calloc((size_t)size, sizeof *processes->of_ranks);
     if (processes->all == NULL || processes->of_ranks == NULL)
@@ -79,7 +80,7 @@ enum tutti_status processes_open(struct processes *processes,
     for (int i = 0; i < size; i++) {
         const int first = members[i].first;
         const pid_t pid = processes_visible_pid(&members[number], &members[i]);
-        processes->of_ranks[i] = (struct local_rank){first, -1};
+        processes->of_ranks[i] = (struct local_rank){first, -1, members[i].pid};
         if (first == own) continue;
         if (first != i && pid != 0) {
             processes->of_ranks[i].process = processes->of_ranks[first].process;
@@ -160,6 +161,11 @@ pid_t processes_pid_of(const struct processes *processes, int number)
 {
     const struct watched_process *process = process_of(processes, number);
     return process == NULL || is_hidden(process) ? 0 : process->pid;
+}
+
+int processes_told_pid_of(const struct processes *processes, int number)
+{
+    return processes->of_ranks != NULL ? processes->of_ranks[number].pid : 0;
 }
 
 bool processes_has_ended(struct processes *processes, int number)

@@ -65,6 +65,8 @@ bool processes_shares(const struct processes *processes, int number, int other);
 bool processes_has_threads(const struct processes *processes);
 /* The pid of its process; 0: that is this one, or in another PID namespace. */
 pid_t processes_pid_of(const struct processes *processes, int number);
+/* The pid that its process has in its own PID namespace, this one included; 0: not known. */
+int processes_told_pid_of(const struct processes *processes, int number);
 /* Whether its process is in another PID namespace: its pid means nothing here. */
 bool processes_is_hidden(const struct processes *processes, int number);
 /* Whether a rank is gone because its process went on as another program. */

@@ -188,18 +188,34 @@ void remote_tell_owed(struct network *network)
             if (network->flags[r].owed & 1u << kinds[i]) tell_once(network, r, kinds[i]);
 }
 
-void remote_tell_failure(struct network *network)
+/* False: there is none. */
+static bool write_failure(const struct network *network, struct control_message *message)
 {
     struct tutti_failure failure;
-    if (board_failure(network->health->board, &failure) == TUTTI_OK) return;
-    struct control_message message = {
+    if (board_failure(network->health->board, &failure) == TUTTI_OK) return false;
+    *message = (struct control_message){
         .kind = CONTROL_FAILURE,
         .u.failure = {.status = (int32_t)failure.status,
                       .culprit = failure.culprit,
                       .reporter = failure.reporter,
                       .is_verdict = board_is_verdict(network->health->board),
                       .sequence = failure.sequence}};
-    memcpy(message.u.failure.message, failure.message, sizeof message.u.failure.message);
+    memcpy(message->u.failure.message, failure.message, sizeof message->u.failure.message);
+    return true;
+}
+
+void remote_tell_failure_to(struct network *network, int rank)
+{
+    struct control_message message;
+    struct remote_flags *const remote = &network->flags[rank];
+    if (!remote->knows_failure && !remote->is_dead && write_failure(network, &message))
+        remote->knows_failure = tell_final(network, rank, &message);
+}
+
+void remote_tell_failure(struct network *network)
+{
+    struct control_message message;
+    if (!write_failure(network, &message)) return;
     for (int at = 0, r; (r = team_next_remote(network->health->team, &at)) >= 0;)
         if (!network->flags[r].knows_failure && is_there(network, r))
             network->flags[r].knows_failure = tell_final(network, r, &message);

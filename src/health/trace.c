@@ -15,6 +15,7 @@
 #include "base/op.h"
 #include "base/option.h"
 #include "base/status.h"
+#include "health/deaths.h"
 #include "health/health.h"
 #include "health/json_write.h"
 #include "health/trace_choices.h"

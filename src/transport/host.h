@@ -28,12 +28,6 @@ struct host_options {
     int rank, size;
     int segment_fd; /* taken, also on failure */
     size_t board_bytes;
-    const struct host_peer *peers; /* one per rank */
-    uint64_t deadline_ns;          /* by which all ranks must have mapped the segment */
-    /* Asked now and then while a rank has not mapped it: whether all can still come. Not OK, with
-     * this thread's error set, ends the waiting. NULL: they can, until the deadline. */
-    enum tutti_status (*look)(void *context);
-    void *look_context;
     /* Every message is compared with a checksum that its sender made. A changed message is taken
      * from a second copy. If that has changed, too, its sender is corrupt, and its links are at
      * fault. The same on all ranks. */
@@ -41,11 +35,18 @@ struct host_options {
     const int *names; /* one per rank, shown as `peer` by links to it; NULL: its number. Copied */
 };
 
+/* How long a rank waits for the others. */
+struct host_patience {
+    uint64_t deadline_ns;
+    /* Asked now and then while a rank has not come: whether all can still come. Not OK, with this
+     * thread's error set, ends the waiting. NULL: they can, until the deadline. */
+    enum tutti_status (*look)(void *context);
+    void *look_context;
+};
+
 struct host_facts {
-    void *board; /* shared memory for the caller's own use, zeroed at first, board_bytes long */
     const int *order; /* near ranks side by side, alike on all ranks; NULL: by number */
     int core_count; /* the cores that the ranks may run on, all together, or as many as their time is limited to */
-    bool maps_heaps; /* ranks of other processes read and write this one's heap where it lies */
     /* fence_everybody does not reach all ranks: a rank that publishes something must then fence,
      * too. */
     bool publishers_fence;

@@ -48,12 +48,29 @@ enum tutti_status transports_open_host(struct transport_set *set, const struct h
     return TUTTI_OK;
 }
 
+void *transports_board(const struct transport_set *set)
+{
+    return local_board(set->host);
+}
+
+enum tutti_status transports_meet_host(struct transport_set *set, const struct host_peer *peers,
+                                       const struct host_patience *patience)
+{
+    return local_meet(set->host, peers, patience);
+}
+
+enum tutti_status transports_begin_host(struct transport_set *set,
+                                        const struct host_patience *patience, bool *maps_heaps)
+{
+    TRY(local_begin(set->host, patience));
+    *maps_heaps = local_maps_heaps(set->host);
+    return TUTTI_OK;
+}
+
 void transports_host_facts(const struct transport_set *set, struct host_facts *facts)
 {
-    *facts = (struct host_facts){.board = local_board(set->host),
-                                 .order = local_order(set->host),
+    *facts = (struct host_facts){.order = local_order(set->host),
                                  .core_count = local_core_count(set->host),
-                                 .maps_heaps = local_maps_heaps(set->host),
                                  .publishers_fence = local_publishers_fence(set->host)};
 }
 
@@ -76,7 +93,8 @@ enum tutti_status transports_open_remote(struct transport_set *set,
                                          const struct remote_options *options, const int *numbers,
                                          int host_size_max)
 {
-    set->remote_kind = replacement != NULL ? replacement : options->uses_card ? &card : &tcp;
+    const bool opens_card = options->uses_card && !options->only_tells;
+    set->remote_kind = replacement != NULL ? replacement : opens_card ? &card : &tcp;
     TRY(set->remote_kind->open(options, &set->remote));
     set->all = set->remote;
     return numbers != NULL ? join(set, options, numbers, host_size_max) : TUTTI_OK;

@@ -33,12 +33,23 @@ enum tutti_status transports_find_card(uint32_t *fingerprint, bool *is_of_one_ho
 /* Makes the memory that the ranks of a host share; one of them calls this. The caller owns the
  * descriptor. */
 enum tutti_status transports_create_segment(int size, size_t board_bytes, int *fd);
-/* Blocks until all ranks of the host have come, or until the deadline. Failures leave `set` as it
- * was: NO_MEMORY, INIT_TIMEOUT, AUTH_FAILED, and whatever options.look returns. */
+/* Gives the ranks of this host their board, on which they can tell why they do not come, and waits
+ * for nobody. Failures leave `set` as it was: NO_MEMORY, AUTH_FAILED. */
 enum tutti_status transports_open_host(struct transport_set *set,
                                        const struct host_options *options);
+/* The board: shared memory for the caller's own use, zeroed at first, as long as the options say. */
+void *transports_board(const struct transport_set *set);
+/* Blocks until all ranks of the host have come here, or until the deadline; from then on
+ * transports_host_facts is valid. Failures: NO_MEMORY, INIT_TIMEOUT, PROC_FAILED, and whatever
+ * patience.look returns. peers: one per rank of the host. */
+enum tutti_status transports_meet_host(struct transport_set *set, const struct host_peer *peers,
+                                       const struct host_patience *patience);
+/* The same, and the last thing that a rank does before it opens links: if one fails before, all do.
+ * *maps_heaps: ranks of other processes read and write this one's heap where it lies. */
+enum tutti_status transports_begin_host(struct transport_set *set,
+                                        const struct host_patience *patience, bool *maps_heaps);
 void transports_host_facts(const struct transport_set *set, struct host_facts *facts);
-/* Called after transports_open_host. numbers: for each rank its number among the ranks of this
+/* Called after transports_meet_host. numbers: for each rank its number among the ranks of this
  * host, or -1 if it is on another host; the array stays the caller's, and must last until the set
  * is closed. NULL: the remote transport leads to ranks of this host, too. host_size_max: the number
  * of ranks of the largest host. It makes the limits of links the same on all ranks, also on a rank

@@ -21,6 +21,7 @@ struct remote_options {
     bool is_encrypted;
     bool checks;    /* what this rank sends has checksums, and its peers compare them */
     bool uses_card; /* data goes over a network card with remote memory access: all ranks have one */
+    bool only_tells; /* control messages are all that this rank sends; it needs no card for that */
     /* Says where the port of a rank's process is, and whether the rank is on another host. Called
      * when the transport first has something to do with that rank. */
     void (*locates)(void *context, int rank, struct remote_location *location);

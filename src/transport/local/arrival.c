@@ -50,15 +50,48 @@ static enum tutti_status look_at_hidden(const struct local *local)
     return TUTTI_OK;
 }
 
-static enum tutti_status look(const struct local *local, const struct host_options *options)
+static enum tutti_status look(const struct local *local, const struct host_patience *patience)
 {
     TRY(look_at_hidden(local));
-    return options->look != NULL ? options->look(options->look_context) : TUTTI_OK;
+    return patience->look != NULL ? patience->look(patience->look_context) : TUTTI_OK;
 }
 
-/* Waits until all ranks have come to the same point `times` times. */
+/* Of the ranks that have not mapped the segment the first one, as others call it; -1. */
+static int first_missing(const struct local *local)
+{
+    for (int r = 0; r < local->base.size; r++)
+        if (atomic_load_explicit(&segment_bell(local->segment, r)->probe_address,
+                                 memory_order_relaxed) == 0)
+            return local_name_of(local, r);
+    return -1;
+}
+
+static enum tutti_status fail_late(const struct local *local)
+{
+    const int missing = first_missing(local);
+    if (missing < 0)
+        return error_set(TUTTI_INIT_TIMEOUT,
+                         "after the start-up deadline a rank of this host is not ready");
+    return error_set(TUTTI_INIT_TIMEOUT,
+                     "rank %d answered at start-up but did not join the segment", missing);
+}
+
+/* A rank that waits no longer does not count any more, so that the others do not go on without it. False: all have come, and may have
+ * gone on. */
+static bool take_back(const struct local *local, uint32_t all)
+{
+    _Atomic uint32_t *const count = &local->header->ready_count;
+    uint32_t seen = atomic_load_explicit(count, memory_order_acquire);
+    do
+        if (seen >= all) return false;
+    while (!atomic_compare_exchange_weak_explicit(count, &seen, seen - 1, memory_order_acq_rel,
+                                                  memory_order_acquire));
+    return true;
+}
+
+/* Waits until all ranks have come to the same point `times` times: all succeed, or none. */
 static enum tutti_status wait_for_all(struct local *local, uint32_t times,
-                                      const struct host_options *options)
+                                      const struct host_patience *patience)
 {
     const uint32_t all = (uint32_t)local->base.size * times;
     atomic_fetch_add_explicit(&local->header->ready_count, 1, memory_order_acq_rel);
@@ -67,13 +100,12 @@ static enum tutti_status wait_for_all(struct local *local, uint32_t times,
             sched_yield();
         else
             nanosleep(&(struct timespec){0, 50000}, NULL);
-        if (clock_now_ns() > options->deadline_ns)
-            return error_set(TUTTI_INIT_TIMEOUT,
-                             "a rank answered at start-up but did not join the segment");
+        if (clock_now_ns() > patience->deadline_ns && take_back(local, all))
+            return fail_late(local);
         if (i % LOOKS_APART != 0) continue;
-        const enum tutti_status status = look(local, options);
+        const enum tutti_status status = look(local, patience);
         /* The rank that came last may have gone since: then no rank is missing. */
-        if (status != TUTTI_OK && !have_all_come(local, all)) return status;
+        if (status != TUTTI_OK && take_back(local, all)) return status;
     }
     return TUTTI_OK;
 }
@@ -123,7 +155,7 @@ static void tell_limit(struct segment_header *header)
     }
 }
 
-enum tutti_status arrival_meet(struct local *local, const struct host_options *options)
+enum tutti_status arrival_meet(struct local *local, const struct host_patience *patience)
 {
     cpu_set_t cpus;
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
@@ -143,14 +175,19 @@ enum tutti_status arrival_meet(struct local *local, const struct host_options *o
     atomic_store_explicit(&local->bell->probe_address, local->probe, memory_order_relaxed);
     atomic_store_explicit(&local->bell->heap_bases, heap_bases(), memory_order_relaxed);
     if (first_hidden(local) >= 0) TRY(last_word_give(&local->bell->last_word, &local->last_word));
-    TRY(wait_for_all(local, 1, options));
+    TRY(wait_for_all(local, 1, patience));
     local->publishers_fence =
         atomic_load_explicit(&local->header->unfenced_count, memory_order_relaxed) != 0;
     if (!wants_remote_copies() || !can_with_neighbours(local, reads))
         atomic_fetch_add_explicit(&local->header->unreadable_count, 1, memory_order_relaxed);
     if (!can_with_neighbours(local, maps))
         atomic_fetch_add_explicit(&local->header->unmappable_count, 1, memory_order_relaxed);
-    TRY(wait_for_all(local, 2, options));
+    return TUTTI_OK;
+}
+
+enum tutti_status arrival_end(struct local *local, const struct host_patience *patience)
+{
+    TRY(wait_for_all(local, 2, patience));
     local->copies_remote =
         atomic_load_explicit(&local->header->unreadable_count, memory_order_relaxed) == 0;
     local->maps_heaps =

@@ -6,9 +6,11 @@
 
 #include "transport/local/state.h"
 
-/* This rank adds its CPUs and itself, waits for all others, tries what it can do with their memory,
- * and waits for them again. */
-enum tutti_status arrival_meet(struct local *local, const struct host_options *options);
+/* This rank adds its CPUs and itself, waits for all others, and tries what it can do with their
+ * memory. */
+enum tutti_status arrival_meet(struct local *local, const struct host_patience *patience);
+/* Waits until all ranks are through with arrival_meet, and so knows what all of them can do. */
+enum tutti_status arrival_end(struct local *local, const struct host_patience *patience);
 /* Called after arrival_meet, when the places that ranks have told are constant. Fills the order of
  * the ranks, or drops it if the ranks stay as they are numbered. `places` has room for one word per
  * rank. */

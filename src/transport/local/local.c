@@ -140,23 +140,34 @@ enum tutti_status local_open(const struct host_options *options, struct transpor
     local->order = calloc(size, sizeof *local->order);
     if (options->names != NULL) local->names = calloc(size, sizeof *local->names);
     local->everybody = calloc(size, sizeof *local->everybody);
-    uint64_t *const places = calloc(size, sizeof *places);
     if (local->peers == NULL || local->order == NULL || local->everybody == NULL ||
-        places == NULL || (options->names != NULL && local->names == NULL))
-        status = error_set(TUTTI_NO_MEMORY, "out of memory");
-    if (status == TUTTI_OK) memcpy(local->peers, options->peers, size * sizeof *local->peers);
-    if (status == TUTTI_OK && options->names != NULL)
-        memcpy(local->names, options->names, size * sizeof *local->names);
-    if (status == TUTTI_OK) name_group(local);
-    if (status == TUTTI_OK) status = arrival_meet(local, options);
-    if (status == TUTTI_OK) arrival_find_order(local, places);
-    free(places);
-    if (status != TUTTI_OK) {
+        (options->names != NULL && local->names == NULL)) {
         local_close(&local->base);
-        return status;
+        return error_set(TUTTI_NO_MEMORY, "out of memory");
     }
+    if (options->names != NULL) memcpy(local->names, options->names, size * sizeof *local->names);
+    name_group(local);
     *transport = &local->base;
     return TUTTI_OK;
+}
+
+enum tutti_status local_meet(struct transport *transport, const struct host_peer *peers,
+                             const struct host_patience *patience)
+{
+    struct local *local = (struct local *)transport;
+    const size_t size = (size_t)transport->size;
+    uint64_t *const places = calloc(size, sizeof *places);
+    if (places == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    memcpy(local->peers, peers, size * sizeof *local->peers);
+    const enum tutti_status status = arrival_meet(local, patience);
+    if (status == TUTTI_OK) arrival_find_order(local, places);
+    free(places);
+    return status;
+}
+
+enum tutti_status local_begin(struct transport *transport, const struct host_patience *patience)
+{
+    return arrival_end((struct local *)transport, patience);
 }
 
 void local_close(struct transport *transport)

@@ -16,10 +16,16 @@ enum tutti_status local_segment_create(int size, size_t board_bytes, int *fd);
 /* The limits of links (`limits` of transport.h) in a segment for that many ranks: the more ranks,
  * the lower; with checks, half as much. */
 void local_limits(int size, bool checks, size_t *piece_bytes_max, unsigned *piece_count_max);
-/* Joins; blocks until all ranks of the segment have joined, or until the deadline. */
+/* Maps the segment. Waits for nobody: the board can be used, and nothing else yet. */
 enum tutti_status local_open(const struct host_options *options, struct transport **transport);
+/* Joins: blocks until all ranks of the segment have come here, or until the deadline. Afterwards it
+ * is known what they have in common, but for local_maps_heaps. peers: one per rank; copied. */
+enum tutti_status local_meet(struct transport *transport, const struct host_peer *peers,
+                             const struct host_patience *patience);
+/* Blocks once more until all have come here. From then on links can be used. */
+enum tutti_status local_begin(struct transport *transport, const struct host_patience *patience);
 void local_close(struct transport *transport);
-/* See struct host_facts. */
+/* See host.h and open.h. */
 void *local_board(struct transport *transport);
 int local_core_count(struct transport *transport);
 bool local_publishers_fence(const struct transport *transport);

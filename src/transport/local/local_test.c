@@ -1146,31 +1146,27 @@ static void a_rank_that_does_not_open_is_missed_at_the_deadline(void **state)
 {
     (void)state;
     int fd;
-    struct host_peer peers[2] = {{0}};
+    const struct host_peer peers[2] = {{0}};
     struct transport *transport;
     assert_int_equal(local_segment_create(2, LOCAL_NET_BOARD_BYTES, &fd), TUTTI_OK);
-    const struct host_options options = {.size = 2,
-                                         .segment_fd = fd,
-                                         .board_bytes = LOCAL_NET_BOARD_BYTES,
-                                         .peers = peers,
-                                         .deadline_ns = clock_now_ns() + 50000000};
-    assert_int_equal(local_open(&options, &transport), TUTTI_INIT_TIMEOUT);
-    assert_null(transport);
-    assert_int_equal(fcntl(fd, F_GETFD), -1); /* taken, also on failure */
+    const struct host_options options = {
+        .size = 2, .segment_fd = fd, .board_bytes = LOCAL_NET_BOARD_BYTES};
+    const struct host_patience patience = {.deadline_ns = clock_now_ns() + 50000000};
+    assert_int_equal(local_open(&options, &transport), TUTTI_OK);
+    assert_int_equal(local_meet(transport, peers, &patience), TUTTI_INIT_TIMEOUT);
+    assert_non_null(strstr(tutti_error_message(), "rank 1 answered"));
+    local_close(transport);
+    assert_int_equal(fcntl(fd, F_GETFD), -1); /* taken */
 }
 
 static void a_segment_of_the_wrong_size_is_refused(void **state)
 {
     (void)state;
     int fd;
-    struct host_peer peers[64] = {{0}};
     struct transport *transport;
     assert_int_equal(local_segment_create(2, LOCAL_NET_BOARD_BYTES, &fd), TUTTI_OK);
-    const struct host_options options = {.size = 64,
-                                         .segment_fd = fd,
-                                         .board_bytes = LOCAL_NET_BOARD_BYTES,
-                                         .peers = peers,
-                                         .deadline_ns = clock_now_ns() + 50000000};
+    const struct host_options options = {
+        .size = 64, .segment_fd = fd, .board_bytes = LOCAL_NET_BOARD_BYTES};
     assert_int_equal(local_open(&options, &transport), TUTTI_AUTH_FAILED);
     assert_int_equal(fcntl(fd, F_GETFD), -1);
 }

@@ -108,12 +108,12 @@ static enum tutti_status join(struct world *world, int rank)
                                          .size = SIZE,
                                          .checks = world->checks,
                                          .segment_fd = dup(world->descriptor),
-                                         .board_bytes = BOARD_BYTES,
-                                         .peers = world->peers,
-                                         .deadline_ns = clock_now_ns() + OPENING_NS};
-    const enum tutti_status status = local_open(&options, &world->ranks[rank]);
-    if (status == TUTTI_OK) world->ranks[rank]->signatures[SLOT] = SIGNATURE;
-    return status;
+                                         .board_bytes = BOARD_BYTES};
+    const struct host_patience patience = {.deadline_ns = clock_now_ns() + OPENING_NS};
+    TRY(local_open(&options, &world->ranks[rank]));
+    world->ranks[rank]->signatures[SLOT] = SIGNATURE;
+    TRY(local_meet(world->ranks[rank], world->peers, &patience));
+    return local_begin(world->ranks[rank], &patience);
 }
 
 /* ------------------------------------------------------------------------------------------- the peer */

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "os/process.h"
 #include "transport/ofi/offers.h"
+#include "transport/ofi/shortage.h"
 
 /* -------------------------------------------------------------------------------------------- the wish */
 
@@ -275,9 +276,9 @@ static enum tutti_status choose_by(const char *text, const struct wish *wish, co
     TRY(ofi_library_load(&library));
     TRY(choose_among(library, text, sys, false, choice));
     if (choice->library == NULL) TRY(choose_among(library, text, sys, true, choice)); /* why not */
-    if (choice->library == NULL && wish->provider != NULL)
-        return error_set(TUTTI_UNSUPPORTED, "%s", choice->reason);
-    return TUTTI_OK;
+    if (choice->library != NULL) return TUTTI_OK;
+    const enum tutti_status status = ofi_refuse(0, "%s", choice->reason);
+    return ofi_is_shortage(status) || wish->provider != NULL ? status : TUTTI_OK;
 }
 
 enum tutti_status ofi_choose_anew(const char *text, const char *sys, struct ofi_choice *choice)
@@ -296,11 +297,12 @@ enum tutti_status ofi_choose_anew(const char *text, const char *sys, struct ofi_
     char before[ERROR_TEXT_MAX], message[ERROR_TEXT_MAX];
     error_copy(before, sizeof before);
     const enum tutti_status status = choose_by(text, &wish, sys, choice);
-    if (status == TUTTI_OK) return TUTTI_OK;
+    if (status == TUTTI_OK) return error_unless_ok(TUTTI_OK, before);
     error_copy(message, sizeof message);
     snprintf(choice->reason, sizeof choice->reason, "%.255s", message);
     if (wish.provider != NULL)
         return error_set(status, "%s=%.80s: %.300s", option_names.FABRIC, text, message);
+    if (ofi_is_shortage(status)) return error_set(status, "a network card: %.300s", message);
     return error_unless_ok(TUTTI_OK, before); /* no card was asked for by name: TCP will do */
 }
 
@@ -316,6 +318,9 @@ static struct {
     char error[ERROR_TEXT_MAX];
     uint32_t generation; /* of the process */
 } made;
+
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static bool is_made; /* for good */
 
 /* Provider shm names its shared memory after the process in which it was loaded, and fails in a
  * child of that process. */
@@ -338,9 +343,13 @@ static void make(void)
 
 enum tutti_status ofi_choose(const struct ofi_choice **choice)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make);
+    pthread_mutex_lock(&making);
+    if (!is_made) make();
+    is_made = !ofi_is_shortage(made.status); /* else the next one tries again */
     const bool is_inherited = made.generation != process_generation();
     *choice = is_inherited && made.choice.is_of_one_host ? &of_child : &made.choice;
-    return made.status == TUTTI_OK ? TUTTI_OK : error_set(made.status, "%s", made.error);
+    const enum tutti_status status =
+        made.status == TUTTI_OK ? TUTTI_OK : error_set(made.status, "%s", made.error);
+    pthread_mutex_unlock(&making);
+    return status;
 }

@@ -40,8 +40,9 @@ struct ofi_choice {
 };
 
 /* The choice of this process, made once, with a line in the log (info). INVALID_OPTIONS:
- * TUTTI_FABRIC makes no sense; UNSUPPORTED: the provider or card that it names is not there. Any
- * thread. */
+ * TUTTI_FABRIC makes no sense; UNSUPPORTED: the provider or card that it names is not there.
+ * NO_MEMORY, NO_DESCRIPTORS: there is too little of that to look for cards, whether one is named or
+ * not; the next call tries again. Any thread. */
 enum tutti_status ofi_choose(const struct ofi_choice **choice);
 
 /* The parts of the choice, for tests and for tutti-topo. */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "transport/ofi/shortage.h"
 
 /* The functions that we call: the slot of struct ofi_library, and the name in libfabric. dlsym
  * gives the default version of a symbol, which is the newest. Every object is made by libfabric
@@ -23,15 +25,29 @@
     X(version, "fi_version")
 
 static struct ofi_library loaded;
-static bool is_loaded;
-static char missing[256]; /* why it is not */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* IN_PROGRESS: not tried yet. After a shortage the next one tries again. */
+static enum tutti_status status = TUTTI_IN_PROGRESS;
+static char missing[256]; /* why it is not loaded */
+
+/* What the reason of the dynamic linker says of errno. */
+static enum tutti_status status_of(const char *reason)
+{
+    static const int errors[] = {EMFILE, ENFILE, ENOMEM};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (strstr(reason, strerror(errors[i])) != NULL) return ofi_status_of(errors[i]);
+    return TUTTI_UNSUPPORTED;
+}
 
 static void load(void)
 {
+    status = TUTTI_UNSUPPORTED;
+    missing[0] = '\0';
     void *const handle = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (handle == NULL) {
         const char *const reason = dlerror();
         snprintf(missing, sizeof missing, "%.200s", reason != NULL ? reason : "no libfabric.so.1");
+        status = status_of(missing);
         return;
     }
 #define X(slot, name)                                                                  \
@@ -51,15 +67,18 @@ static void load(void)
         snprintf(missing, sizeof missing, "libfabric %u.%u is too old, %d.%d is needed",
                  FI_MAJOR(version), FI_MINOR(version), OFI_API_MAJOR, OFI_API_MINOR);
     else
-        is_loaded = true;
+        status = TUTTI_OK;
 }
 
 enum tutti_status ofi_library_load(const struct ofi_library **library)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load);
-    *library = is_loaded ? &loaded : NULL;
-    return is_loaded ? TUTTI_OK
-                     : error_set(TUTTI_UNSUPPORTED,
-                                 "libfabric cannot be used (Debian: libfabric1): %s", missing);
+    pthread_mutex_lock(&lock);
+    if (status == TUTTI_IN_PROGRESS || ofi_is_shortage(status)) load();
+    *library = status == TUTTI_OK ? &loaded : NULL;
+    const enum tutti_status result =
+        status == TUTTI_OK
+            ? TUTTI_OK
+            : error_set(status, "libfabric cannot be used (Debian: libfabric1): %s", missing);
+    pthread_mutex_unlock(&lock);
+    return result;
 }

@@ -33,7 +33,7 @@ struct ofi_library {
 };
 
 /* UNSUPPORTED, and why in the error's text: libfabric is not installed or too old, or Tutti was
- * built without it. */
+ * built without it. NO_MEMORY, NO_DESCRIPTORS: it cannot be loaded now. */
 enum tutti_status ofi_library_load(const struct ofi_library **library);
 
 #endif

@@ -15,6 +15,7 @@
 #include "os/tcp_socket.h"
 #include "transport/card/message.h"
 #include "transport/ofi/card_distance.h"
+#include "transport/ofi/shortage.h"
 
 enum { OFFERS_MAX = 128 };
 
@@ -196,9 +197,7 @@ static enum tutti_status ask(const struct ofi_library *library, const struct fi_
     if (result == 0) return TUTTI_OK;
     *infos = NULL;
     if (result == -FI_ENODATA) return TUTTI_OK;
-    if (result == -FI_ENOMEM) return error_set(TUTTI_NO_MEMORY, "libfabric: fi_getinfo");
-    return error_set(TUTTI_UNSUPPORTED, "libfabric: fi_getinfo failed: %s",
-                     library->strerror(-result));
+    return ofi_refuse(-result, "libfabric: fi_getinfo failed: %s", library->strerror(-result));
 }
 
 static void find_way_out(struct interface *way_out)

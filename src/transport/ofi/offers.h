@@ -18,8 +18,8 @@
 struct ofi_offers;
 
 /* sys: a folder like /sys; NULL: /sys itself. with_rest: also entries that do not qualify. The
- * caller frees *offers. NO_MEMORY, or UNSUPPORTED with libfabric's error; an empty list is no
- * failure. */
+ * caller frees *offers. NO_MEMORY, NO_DESCRIPTORS, or UNSUPPORTED with libfabric's error; an empty
+ * list is no failure. */
 enum tutti_status ofi_offers_find(const struct ofi_library *library, const char *sys,
                                   bool with_rest, struct ofi_offers **offers);
 void ofi_offers_free(struct ofi_offers *offers); /* or NULL */

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "transport/ofi/regions.h"
+#include "transport/ofi/shortage.h"
 
 enum { RECEIVES_MAX = 8192 };
 
@@ -26,8 +27,8 @@ const char *ofi_provider_why(const struct ofi_provider *provider, ssize_t result
 enum tutti_status ofi_provider_refused(const struct ofi_provider *provider, const char *what,
                                        ssize_t result)
 {
-    return error_set(TUTTI_UNSUPPORTED, "provider %s of libfabric: %s: %s",
-                     provider->choice->provider, what, ofi_provider_why(provider, result));
+    return ofi_refuse((int)-result, "provider %s of libfabric: %s: %s", provider->choice->provider,
+                      what, ofi_provider_why(provider, result));
 }
 
 /* Provider sockets, which only Tutti's looks drive, does not look at its sockets to make its
@@ -49,6 +50,9 @@ static enum tutti_status open_queue(struct ofi_provider *provider, size_t queue_
     if (result == 0 && fi_control(&provider->queue->fid, FI_GETWAIT, &provider->queue_fd) != 0)
         provider->queue_fd = -1;
     if (result == 0) return TUTTI_OK;
+    /* Without what it takes to wait, ranks would only sleep for moments. */
+    if (ofi_is_shortage(ofi_status_of(-result)))
+        return ofi_provider_refused(provider, "no completion queue", result);
     attributes.wait_obj = FI_WAIT_NONE;
     result = fi_cq_open(provider->space, &attributes, &provider->queue, NULL);
     return result == 0 ? TUTTI_OK : ofi_provider_refused(provider, "no completion queue", result);

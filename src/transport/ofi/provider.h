@@ -25,7 +25,7 @@ struct ofi_provider {
 
 /* Opens an endpoint for `size` ranks. queue_size: completions that may wait, besides a receive for
  * each place that the provider has. UNSUPPORTED: the provider refuses something, and the error says
- * what; NO_MEMORY. The caller must call ofi_provider_close even after a failure. */
+ * what; NO_MEMORY, NO_DESCRIPTORS: for want of that (shortage.h). The caller must call ofi_provider_close even after a failure. */
 enum tutti_status ofi_provider_open(struct ofi_provider *provider, const struct ofi_choice *choice,
                                     int size, size_t queue_size);
 /* The number of receives that can be posted at a time. */
@@ -34,7 +34,7 @@ unsigned ofi_provider_receives_max(const struct ofi_provider *provider);
 bool ofi_provider_needs(const struct ofi_provider *provider, int mode);
 /* The text of an error that a call returned, negative. */
 const char *ofi_provider_why(const struct ofi_provider *provider, ssize_t result);
-/* Sets the error: UNSUPPORTED. */
+/* Sets the error: UNSUPPORTED, NO_MEMORY or NO_DESCRIPTORS. */
 enum tutti_status ofi_provider_refused(const struct ofi_provider *provider, const char *what,
                                        ssize_t result);
 /* Closes the endpoint: libfabric touches no memory any more. */

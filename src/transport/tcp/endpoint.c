@@ -179,12 +179,24 @@ static void hear(void *context, int peer, const void *message, size_t bytes)
         endpoint->hears(endpoint->context, peer, message, bytes);
 }
 
+/* An envelope of zeros says that nothing went over a card before. */
+static enum tutti_status tell(struct endpoint *endpoint, int peer, const void *message, size_t bytes,
+                              enum tutti_status (*send)(struct transport *transport, int peer,
+                                                        const void *message, size_t bytes))
+{
+    char whole[PEERS_MESSAGE_BYTES_MAX + PEERS_ENVELOPE_BYTES] = {0};
+    if (endpoint->envelope_bytes == 0) return send(endpoint->tcp, peer, message, bytes);
+    assert(bytes <= PEERS_MESSAGE_BYTES_MAX);
+    memcpy(whole, message, bytes);
+    return send(endpoint->tcp, peer, whole, bytes + endpoint->envelope_bytes);
+}
+
 static enum tutti_status endpoint_tell(struct transport *transport, int peer, const void *message,
                                        size_t bytes)
 {
     struct endpoint_peer *about;
     TRY(know(endpoint_of(transport), peer, &about));
-    return tcp_tell(endpoint_of(transport)->tcp, peer, message, bytes);
+    return tell(endpoint_of(transport), peer, message, bytes, tcp_tell);
 }
 
 static enum tutti_status endpoint_tell_final(struct transport *transport, int peer,
@@ -192,7 +204,7 @@ static enum tutti_status endpoint_tell_final(struct transport *transport, int pe
 {
     struct endpoint_peer *about;
     TRY(know(endpoint_of(transport), peer, &about));
-    return tcp_tell_final(endpoint_of(transport)->tcp, peer, message, bytes);
+    return tell(endpoint_of(transport), peer, message, bytes, tcp_tell_final);
 }
 
 static unsigned endpoint_unheard(const struct transport *transport, int peer)
@@ -412,6 +424,7 @@ static void init(struct endpoint *endpoint, const struct remote_options *options
     endpoint->client.size = options->size;
     endpoint->client.is_encrypted = options->is_encrypted;
     endpoint->client.carries_data = true;
+    endpoint->envelope_bytes = options->uses_card && options->only_tells ? PEERS_ENVELOPE_BYTES : 0;
     endpoint->locates = options->locates;
     endpoint->hears = options->hears;
     endpoint->names = options->names;

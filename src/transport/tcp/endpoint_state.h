@@ -29,6 +29,7 @@ struct endpoint {
     struct transport *tcp;
     struct port_client client;
     unsigned stream_count; /* of a pair of ranks, here */
+    size_t envelope_bytes; /* behind control messages, where peers have cards and expect them */
     struct rails *rails;   /* NULL: all goes over one card */
     bool any_wanted, is_stopped;
     unsigned missing, passes; /* missing: all that are awaited */

@@ -1,0 +1,302 @@
+/* A rank fails while a communicator is created, after it has met the others: they fail, too, at once and not at the start-up deadline,
+ * and their error names that rank, its process and what went wrong there. If all have joined by then, the first call says so.
+ *
+ * The functions below fail on one rank (cmake/tests.cmake); or it has an option that makes no sense.
+ *
+ * ctest: label=notsan */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/status.h"
+#include "bootstrap/rendezvous.h"
+#include "call/communicator.h"
+#include "card_world.h"
+#include "comm/knowledge.h"
+#include "comm/plans.h"
+#include "comm/site.h"
+#include "ranks.h"
+#include "transport/ofi/ofi.h"
+#include "transport/open.h"
+
+enum { RANKS = 5, HOSTS = 2, TEXT = 512 };
+
+static const char *failing; /* the function that fails in this process; NULL: none */
+static atomic_int *gone;    /* so many ranks have failed: then the one that is late goes on */
+
+static enum tutti_status fail_in(const char *function)
+{
+    return failing != NULL && strcmp(failing, function) == 0
+               ? error_set(TUTTI_NO_SPACE, "a test wants it so")
+               : TUTTI_OK;
+}
+
+enum tutti_status __real_processes_open(struct processes *, const struct rendezvous_member *, int,
+                                        int, const int *);
+enum tutti_status __wrap_processes_open(struct processes *, const struct rendezvous_member *, int,
+                                        int, const int *);
+enum tutti_status __wrap_processes_open(struct processes *processes,
+                                        const struct rendezvous_member *members, int number,
+                                        int size, const int *names)
+{
+    TRY(fail_in("processes_open"));
+    return __real_processes_open(processes, members, number, size, names);
+}
+
+enum tutti_status __real_comm_agree_on_knowledge(struct tutti_comm *,
+                                                 const struct rendezvous_member *);
+enum tutti_status __wrap_comm_agree_on_knowledge(struct tutti_comm *,
+                                                 const struct rendezvous_member *);
+enum tutti_status __wrap_comm_agree_on_knowledge(struct tutti_comm *comm,
+                                                 const struct rendezvous_member *members)
+{
+    TRY(fail_in("comm_agree_on_knowledge"));
+    return __real_comm_agree_on_knowledge(comm, members);
+}
+
+enum tutti_status __real_transports_open_remote(struct transport_set *,
+                                                const struct remote_options *, const int *, int);
+enum tutti_status __wrap_transports_open_remote(struct transport_set *,
+                                                const struct remote_options *, const int *, int);
+enum tutti_status __wrap_transports_open_remote(struct transport_set *set,
+                                                const struct remote_options *options,
+                                                const int *numbers, int host_size_max)
+{
+    TRY(fail_in("transports_open_remote"));
+    return __real_transports_open_remote(set, options, numbers, host_size_max);
+}
+
+enum tutti_status __real_plans_prove(struct tutti_comm *);
+enum tutti_status __wrap_plans_prove(struct tutti_comm *);
+enum tutti_status __wrap_plans_prove(struct tutti_comm *comm)
+{
+    TRY(fail_in("plans_prove"));
+    return __real_plans_prove(comm);
+}
+
+enum tutti_status __real_comm_find_site(struct tutti_comm *);
+enum tutti_status __wrap_comm_find_site(struct tutti_comm *);
+enum tutti_status __wrap_comm_find_site(struct tutti_comm *comm)
+{
+    TRY(fail_in("comm_find_site"));
+    while (failing != NULL && strcmp(failing, "late") == 0 && atomic_load(gone) < RANKS - 1)
+        ranks_nap_ms(1);
+    return __real_comm_find_site(comm);
+}
+
+enum tutti_status __real_handle_add(struct tutti_comm *);
+enum tutti_status __wrap_handle_add(struct tutti_comm *);
+enum tutti_status __wrap_handle_add(struct tutti_comm *comm)
+{
+    TRY(fail_in("handle_add"));
+    return __real_handle_add(comm);
+}
+
+enum tutti_status __real_ofi_open(const struct remote_options *, struct transport **);
+enum tutti_status __wrap_ofi_open(const struct remote_options *, struct transport **);
+enum tutti_status __wrap_ofi_open(const struct remote_options *options, struct transport **transport)
+{
+    TRY(fail_in("ofi_open"));
+    return __real_ofi_open(options, transport);
+}
+
+/* What all ranks say. */
+struct said {
+    pid_t pid;
+    enum tutti_status created, called;
+    char text[TEXT];
+};
+
+static struct scene {
+    struct tutti_id id;
+    const char *failing;
+    int size, victim;
+    struct said ranks[RANKS];
+} * scene;
+
+/* Joins, and calls if that works. */
+static int join(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed, (void)context;
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    options.rank = rank;
+    options.size = size;
+    options.id = &scene->id;
+    options.init_timeout_ns = UINT64_C(50000000000);
+    options.timeout_ns = UINT64_C(20000000000);
+    struct said *said = &scene->ranks[rank];
+    if (rank == scene->victim && scene->failing[0] == 'T') setenv(scene->failing, "nonsense", 1);
+    if (rank == scene->victim) failing = scene->failing;
+    said->pid = getpid();
+    said->created = tutti_comm_create(&options, &comm);
+    if (said->created == TUTTI_OK) said->called = tutti_barrier(comm);
+    snprintf(said->text, sizeof said->text, "%s", tutti_error_message());
+    RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
+    while (rank == scene->victim) { /* its process lives on */
+        bool all = true;
+        for (int r = 0; r < size; r++) all &= scene->ranks[r].text[0] != '\0';
+        if (all) break;
+        ranks_nap_ms(1);
+    }
+    return 0;
+}
+
+/* Whether a rank has the right error: it names the rank at fault, and the cause. */
+static bool is_right(const struct said *said, int rank, enum tutti_status status, bool may_join)
+{
+    char who[64];
+    const bool is_victim = rank == scene->victim;
+    const char *const cause = scene->failing[0] == 'T' ? scene->failing : "a test wants it so";
+    snprintf(who, sizeof who, "pid %d)", (int)scene->ranks[scene->victim].pid);
+    return (may_join && !is_victim ? said->created == TUTTI_OK && said->called == status
+                                   : said->created == status) &&
+           (is_victim || (strstr(said->text, who) != NULL && strstr(said->text, "pid 0)") == NULL)) &&
+           strstr(said->text, cause) != NULL;
+}
+
+/* A rank of another host that could not be told in time finds out that the rank, or all of its host, do not come. */
+static bool is_missed(const struct said *said, int rank)
+{
+    return rank % HOSTS != scene->victim % HOSTS && said->created != TUTTI_OK &&
+           strstr(said->text, "pid 0)") == NULL;
+}
+
+static bool fail_one(int victim, enum tutti_status status, bool may_join, bool may_miss)
+{
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 60000, .without_comm = true};
+    bool all_right = true;
+    scene->victim = victim;
+    memset(scene->ranks, 0, sizeof scene->ranks);
+    assert_int_equal(tutti_id_create(&scene->id), TUTTI_OK);
+    assert_int_equal(ranks_run(scene->size, &options, join, NULL), 0);
+    for (int r = 0; r < scene->size; r++) {
+        const struct said *said = &scene->ranks[r];
+        if (is_right(said, r, status, may_join)) continue;
+        all_right = false;
+        if (!may_miss || !is_missed(said, r))
+            fail_msg("%s fails on rank %d (pid %d); rank %d: create %s, then %s: %s",
+                     scene->failing, victim, (int)scene->ranks[victim].pid, r,
+                     tutti_status_name(said->created), tutti_status_name(said->called), said->text);
+    }
+    return all_right;
+}
+
+static void expect_named_of(int size, const char *function, enum tutti_status status, bool may_join)
+{
+    enum { TRIES = 10 }; /* where the machine is busy */
+    scene->failing = function;
+    scene->size = size;
+    for (int victim = 0; victim < size; victim++)
+        for (int i = 1; !fail_one(victim, status, may_join, ranks_are_on_hosts() && i < TRIES); i++)
+            printf("%s on rank %d: once more\n", function, victim);
+}
+
+static void expect_named(const char *function, enum tutti_status status, bool may_join)
+{
+    expect_named_of(RANKS, function, status, may_join);
+}
+
+static void expect_all_named(bool has_network)
+{
+    expect_named("processes_open", TUTTI_NO_SPACE, false);
+    expect_named("comm_agree_on_knowledge", TUTTI_NO_SPACE, false);
+    if (has_network) expect_named("transports_open_remote", TUTTI_NO_SPACE, false);
+    expect_named("plans_prove", TUTTI_NO_SPACE, false);
+    expect_named("comm_find_site", TUTTI_NO_SPACE, false);
+    expect_named("handle_add", TUTTI_NO_SPACE, true);
+}
+
+static void ranks_of_one_host_fail_together(void **state)
+{
+    (void)state;
+    expect_all_named(false);
+}
+
+static void ranks_of_one_host_over_tcp_fail_together(void **state)
+{
+    (void)state;
+    setenv("TUTTI_TRANSPORT", "tcp", 1);
+    expect_all_named(true);
+    unsetenv("TUTTI_TRANSPORT");
+}
+
+static void ranks_of_two_hosts_fail_together(void **state)
+{
+    (void)state;
+    setenv("TUTTI_TEST_HOSTS", "2", 1);
+    expect_all_named(true);
+    expect_named("TUTTI_TOPO_FILE", TUTTI_SYSTEM, false);
+    unsetenv("TUTTI_TEST_HOSTS");
+}
+
+/* Nobody else on the host of that rank has a way to the others. */
+static void a_rank_without_its_card_tells_other_hosts(void **state)
+{
+    (void)state;
+    setenv("TUTTI_TEST_HOSTS", "2", 1);
+    expect_named_of(HOSTS, "processes_open", TUTTI_NO_SPACE, false);
+    if (card_world_has_fabric("tcp;ofi_rxm")) {
+        setenv("TUTTI_FABRIC", "tcp;ofi_rxm", 1);
+        expect_named_of(HOSTS, "ofi_open", TUTTI_NO_SPACE, false);
+        expect_named_of(HOSTS, "processes_open", TUTTI_NO_SPACE, false);
+        unsetenv("TUTTI_FABRIC");
+    }
+    unsetenv("TUTTI_TEST_HOSTS");
+}
+
+/* ------------------------------------------------------------------------------------------------ late */
+
+static int miss(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed, (void)context;
+    char who[64];
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    options.rank = rank;
+    options.size = size;
+    options.id = &scene->id;
+    options.init_timeout_ns = UINT64_C(2000000000);
+    if (rank == scene->victim) failing = "late";
+    const enum tutti_status status = tutti_comm_create(&options, &comm);
+    snprintf(who, sizeof who, "rank %d (", scene->victim);
+    atomic_fetch_add(gone, 1);
+    RANKS_EXPECT(status == TUTTI_INIT_TIMEOUT);
+    RANKS_EXPECT(rank == scene->victim || strstr(tutti_error_message(), who) != NULL);
+    return 0;
+}
+
+static void a_rank_that_met_the_others_and_is_late_is_named(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 60000, .without_comm = true};
+    memset(scene, 0, sizeof *scene);
+    scene->victim = 3;
+    assert_int_equal(tutti_id_create(&scene->id), TUTTI_OK);
+    assert_int_equal(ranks_run(RANKS, &options, miss, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_of_one_host_fail_together),
+        cmocka_unit_test(ranks_of_one_host_over_tcp_fail_together),
+        cmocka_unit_test(ranks_of_two_hosts_fail_together),
+        cmocka_unit_test(a_rank_without_its_card_tells_other_hosts),
+        cmocka_unit_test(a_rank_that_met_the_others_and_is_late_is_named),
+    };
+    setenv("TUTTI_LOG", "off", 0); /* failures are what is expected here */
+    setenv("TUTTI_SECRET", "a secret of this test alone", 1);
+    scene = ranks_share(sizeof *scene);
+    gone = ranks_share(sizeof *gone);
+    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
