@@ -7,11 +7,13 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "apart.h"
 #include "cuda_standin.h"
 #include "device_driver.h"
 #include "os/clock.h"
@@ -30,10 +32,22 @@ enum form { BLOCKING, STARTED, IN_STREAM };
 struct scenario {
     enum strikes strikes;
     enum form form;
-    int result;
-    const char *name, *advice; /* in the failure */
     bool are_threads;
     _Atomic int *through; /* shared: ranks that are through with what comes before the last call */
+};
+
+/* How each strikes, and what the failure says. */
+static const struct {
+    int result;
+    const char *name, *advice;
+} faults[] = {
+    [IN_KERNEL] = {CUDA_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
+                   "compute-sanitizer finds the kernel"},
+    [IN_EARLIER_WORK] = {CUDA_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED (719)",
+                         "compute-sanitizer finds the kernel"},
+    [BEFORE_CALL] = {CUDA_UNKNOWN, "CUDA_ERROR_UNKNOWN (999)", "see Xid errors in dmesg"},
+    [WHILE_WAITING] = {CUDA_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE (214)",
+                       "see nvidia-smi -q -d ECC"},
 };
 
 /* A rank's memory on a device, and a stream. */
@@ -113,14 +127,15 @@ static enum tutti_status sum_and_break(struct place *place, const struct scenari
                                        struct tutti_comm *comm)
 {
     const uint64_t last = (uintptr_t)place->memory + BYTES - 1;
+    const int result = faults[scenario->strikes].result;
     switch (scenario->strikes) {
-    case IN_KERNEL: standin->fault_at(place->device, scenario->result, last); break;
-    case BEFORE_CALL: standin->fault(place->device, scenario->result, 0); break;
-    case WHILE_WAITING: standin->fault(place->device, scenario->result, 2); break;
+    case IN_KERNEL: standin->fault_at(place->device, result, last); break;
+    case BEFORE_CALL: standin->fault(place->device, result, 0); break;
+    case WHILE_WAITING: standin->fault(place->device, result, 2); break;
     case IN_EARLIER_WORK: /* which comes when the call is in the stream */
         standin->hold(place->stream, true);
         device_driver_put_later(place->memory, place->image, BYTES, place->stream);
-        standin->fault_at(place->device, scenario->result, last);
+        standin->fault_at(place->device, result, last);
         const enum tutti_status status = sum(place, scenario->form, comm);
         standin->hold(place->stream, false);
         return status;
@@ -142,7 +157,8 @@ static int expect_failure(struct tutti_comm *comm, int rank, const struct scenar
     RANKS_EXPECT(failure.status == TUTTI_SYSTEM && failure.culprit == CULPRIT);
     RANKS_EXPECT(says(&failure, "allreduce") && says(&failure, ": rank 1 (host "));
     RANKS_EXPECT(says(&failure, ": GPU 1 (stand-in 1) has failed: "));
-    RANKS_EXPECT(says(&failure, scenario->name) && says(&failure, scenario->advice));
+    RANKS_EXPECT(says(&failure, faults[scenario->strikes].name) &&
+                 says(&failure, faults[scenario->strikes].advice));
     RANKS_EXPECT(says(&failure, "; start this process again; "));
     /* A call that could not be made has no number. */
     RANKS_EXPECT(scenario->strikes == BEFORE_CALL ||
@@ -212,79 +228,62 @@ static int break_one(struct tutti_comm *comm, int rank, int size, uint64_t seed,
     return 0;
 }
 
-/* Ranks are processes also where they are tested as threads: a thread's fault is one for all of the test program. So each case runs in a
- * process of its own, which starts its ranks. */
-static int run_threads(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+static int run_ranks(enum ranks_kind kind, enum strikes strikes, enum form form)
 {
-    const struct ranks_options options = {.kind = RANKS_THREADS, .comm_options = &patient};
-    struct scenario scenario = *(const struct scenario *)context;
-    (void)comm, (void)size, (void)seed;
-    scenario.are_threads = true;
-    RANKS_EXPECT(ranks_run(RANKS, &options, break_one, &scenario) == 0);
-    return 0;
+    const struct ranks_options options = {.kind = kind, .comm_options = &patient};
+    struct scenario scenario = {strikes, form, kind == RANKS_THREADS, ranks_share(sizeof(int))};
+    return ranks_run(RANKS, &options, break_one, &scenario);
 }
 
-static void run_scenario(struct scenario *scenario)
+/* Threads have one GPU, which fails once. So they run in a process of their own, which this program executes: see main. */
+static void run_threads(enum strikes strikes, enum form form)
 {
-    const struct ranks_options processes = {.kind = RANKS_PROCESSES, .comm_options = &patient};
-    const struct ranks_options alone = {
-        .kind = RANKS_PROCESSES, .without_comm = true, .deadline_ms = 90000};
-    if (IS_THREAD_SANITIZED) skip(); /* a child of fork() can start no threads there */
-    scenario->through = ranks_share(sizeof *scenario->through);
-    assert_int_equal(ranks_run(RANKS, &processes, break_one, scenario), 0);
-    atomic_store(scenario->through, 0);
-    assert_int_equal(ranks_run(1, &alone, run_threads, scenario), 0);
+    char words[8], output[4096];
+    snprintf(words, sizeof words, "%d %d", strikes, form);
+    const int fate = apart_run("threads", words, output, sizeof output);
+    if (fate != 0)
+        fail_msg("threads %s: wait status %#x, and they wrote:\n%s", words, fate, output);
 }
 
-static void run_forms(enum strikes strikes, int result, const char *name, const char *advice)
+static void run_forms(enum strikes strikes)
 {
-    for (int form = BLOCKING; form <= IN_STREAM; form++)
-        run_scenario(&(struct scenario){strikes, (enum form)form, result, name, advice, false, NULL});
+    for (int form = strikes == IN_EARLIER_WORK ? IN_STREAM : BLOCKING; form <= IN_STREAM; form++) {
+        run_threads(strikes, (enum form)form);
+        if (IS_THREAD_SANITIZED) continue; /* a child of fork() can start no threads there */
+        assert_int_equal(run_ranks(RANKS_PROCESSES, strikes, (enum form)form), 0);
+    }
 }
 
 static void a_kernel_of_a_reduction_that_faults_fails_all_ranks(void **state)
 {
     (void)state;
-    run_forms(IN_KERNEL, CUDA_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
-              "compute-sanitizer finds the kernel");
+    run_forms(IN_KERNEL);
 }
 
 static void earlier_work_that_faults_fails_the_call_behind_it(void **state)
 {
     (void)state;
-    run_scenario(&(struct scenario){IN_EARLIER_WORK, IN_STREAM, CUDA_LAUNCH_FAILED,
-                                    "CUDA_ERROR_LAUNCH_FAILED (719)",
-                                    "compute-sanitizer finds the kernel", false, NULL});
+    run_forms(IN_EARLIER_WORK);
 }
 
 static void a_fault_before_a_call_fails_all_ranks(void **state)
 {
     (void)state;
-    run_forms(BEFORE_CALL, CUDA_UNKNOWN, "CUDA_ERROR_UNKNOWN (999)", "see Xid errors in dmesg");
+    run_forms(BEFORE_CALL);
 }
 
 static void memory_that_fails_while_a_call_waits_for_others_fails_it(void **state)
 {
     (void)state;
-    run_forms(WHILE_WAITING, CUDA_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE (214)",
-              "see nvidia-smi -q -d ECC");
+    run_forms(WHILE_WAITING);
 }
 
 static void other_hosts_learn_of_it(void **state)
 {
     (void)state;
-    const struct ranks_options options = {.kind = RANKS_PROCESSES, .comm_options = &patient};
-    struct scenario scenario = {IN_KERNEL,
-                                STARTED,
-                                CUDA_ILLEGAL_ADDRESS,
-                                "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
-                                "compute-sanitizer finds the kernel",
-                                false,
-                                NULL};
     if (IS_THREAD_SANITIZED) skip();
-    scenario.through = ranks_share(sizeof *scenario.through);
     setenv("TUTTI_TEST_HOSTS", "2", 1);
-    const int failed = ranks_run(RANKS, &options, break_one, &scenario);
+    const int failed = run_ranks(RANKS_PROCESSES, IN_KERNEL, STARTED);
     unsetenv("TUTTI_TEST_HOSTS");
     assert_int_equal(failed, 0);
 }
@@ -378,10 +377,13 @@ static void a_rank_alone_is_told_too(void **state)
         assert_int_equal(ranks_run(1, &options, break_alone, &(enum form){(enum form)form}), 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     standin = cuda_standin_use();
     setenv("TUTTI_STANDIN_QUEUES", "64", 1);
+    if (argc == 3 && strcmp(argv[1], "threads") == 0)
+        return run_ranks(RANKS_THREADS, (enum strikes)(argv[2][0] - '0'),
+                         (enum form)(argv[2][2] - '0'));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kernel_of_a_reduction_that_faults_fails_all_ranks),
         cmocka_unit_test(earlier_work_that_faults_fails_the_call_behind_it),
