@@ -37,6 +37,12 @@ CUDA_TEST_FUNCTION_LIST(DECLARE)
       "part or all of the requested memory range is already mapped")                    \
     X(CUDA_HOST_MEMORY_NOT_REGISTERED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",         \
       "pointer does not correspond to a registered memory region")                      \
+    X(CUDA_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE",                           \
+      "uncorrectable ECC error encountered")                                            \
+    X(CUDA_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS",                               \
+      "an illegal memory access was encountered")                                       \
+    X(CUDA_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure")     \
+    X(CUDA_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error")                              \
     X(CUDA_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported")        \
     X(CUDA_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",                \
       "operation not permitted when stream is capturing")                               \
@@ -125,6 +131,12 @@ static struct cuda_context *current(void)
     return mine.depth > 0 ? mine.stack[mine.depth - 1] : NULL;
 }
 
+/* As what the device of the current context has failed. */
+static int current_fault(void)
+{
+    return current() != NULL ? work_fault_of(current()->device) : CUDA_OK;
+}
+
 /* Of calls that a driver does not allow while a thread captures. */
 static int refuse_in_capture(void)
 {
@@ -144,7 +156,12 @@ static int refuse_in_capture(void)
 #define BEGIN_IN_CONTEXT(symbol)                        \
     BEGIN(symbol);                                      \
     if (current() == NULL) return CUDA_INVALID_CONTEXT; \
-    work_enter(symbol, current()->device)
+    work_enter(symbol, current()->device);              \
+    RETURN_UNLESS_OK(current_fault())
+/* The same of a call that needs no context. */
+#define BEGIN_ANYWHERE(symbol) \
+    BEGIN(symbol);             \
+    RETURN_UNLESS_OK(current_fault())
 
 /* Until all is over that is on the device by now; nobody else comes in meanwhile. */
 static void finish_device(const char *what, int device)
@@ -358,7 +375,7 @@ int standin_context_synchronize(void)
 {
     BEGIN_IN_CONTEXT("cuCtxSynchronize");
     work_synchronize_device("cuCtxSynchronize", current()->device);
-    return CUDA_OK;
+    return current_fault();
 }
 
 int standin_exchange_capture_mode(int *mode)
@@ -498,7 +515,7 @@ int standin_module_function(struct cuda_function **function, struct cuda_module 
 
 int standin_function_attribute(int *value, int attribute, struct cuda_function *function)
 {
-    BEGIN("cuFuncGetAttribute");
+    BEGIN_ANYWHERE("cuFuncGetAttribute");
     (void)function;
     if (attribute != CUDA_FUNCTION_MAX_THREADS) return CUDA_INVALID_VALUE;
     *value = THREADS_MAX;
@@ -572,6 +589,8 @@ int standin_pointer_attributes(unsigned count, int *attributes, void **values, u
     struct memory_range range;
     BEGIN("cuPointerGetAttributes");
     const bool is_known = memory_find(address, &range);
+    for (int d = 0; d < state.device_count; d++)
+        if (!is_known || range.device == d) RETURN_UNLESS_OK(work_fault_of(d));
     for (unsigned a = 0; a < count; a++)
         set_attribute(attributes[a], values[a], is_known ? &range : NULL);
     return CUDA_OK;
@@ -612,6 +631,7 @@ int standin_release(uint64_t address)
     struct memory_range range;
     if (address == 0) return CUDA_OK;
     if (memory_find(address, &range)) finish_device("cuMemFree", range.device);
+    RETURN_UNLESS_OK(current_fault());
     memory_release("cuMemFree", freed_by_release, address);
     return CUDA_OK;
 }
@@ -645,6 +665,7 @@ int standin_host_release(void *memory)
     BEGIN_IN_CONTEXT("cuMemFreeHost");
     RETURN_UNLESS_OK(refuse_in_capture());
     finish_devices("cuMemFreeHost");
+    RETURN_UNLESS_OK(current_fault());
     memory_release("cuMemFreeHost", 1u << MEMORY_PINNED, (uintptr_t)memory);
     return CUDA_OK;
 }
@@ -663,6 +684,7 @@ int standin_host_unregister(void *memory)
     BEGIN_IN_CONTEXT("cuMemHostUnregister");
     RETURN_UNLESS_OK(refuse_in_capture());
     finish_devices("cuMemHostUnregister");
+    RETURN_UNLESS_OK(current_fault());
     return memory_unregister(memory);
 }
 
@@ -679,7 +701,7 @@ int standin_host_device_pointer(uint64_t *address, void *memory, unsigned flags)
 
 int standin_ipc_export(struct cuda_ipc_handle *handle, uint64_t address)
 {
-    BEGIN("cuIpcGetMemHandle");
+    BEGIN_ANYWHERE("cuIpcGetMemHandle");
     return memory_export(address, handle);
 }
 
@@ -697,6 +719,7 @@ int standin_ipc_close(uint64_t address)
     BEGIN_IN_CONTEXT("cuIpcCloseMemHandle");
     RETURN_UNLESS_OK(refuse_in_capture());
     finish_devices("cuIpcCloseMemHandle");
+    RETURN_UNLESS_OK(current_fault());
     memory_release("cuIpcCloseMemHandle", 1u << MEMORY_IMPORTED, address);
     return CUDA_OK;
 }
@@ -707,21 +730,21 @@ int standin_copy(uint64_t destination, uint64_t source, size_t bytes, struct cud
 {
     BEGIN_IN_CONTEXT("cuMemcpyAsync");
     work_copy(device_of_work(stream), stream, destination, source, bytes);
-    return CUDA_OK;
+    return current_fault();
 }
 
 int standin_copy_to_device(uint64_t destination, const void *source, size_t bytes)
 {
     BEGIN_IN_CONTEXT("cuMemcpyHtoD_v2");
     work_copy_now(current()->device, destination, (uintptr_t)source, bytes);
-    return CUDA_OK;
+    return current_fault();
 }
 
 int standin_copy_to_host(void *destination, uint64_t source, size_t bytes)
 {
     BEGIN_IN_CONTEXT("cuMemcpyDtoH_v2");
     work_copy_now(current()->device, (uintptr_t)destination, source, bytes);
-    return CUDA_OK;
+    return current_fault();
 }
 
 /* Streams and events. */
@@ -736,14 +759,14 @@ int standin_stream_create(struct cuda_stream **stream, unsigned flags)
 
 int standin_stream_destroy(struct cuda_stream *stream)
 {
-    BEGIN("cuStreamDestroy_v2");
+    BEGIN_ANYWHERE("cuStreamDestroy_v2");
     work_stream_destroy(stream);
     return CUDA_OK;
 }
 
 int standin_stream_context(struct cuda_stream *stream, struct cuda_context **context)
 {
-    BEGIN("cuStreamGetCtx");
+    BEGIN_ANYWHERE("cuStreamGetCtx");
     const int device = work_stream_device(stream);
     *context = device >= 0 ? &state.contexts[device] : current();
     return *context != NULL ? CUDA_OK : CUDA_INVALID_CONTEXT;
@@ -764,13 +787,15 @@ int standin_stream_synchronize(struct cuda_stream *stream)
 {
     BEGIN_IN_CONTEXT("cuStreamSynchronize");
     work_synchronize_stream("cuStreamSynchronize", device_of_work(stream), stream);
-    return CUDA_OK;
+    return current_fault();
 }
 
 int standin_stream_query(struct cuda_stream *stream)
 {
     BEGIN_IN_CONTEXT("cuStreamQuery");
-    return work_stream_is_idle(device_of_work(stream), stream) ? CUDA_OK : CUDA_NOT_READY;
+    const bool is_idle = work_stream_is_idle(device_of_work(stream), stream);
+    RETURN_UNLESS_OK(current_fault());
+    return is_idle ? CUDA_OK : CUDA_NOT_READY;
 }
 
 int standin_stream_wait(struct cuda_stream *stream, struct cuda_event *event, unsigned flags)
@@ -807,20 +832,20 @@ int standin_event_record(struct cuda_event *event, struct cuda_stream *stream)
 
 int standin_event_query(struct cuda_event *event)
 {
-    BEGIN("cuEventQuery");
+    BEGIN_ANYWHERE("cuEventQuery");
     return work_event_has_come(event) ? CUDA_OK : CUDA_NOT_READY;
 }
 
 int standin_event_synchronize(struct cuda_event *event)
 {
-    BEGIN("cuEventSynchronize");
+    BEGIN_ANYWHERE("cuEventSynchronize");
     work_event_synchronize(event);
-    return CUDA_OK;
+    return current_fault();
 }
 
 int standin_event_destroy(struct cuda_event *event)
 {
-    BEGIN("cuEventDestroy_v2");
+    BEGIN_ANYWHERE("cuEventDestroy_v2");
     work_event_destroy(event);
     return CUDA_OK;
 }
@@ -851,6 +876,18 @@ static void fail(const char *symbol, int result, unsigned skipped, unsigned time
         failure->times = times;
     }
     pthread_mutex_unlock(&state.lock);
+}
+
+static void fault(int device, int result, unsigned questions)
+{
+    if (!is_device(device) || result == CUDA_OK) standin_die("no fault of device %d", device);
+    work_fault(device, result, questions);
+}
+
+static void fault_at(int device, int result, uint64_t address)
+{
+    if (!is_device(device) || result == CUDA_OK) standin_die("no fault of device %d", device);
+    work_fault_at(device, result, address);
 }
 
 static int device_of_test(struct cuda_stream *stream)
@@ -902,6 +939,8 @@ static struct cuda_standin_counts count(void)
 EXPORTED const struct cuda_standin cuda_standin = {.add_kernel = add_kernel,
                                                    .reach = work_reach,
                                                    .fail = fail,
+                                                   .fault = fault,
+                                                   .fault_at = fault_at,
                                                    .set_capture = set_capture,
                                                    .hold = hold,
                                                    .allocate = allocate_for_test,

@@ -16,6 +16,9 @@
  *   - use after free, double free, access out of an allocation, or from a device that does not reach it, access by the host, and streams and
  *     events that are not there end the process with a line that says so: "cuda stand-in: ..."; so does whoever waits for 30 s
  *   - in a child of fork() everything fails, once its parent has initialised the stand-in
+ *   - a device that has failed (`fault`) does nothing any more, its kernels are gone, and what waits for it returns. All calls answer with the
+ *     fault where such a device's context is the current one, but for those that change contexts or ask what a device is. So
+ *     does a question about a pointer, unless it is to memory of a device that works
  *
  * Nothing is left behind, however processes end.
  *
@@ -78,6 +81,7 @@ enum cuda_standin_memory {
 
 struct cuda_standin_counts {
     unsigned modules, launches; /* ever */
+    unsigned questions;         /* ever: whether a stream is idle */
     unsigned waiting_copies; /* ever: calls that copy and wait, or waited, and have kept others out since */
     unsigned allocations, pinned, registered, imported, streams, events; /* now */
 };
@@ -91,6 +95,10 @@ struct cuda_standin {
     /* That function, by its symbol, fails so often, after it was called so often. NULL: none fails any more. */
     void (*fail)(const char *symbol, int result, unsigned skipped, unsigned times);
     void (*set_capture)(struct cuda_stream *stream, enum cuda_capture_status status);
+    /* The device fails for good with that result: at the n-th question from now on whether a stream of it is idle; 0: now. */
+    void (*fault)(int device, int result, unsigned questions);
+    /* The same as soon as its work, a kernel or a copy, touches that byte. */
+    void (*fault_at)(int device, int result, uint64_t address);
     /* Nothing of the stream begins while it is held. Of the NULL stream, the current context's. */
     void (*hold)(struct cuda_stream *stream, bool is_held);
     int (*allocate)(int device, size_t bytes, enum cuda_standin_memory kind, uint64_t *address);

@@ -574,6 +574,81 @@ static void errors_are_returned(const char *argument)
     assert(cuda.driver.context_pop(&context) == CUDA_INVALID_CONTEXT);
 }
 
+/* Of device 0, whose work has touched what it must not: all calls say so, nothing waits, and device 1 goes on. */
+static void expect_fault(int result, struct cuda_stream *stream, uint64_t address)
+{
+    struct cuda_event *event;
+    uint64_t other = 0;
+    unsigned type = 0;
+    int attribute = CUDA_POINTER_MEMORY_TYPE;
+    void *values[] = {&type};
+    assert(cuda.stream_synchronize(stream) == result);
+    assert(cuda.context_synchronize() == result);
+    assert(cuda.driver.stream_query(stream) == result);
+    assert(cuda.driver.stream_destroy(stream) == result);
+    assert(cuda.driver.allocate(&other, BYTES) == result);
+    assert(cuda.driver.release(address) == result);
+    assert(cuda.event_create(&event, 0) == result);
+    assert(cuda.driver.pointer_attributes(1, &attribute, values, address) == result);
+    assert(cuda.driver.pointer_attributes(1, &attribute, values, (uintptr_t)&other) == result);
+    make_current(1);
+    other = allocate(BYTES);
+    good(cuda.driver.pointer_attributes(1, &attribute, values, other));
+    struct cuda_stream *const works = make_stream(CUDA_STREAM_NON_BLOCKING);
+    good(cuda.stream_synchronize(works));
+    good(cuda.driver.stream_destroy(works));
+    good(cuda.driver.release(other));
+}
+
+static void a_kernel_that_touches_a_byte_breaks_its_device(const char *argument)
+{
+    (void)argument;
+    begin();
+    struct order *const waits = make_order(), *const adds = make_order();
+    const uint64_t address = allocate(BYTES);
+    struct cuda_stream *const stream = make_stream(CUDA_STREAM_NON_BLOCKING),
+                              *const other = make_stream(CUDA_STREAM_NON_BLOCKING);
+    *adds = (struct order){.address = address, .number = 1, .count = NUMBERS};
+    standin->fault_at(1, CUDA_ILLEGAL_ADDRESS, address); /* which device 0 may touch */
+    launch("add", stream, 2, adds);
+    good(cuda.stream_synchronize(stream));
+    launch("wait", other, 1, waits); /* for ever */
+    while (atomic_load(&waits->begun) == 0) give_it_time();
+    standin->fault_at(0, CUDA_ILLEGAL_ADDRESS, address + (NUMBERS - 1) * sizeof(uint64_t));
+    good(cuda.driver.stream_query(stream));
+    launch("add", stream, 2, adds);
+    expect_fault(CUDA_ILLEGAL_ADDRESS, stream, address);
+    atomic_store(&waits->may_end, 1);
+}
+
+static void a_copy_that_touches_a_byte_breaks_its_device(const char *argument)
+{
+    (void)argument;
+    begin();
+    struct order *const pinned = make_order();
+    const uint64_t address = allocate(BYTES);
+    struct cuda_stream *const stream = make_stream(CUDA_STREAM_NON_BLOCKING);
+    standin->fault_at(0, CUDA_LAUNCH_FAILED, address + 16);
+    good(cuda.driver.copy(address, (uintptr_t)pinned, 16, stream));
+    good(cuda.stream_synchronize(stream));
+    standin->hold(stream, true);
+    good(cuda.driver.copy(address, (uintptr_t)pinned, 17, stream));
+    standin->hold(stream, false);
+    expect_fault(CUDA_LAUNCH_FAILED, stream, address);
+}
+
+static void a_question_breaks_its_device(const char *argument)
+{
+    (void)argument;
+    begin();
+    const uint64_t address = allocate(BYTES);
+    struct cuda_stream *const stream = make_stream(CUDA_STREAM_NON_BLOCKING);
+    standin->fault(0, CUDA_ECC_UNCORRECTABLE, 2);
+    good(cuda.driver.stream_query(stream));
+    assert(cuda.driver.stream_query(stream) == CUDA_ECC_UNCORRECTABLE);
+    expect_fault(CUDA_ECC_UNCORRECTABLE, stream, address);
+}
+
 static void children_of_fork_have_nothing(const char *argument)
 {
     int fate = -1, number;
@@ -849,6 +924,9 @@ int main(int argc, char **argv)
         DOES(every_seed_keeps_the_order),
         DOES(a_stream_that_is_destroyed_ends_what_it_has),
         DOES(errors_are_returned),
+        DOES(a_kernel_that_touches_a_byte_breaks_its_device),
+        DOES(a_copy_that_touches_a_byte_breaks_its_device),
+        DOES(a_question_breaks_its_device),
         DOES(children_of_fork_have_nothing),
         DOES(imported_memory_that_its_owner_frees),
         DIES(reads_by_the_host, "the host touches memory of a device"),

@@ -75,6 +75,10 @@ struct device {
     pthread_t holder;    /* who keeps others out */
     unsigned held;       /* so often; 0: nobody does */
     const char *held_by; /* what it is that does */
+    int fault;           /* CUDA_OK: it works */
+    int planted;         /* the fault that is to come */
+    unsigned questions;  /* in so many; 0: not by them */
+    uint64_t forbidden;  /* or when its work touches this byte; 0: none */
 };
 
 static struct {
@@ -164,6 +168,23 @@ static void unreference(struct marker *marker)
     if (marker != NULL && --marker->references == 0) free(marker);
 }
 
+/* Faults. Under the lock. */
+
+static void break_device(struct device *device)
+{
+    device->fault = device->planted;
+    pthread_cond_broadcast(&state.changed);
+}
+
+/* Whether work of the device may go on, which is about to touch those bytes. */
+static bool may_touch(struct device *device, uint64_t address, size_t bytes)
+{
+    if (device->fault == CUDA_OK && device->forbidden != 0 && device->forbidden >= address &&
+        device->forbidden - address < bytes)
+        break_device(device);
+    return device->fault == CUDA_OK;
+}
+
 /* What may begin. */
 
 static bool has_earlier(const struct cuda_stream *stream, const struct item *item)
@@ -213,6 +234,9 @@ static void *side_of_copy(int device, uint64_t address, size_t bytes)
 static void run_copy(struct item *item)
 {
     const int device = item->stream->device;
+    if (!may_touch(&state.devices[device], item->destination, item->bytes) ||
+        (item->staged == NULL && !may_touch(&state.devices[device], item->source, item->bytes)))
+        return;
     unlock();
     void *const to = side_of_copy(device, item->destination, item->bytes);
     const void *const from =
@@ -258,13 +282,17 @@ static void leave_running(struct device *device, struct item *item)
 
 static void *run_block(void *context)
 {
-    struct block *const block = context;
-    struct item *const item = block->item;
+    struct item *const item = ((struct block *)context)->item;
+    const unsigned number = ((struct block *)context)->number;
     struct device *const device = &state.devices[item->stream->device];
+    free(context);
     mine = item;
-    item->run(item->argument, block->number, item->blocks);
-    free(block);
+    item->run(item->argument, number, item->blocks); /* does not return after a fault */
     lock();
+    if (device->fault != CUDA_OK) {
+        unlock();
+        return NULL;
+    }
     device->busy--;
     if (++item->ended == item->blocks) {
         leave_running(device, item);
@@ -278,7 +306,8 @@ static void *run_block(void *context)
 /* As many blocks as there are multiprocessors free, of older kernels first. */
 static void start_blocks(struct device *device)
 {
-    for (struct item *item = device->running; item != NULL; item = item->next_running)
+    for (struct item *item = device->fault == CUDA_OK ? device->running : NULL; item != NULL;
+         item = item->next_running)
         while (item->begun < item->blocks && device->busy < state.options.processor_count) {
             struct block *const block = allocate(sizeof *block);
             *block = (struct block){item, item->begun++};
@@ -301,7 +330,7 @@ static void begin(struct device *device, struct item *item)
     case ITEM_RECORD:
     case ITEM_WAIT: break;
     }
-    end(item);
+    if (device->fault == CUDA_OK) end(item);
 }
 
 /* Takes the head of a queue that may begin and is late enough, any of them; else NULL, and when to look again. */
@@ -311,6 +340,7 @@ static struct item *choose(struct device *device, uint64_t *again_ns)
     struct queue *found = NULL;
     unsigned ready = 0;
     *again_ns = now + 1000000000u;
+    if (device->fault != CUDA_OK) return NULL;
     for (unsigned q = 0; q < state.options.queue_count; q++) {
         struct queue *const queue = &device->queues[q];
         struct item *const head = queue->first;
@@ -477,9 +507,11 @@ void work_let_go(int device)
     unlock();
 }
 
+/* Or never will be. */
 static bool is_over(const struct cuda_stream *stream, uint64_t number)
 {
-    return stream->first == NULL || stream->first->number > number;
+    return state.devices[stream->device].fault != CUDA_OK || stream->first == NULL ||
+           stream->first->number > number;
 }
 
 static bool device_is_over(int device, uint64_t number)
@@ -519,7 +551,11 @@ void work_set_deadline(unsigned milliseconds)
 bool work_stream_is_idle(int device, struct cuda_stream *stream)
 {
     lock();
-    const bool is_idle = stream_of(device, stream)->first == NULL;
+    const struct cuda_stream *const found = stream_of(device, stream);
+    struct device *const its = &state.devices[found->device];
+    const bool is_idle = found->first == NULL;
+    state.counts.questions++;
+    if (its->questions > 0 && --its->questions == 0) break_device(its);
     unlock();
     return is_idle;
 }
@@ -710,6 +746,10 @@ void work_call_host(int device, struct cuda_stream *stream, void (*run)(void *co
 void *work_reach(uint64_t address, size_t bytes)
 {
     if (mine == NULL) standin_die("only a kernel, while it runs, reaches what devices reach");
+    lock();
+    const bool may = may_touch(&state.devices[mine->stream->device], address, bytes);
+    unlock();
+    if (!may) pthread_exit(NULL);
     return memory_reach(mine->name, mine->stream->device, address, bytes);
 }
 
@@ -770,6 +810,14 @@ static bool has_come(const struct cuda_event *event)
     return event->marker == NULL || event->marker->has_come;
 }
 
+/* Of any device: an event does not say of which it is. */
+static bool any_has_failed(void)
+{
+    for (int d = 0; d < state.options.device_count; d++)
+        if (state.devices[d].fault != CUDA_OK) return true;
+    return false;
+}
+
 bool work_event_has_come(struct cuda_event *event)
 {
     lock();
@@ -782,8 +830,34 @@ void work_event_synchronize(struct cuda_event *event)
 {
     const uint64_t begun_ns = clock_now_ns();
     lock();
-    while (!has_come(event_of(event))) await_change("cuEventSynchronize", begun_ns);
+    while (!has_come(event_of(event)) && !any_has_failed())
+        await_change("cuEventSynchronize", begun_ns);
     unlock();
+}
+
+void work_fault(int device, int result, unsigned questions)
+{
+    lock();
+    state.devices[device].planted = result;
+    state.devices[device].questions = questions;
+    if (questions == 0) break_device(&state.devices[device]);
+    unlock();
+}
+
+void work_fault_at(int device, int result, uint64_t address)
+{
+    lock();
+    state.devices[device].planted = result;
+    state.devices[device].forbidden = address;
+    unlock();
+}
+
+int work_fault_of(int device)
+{
+    lock();
+    const int fault = state.devices[device].fault;
+    unlock();
+    return fault;
 }
 
 void work_count(struct cuda_standin_counts *counts)

@@ -74,6 +74,12 @@ void work_enter(const char *what, int device);
 void work_hold_driver(const char *what, int device);
 void work_let_go(int device);
 
+/* As `fault` and `fault_at` of cuda_standin.h. From then on nothing of the device begins or ends, and whoever waits for it returns. */
+void work_fault(int device, int result, unsigned questions);
+void work_fault_at(int device, int result, uint64_t address);
+/* The result as which the device has failed; CUDA_OK: it has not. */
+int work_fault_of(int device);
+
 /* In the thread of a block: where the stand-in reaches what lies at an address. */
 void *work_reach(uint64_t address, size_t bytes);
 

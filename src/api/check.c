@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "call/call.h"
 #include "call/communicator.h"
+#include "call/faulted.h"
 #include "call/group.h"
 #include "call/on_device.h"
 #include "call/program.h"
@@ -92,7 +93,7 @@ static enum tutti_status check_options(const struct arguments *a,
 }
 
 static enum tutti_status check(const struct arguments *a, const struct tutti_call_options *options,
-                               const struct tutti_comm *comm, struct call *call)
+                               struct tutti_comm *comm, struct call *call)
 {
     const char *name = name_of(a);
     TRY(comm_check_handle(comm, name));
@@ -138,9 +139,11 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
     struct tutti_call_options own;
     enum tutti_status status = TUTTI_OK;
     if (options != NULL) status = check_options(a, options, comm, call, &own);
-    if (status == TUTTI_OK)
+    if (status == TUTTI_OK) {
         status =
             on_device_find(name, options != NULL ? &own : NULL, comm->team.rank == a->root, call);
+        if (status != TUTTI_OK) status = faulted_refused(comm, call, status);
+    }
     if (status != TUTTI_OK) free(call->extra);
     return status;
 }

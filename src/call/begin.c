@@ -41,11 +41,11 @@ void comm_end_wait(struct tutti_comm *comm, const struct call_request *request)
     straggler_end(&comm->health, &call);
 }
 
-/* Kernels end, whoever died. A device that has failed does not end them; then nothing of this waits for it, and its memory is lost anyway. */
-static void await_kernels(struct operation *operation)
+/* Kernels end, whoever died. Those on a device that has failed are over, and do not say so. */
+static void await_kernels(struct call_request *request)
 {
     const uint64_t deadline_ns = clock_now_ns() + KERNELS_NS;
-    while (operation_is_computing(operation)) {
+    while (on_device_fault(&request->call) == NULL && operation_is_computing(&request->operation)) {
         if (clock_now_ns() > deadline_ns) {
             log_write(LOG_WARN,
                       "kernels of a call that has failed still run on a device after %d s: "
@@ -63,7 +63,7 @@ void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request)
         gated_end(&request->call.extra->gate, false);
         return;
     }
-    await_kernels(&request->operation);
+    await_kernels(request);
     const struct engagement engagement = {.slot = request->slot,
                                           .begun = request->begun,
                                           .any_referenced = request->operation.any_referenced,
@@ -167,6 +167,8 @@ enum tutti_status comm_call_alone_gated(struct tutti_comm *comm, struct call *ca
     while (status == TUTTI_OK && !asked->ops->is_open(asked)) {
         nanosleep(&(struct timespec){0, GATE_NAP_NS}, NULL);
         if (board_has_failed(comm->health.board)) status = health_check(&comm->health);
+        const char *const fault = on_device_fault(call);
+        if (status == TUTTI_OK && fault != NULL) status = error_set(TUTTI_SYSTEM, "%s", fault);
     }
     if (status == TUTTI_OK) {
         recorder_set_gated(&comm->health.recorder, sequence, false);
@@ -192,5 +194,5 @@ enum run_result comm_run_alone(struct call_request *request)
     gated_end(&request->call.extra->gate, status == TUTTI_OK);
     if (status == TUTTI_OK) return RUN_DONE;
     comm_fail(request->base.comm, &request->base, status, 0, "%s", tutti_error_message());
-    return RUN_BLOCKED;
+    return RUN_FAULT;
 }

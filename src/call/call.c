@@ -5,6 +5,7 @@
 #include "call/all_memory.h"
 #include "call/begin.h"
 #include "call/call.h"
+#include "call/faulted.h"
 #include "call/gated.h"
 #include "call/on_device.h"
 #include "call/program.h"
@@ -39,7 +40,7 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     if (status == TUTTI_OK) status = comm_begin(comm, request);
     if (status != TUTTI_OK) {
         /* The other ranks wait for this call: it cannot fail here alone. */
-        comm_fail(comm, &request->base, status, comm->team.rank, "%s", tutti_error_message());
+        faulted_fail(comm, request, status);
         return health_check(&comm->health);
     }
     comm_program_hold(request->program); /* calls that begin while this one waits may take its place */
@@ -60,10 +61,11 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
 enum tutti_status comm_call(struct tutti_comm *comm, struct call *call)
 {
     enum tutti_status status = TUTTI_OK;
-    if (call_is_on_device(call)) status = on_device_begin(call);
-    if (__builtin_expect(status != TUTTI_OK, 0)) {
+    if (call_is_on_device(call)) status = on_device_begin(comm, call);
+    if (__builtin_expect(status != TUTTI_OK, 0)) { /* no call was made */
+        status = faulted_refused(comm, call, status);
         call_free_extra(call->extra);
-        return status; /* no call was made */
+        return status;
     }
     if (comm->team.size == 1) {
         if (board_has_failed(comm->health.board))

@@ -23,7 +23,8 @@
  *     moving           wait_loop.c waiting, and the progress thread's pass · progress.c started calls move ·
  *                      message.c messages move · begin.c the beginning of a call · program.c programs and their cache ·
  *                      chosen.c why they have their algorithms
- *     why it is stuck  diagnose.c reasons, the deadline · report.c who is late · crossing.c calls in different forms
+ *     why it is stuck  diagnose.c reasons, the deadline · report.c who is late · crossing.c calls in different forms ·
+ *                      faulted.c calls whose device has failed
  *     below all        gated.c calls that wait for gates · life.c beginning and end · request.c requests and their queues · orphans.c requests that outlive it ·
  *                      staged.c messages of devices · handle.c
  *
@@ -70,6 +71,7 @@ struct tutti_comm {
     struct derivations derivations;
     struct own_plans *plans; /* that come from files, or from the user; NULL: none */
     struct gated_calls gated;
+    atomic_bool watches_devices; /* it has joined the watch (gpu/device_fault.h) */
 };
 
 /* Whether this process inherited the communicator by fork(): then it may only free it. */

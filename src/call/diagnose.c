@@ -6,6 +6,7 @@
 #include "call/communicator.h"
 #include "call/crossing.h"
 #include "call/diagnose.h"
+#include "call/faulted.h"
 #include "call/report.h"
 #include "health/deaths.h"
 #include "health/failure.h"
@@ -344,6 +345,7 @@ static void diagnose_gated(struct tutti_comm *comm, struct call_request *request
 
 void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
 {
+    if (faulted_look(comm, request)) return;
     if (request_is_gated(request)) {
         diagnose_gated(comm, request, now_ns);
         return;

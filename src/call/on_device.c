@@ -7,8 +7,10 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "call/begin.h"
+#include "call/communicator.h"
 #include "call/gated.h"
 #include "engine/bind.h"
+#include "gpu/device_fault.h"
 #include "gpu/executor.h"
 #include "gpu/shares.h"
 #include "os/clock.h"
@@ -134,9 +136,16 @@ enum tutti_status on_device_find_slowly(const char *name, const struct tutti_cal
     return TUTTI_OK;
 }
 
-enum tutti_status on_device_begin(struct call *call)
+static void watch(struct tutti_comm *comm)
+{
+    if (!atomic_exchange_explicit(&comm->watches_devices, true, memory_order_relaxed))
+        gpu_fault_join_watch();
+}
+
+enum tutti_status on_device_begin(struct tutti_comm *comm, struct call *call)
 {
     struct call_extra *const extra = call->extra;
+    watch(comm);
     if (extra->run == NULL) {
         TRY(gpu_run_take(extra->device, &extra->run));
         const enum tutti_status status = gated_set(call, gpu_run_gate(extra->run));
@@ -203,6 +212,8 @@ enum tutti_status on_device_move(const struct call *call, size_t count)
     if (!any) return TUTTI_OK;
     const uint64_t group = executor->ops->flush(executor), began_ns = clock_now_ns();
     while (!executor->ops->is_finished(executor, group)) {
+        const char *const fault = on_device_fault(call);
+        if (fault != NULL) return error_set(TUTTI_SYSTEM, "%s", fault);
         if (clock_now_ns() - began_ns > call->timeout_ns)
             return error_set(TUTTI_TIMEOUT, "device %d has not copied %zu bytes in time",
                              extra->device->number, bytes);

@@ -17,6 +17,7 @@
 #include "gpu/gpu.h"
 
 struct bind_options;
+struct tutti_comm;
 
 enum tutti_status on_device_find_slowly(const char *name, const struct tutti_call_options *options,
                                         bool is_root, struct call *call);
@@ -44,9 +45,14 @@ static inline bool call_is_on_stream(const struct call *call)
     return call_is_on_device(call) && call->extra->on_stream;
 }
 
+/* Why the call can never end: the words of its device's fault; NULL: no reason. Any thread. */
+static inline const char *on_device_fault(const struct call *call)
+{
+    return call_is_on_device(call) ? gpu_fault_of(call->extra->device) : NULL;
+}
 /* Before such a call begins: puts its worker on the stream. Blocks when a device, or a run of it, is used for the first time. On failure nothing was
  * queued, and no call is made. */
-enum tutti_status on_device_begin(struct call *call);
+enum tutti_status on_device_begin(struct tutti_comm *comm, struct call *call);
 /* It was begun, but no call is made. */
 void on_device_cancel(const struct call *call);
 
@@ -55,7 +61,8 @@ void on_device_bind(const struct call *call, struct bind_options *options);
 /* For its operation, which has been prepared. */
 void on_device_attach(struct call_request *request);
 
-/* In a communicator of one: so many elements of the input become the output. TIMEOUT: the device does not. */
+/* In a communicator of one: so many elements of the input become the output. TIMEOUT: the device does not. SYSTEM: it has
+ * failed. */
 enum tutti_status on_device_move(const struct call *call, size_t count);
 
 /* Frees the extra of a call, which is over; NULL is allowed. */

@@ -8,6 +8,7 @@
 #include "call/begin.h"
 #include "call/crossing.h"
 #include "call/diagnose.h"
+#include "call/faulted.h"
 #include "call/gated.h"
 #include "call/message.h"
 #include "call/program.h"
@@ -70,8 +71,7 @@ static void begin_started(struct tutti_comm *comm, struct call_request *request,
         add_running(comm, request);
         return;
     }
-    if (!board_has_failed(comm->health.board))
-        comm_fail(comm, &request->base, status, comm->team.rank, "%s", tutti_error_message());
+    if (!board_has_failed(comm->health.board)) faulted_fail(comm, request, status);
     gated_give_up(&request->call);
     comm_finish_request(&request->base, health_check(&comm->health));
 }

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "call/begin.h"
 #include "call/complete.h"
+#include "call/faulted.h"
 #include "call/message.h"
 #include "call/on_device.h"
 #include "call/program.h"
@@ -65,9 +66,10 @@ static enum tutti_status start_alone(struct tutti_comm *comm, struct call_reques
 static enum tutti_status start_call(struct tutti_comm *comm, struct call_request *request)
 {
     const bool is_on_device = call_is_on_device(&request->call);
-    if (is_on_device) TRY(on_device_begin(&request->call));
-    const enum tutti_status status =
-        comm->team.size == 1 ? start_alone(comm, request) : comm_start_request(comm, request);
+    enum tutti_status status = TUTTI_OK;
+    if (is_on_device) status = on_device_begin(comm, &request->call);
+    if (status != TUTTI_OK) return faulted_refused(comm, &request->call, status);
+    status = comm->team.size == 1 ? start_alone(comm, request) : comm_start_request(comm, request);
     if (status != TUTTI_OK && is_on_device) on_device_cancel(&request->call);
     return status;
 }

@@ -16,6 +16,7 @@
 #include "comm/plans.h"
 #include "comm/site.h"
 #include "connect/port.h"
+#include "gpu/device_fault.h"
 #include "health/agree.h"
 #include "health/failure.h"
 #include "health/life.h"
@@ -51,6 +52,7 @@ static void release(struct tutti_comm *comm)
     transports_close(&comm->team.transports.set, comm_is_foreign(comm));
     health_release(&comm->health);
     if (comm->team.transports.has_port && !comm_is_foreign(comm)) port_close();
+    if (comm->watches_devices && !comm_is_foreign(comm)) gpu_fault_leave_watch();
     for (int i = 0; comm->team.transports.windows != NULL && i < team_local_size(&comm->team); i++)
         heap_window_release(comm->team.transports.windows[i]);
     free(comm->team.transports.windows);

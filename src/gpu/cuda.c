@@ -13,6 +13,7 @@
 #include "base/option.h"
 #include "base/status.h"
 #include "gpu/cuda_library.h"
+#include "gpu/device_fault.h"
 #include "gpu/executor.h"
 #include "gpu/kernels.h"
 #include "gpu/shares.h"
@@ -122,6 +123,52 @@ static void leave(int mode)
     struct cuda_context *context;
     calls()->exchange_capture_mode(&mode);
     calls()->context_pop(&context);
+}
+
+/* Faults. Of a device that has failed the driver answers everything with the same error, until the process ends. */
+
+/* What to do about a result that stays; NULL: it is none. */
+static const char *advice_on(int result)
+{
+    switch (result) {
+    case CUDA_ILLEGAL_ADDRESS:
+    case CUDA_LAUNCH_TIMEOUT:
+    case CUDA_ASSERT:
+    case CUDA_HARDWARE_STACK_ERROR:
+    case CUDA_ILLEGAL_INSTRUCTION:
+    case CUDA_MISALIGNED_ADDRESS:
+    case CUDA_INVALID_ADDRESS_SPACE:
+    case CUDA_INVALID_PC:
+    case CUDA_LAUNCH_FAILED: return "compute-sanitizer finds the kernel";
+    case CUDA_ECC_UNCORRECTABLE: return "see nvidia-smi -q -d ECC";
+    case CUDA_NVLINK_UNCORRECTABLE: return "see nvidia-smi nvlink -e";
+    case CUDA_CONTEXT_IS_DESTROYED:
+    case CUDA_INVALID_CONTEXT:
+    case CUDA_INVALID_HANDLE: return "was it reset?";
+    case CUDA_NO_DEVICE:
+    case CUDA_INVALID_DEVICE:
+    case CUDA_UNKNOWN: return "see Xid errors in dmesg";
+    default: return NULL;
+    }
+}
+
+static enum tutti_status check_device(struct gpu_device *device)
+{
+    struct cuda_device *const on = device_of(device);
+    struct cuda_context *context;
+    int mode = CUDA_CAPTURE_RELAXED;
+    if (is_child()) return TUTTI_OK;
+    int result = calls()->context_push(on->context);
+    if (result == CUDA_OK) {
+        const bool is_relaxed = calls()->exchange_capture_mode(&mode) == CUDA_OK;
+        result = calls()->stream_query(on->stream);
+        if (is_relaxed) calls()->exchange_capture_mode(&mode);
+        calls()->context_pop(&context);
+    }
+    const char *const advice = advice_on(result), *name = NULL;
+    if (advice == NULL) return TUTTI_OK;
+    if (calls()->error_name(result, &name) != CUDA_OK || name == NULL) name = "CUDA error";
+    return error_set(TUTTI_SYSTEM, "%s (%d); start this process again; %s", name, result, advice);
 }
 
 /* Memory of the device. Released memory is kept for the next request of its size: a driver frees memory only when all work on the device
@@ -562,6 +609,7 @@ static enum tutti_status open_device(int number, struct gpu_device **device)
             status = make_device(number, &made);
             if (status == TUTTI_OK) {
                 made->gpu.driver = &driver_of_cuda;
+                gpu_fault_add(&made->gpu);
                 atomic_store_explicit(&devices[number], made, memory_order_release);
             }
         }
@@ -600,10 +648,9 @@ static enum tutti_status find(const void *address, struct gpu_memory *memory)
     if (is_child()) return find_in_child(address);
     const int result = calls()->pointer_attributes(sizeof attributes / sizeof *attributes,
                                                    attributes, values, (uintptr_t)address);
-    /* Drivers may say so that it is none of their memory, or that the process is about to exit. But
-     * memory that the CPU does not reach is not the host's. */
-    if ((result == CUDA_INVALID_VALUE || result == CUDA_INVALID_CONTEXT ||
-         result == CUDA_DEINITIALIZED) &&
+    /* Drivers may say so that it is none of their memory, that the process is about to exit, or that a device has failed, which is no matter of
+     * the host's memory. But memory that the CPU does not reach is not the host's. */
+    if ((result == CUDA_INVALID_VALUE || result == CUDA_DEINITIALIZED || advice_on(result) != NULL) &&
         mapping_is_readable(address))
         return TUTTI_OK;
     if (result != CUDA_OK) return fail(result, "whose memory a buffer is");
@@ -890,6 +937,7 @@ static const struct gpu_driver driver_of_cuda = {
     .find = find,
     .describe = describe_device,
     .open = open_device,
+    .check = check_device,
     .allocate_pinned = allocate_pinned,
     .release_pinned = release_pinned,
     .pin = pin,

@@ -8,6 +8,7 @@
 
 #include "base/option.h"
 #include "base/status.h"
+#include "gpu/device_fault.h"
 #include "gpu/orders.h"
 #include "gpu/pinned.h"
 #include "os/clock.h"
@@ -113,6 +114,7 @@ static void end_worker(struct gpu_run *run)
         gpu_worker_end(run->worker);
         gpu_orders_end(&run->orders);
         run->worker = NULL;
+        gpu_fault_ended(run->device);
     }
     pthread_mutex_unlock(&run->ordering);
 }
@@ -419,6 +421,7 @@ enum tutti_status gpu_run_begin(struct gpu_run *run, bool has_stream, void *stre
     run->worker = worker;
     gpu_orders_begin(&run->orders, worker);
     pthread_mutex_unlock(&run->ordering);
+    gpu_fault_began(run->device);
     return TUTTI_OK;
 }
 
@@ -452,7 +455,8 @@ static bool read_by(struct gpu_run *run, void *destination, const void *source, 
         sched_yield();
         pthread_mutex_lock(&run->ordering);
         state = gpu_orders_look(&run->orders, reading);
-        if (state == GPU_READING && clock_now_ns() > deadline_ns) {
+        if (state == GPU_READING &&
+            (clock_now_ns() > deadline_ns || gpu_fault_of(run->device) != NULL)) {
             gpu_orders_drop(&run->orders, reading);
             state = GPU_UNREAD;
         }

@@ -2,13 +2,38 @@
 
 #include "base/status.h"
 #include "gpu/cuda.h"
+#include "os/mapping.h"
 
 _Atomic(const struct gpu_driver *) gpu_in_use;
+
+static void *allocate_none(const struct memory_kind *kind, size_t bytes)
+{
+    (void)kind, (void)bytes;
+    return NULL;
+}
+
+static void release_none(const struct memory_kind *kind, void *address, size_t bytes)
+{
+    (void)kind, (void)address, (void)bytes;
+}
+
+static bool copy_none(const struct memory_kind *kind, void *destination, const void *source,
+                      size_t bytes)
+{
+    (void)kind, (void)destination, (void)source, (void)bytes;
+    error_set(TUTTI_SYSTEM, "the driver of a device no longer says whose memory this is");
+    return false;
+}
+
+/* Of memory that a driver says nothing about, because its device has failed, and that the CPU does not reach: no device touches it, nor does the CPU. */
+static const struct memory_kind lost = {
+    .name = "lost", .allocate = allocate_none, .release = release_none, .copy = copy_none};
 
 static const struct memory_kind *find_kind(const void *address)
 {
     struct gpu_device *device;
-    return gpu_find(address, &device) == TUTTI_OK && device != NULL ? &device->kind : NULL;
+    if (gpu_find(address, &device) != TUTTI_OK) return mapping_is_readable(address) ? NULL : &lost;
+    return device != NULL ? &device->kind : NULL;
 }
 
 enum tutti_status gpu_driver(const struct gpu_driver **driver)

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpu/device_fault.h"
 #include "gpu/worker.h"
 #include "memory/kind.h"
 #include "tutti/tutti.h"
@@ -47,6 +48,7 @@ struct gpu_device {
     char name[64];
     char bus[16]; /* "0000:3b:00.0" */
     uint64_t memory_bytes;
+    struct gpu_fault fault;
 };
 
 enum { GPU_THREADS = 512 }; /* of a block */
@@ -66,6 +68,10 @@ struct gpu_driver {
     enum tutti_status (*describe)(int number, struct gpu_device *described);
     /* The device, with this library's kernels loaded, which takes seconds the first time on a machine. Blocks. */
     enum tutti_status (*open)(int number, struct gpu_device **device);
+
+    /* Whether the device still works. SYSTEM: it has failed for good, and the error says as what, and what to do. Waits for nothing on the
+     * device, but perhaps for other threads that are in the driver. */
+    enum tutti_status (*check)(struct gpu_device *device);
 
     /* Memory of the host that the device reaches under the same address; of any device that is open. Block. */
     enum tutti_status (*allocate_pinned)(struct gpu_device *device, size_t bytes, void **memory);

@@ -348,6 +348,43 @@ static void finding_may_fail(const char *argument)
     end();
 }
 
+/* The driver answers every question about its device with the fault, and about memory that no device has. */
+static void a_device_that_has_failed_says_so_and_hides_no_other_memory(const char *argument)
+{
+    struct gpu_device *device = NULL;
+    char host[16] = "of the host", text[16] = "";
+    (void)argument;
+    begin();
+    struct gpu_device *const fails = open_device(0), *const works = open_device(1);
+    void *const lost = on_device(0, BYTES), *const kept = on_device(1, BYTES);
+    assert(driver->check(fails) == TUTTI_OK && driver->check(works) == TUTTI_OK);
+    standin->fail("cuStreamQuery", CUDA_NOT_READY, 0, 1); /* is none */
+    assert(driver->check(fails) == TUTTI_OK);
+    standin->fail("cuStreamQuery", CUDA_OUT_OF_MEMORY, 0, 1); /* nor is this */
+    assert(driver->check(fails) == TUTTI_OK);
+    standin->fail(NULL, 0, 0, 0);
+    standin->fault(0, CUDA_ECC_UNCORRECTABLE, 0);
+    assert(driver->check(fails) == TUTTI_SYSTEM);
+    assert(
+        error_has("CUDA_ERROR_ECC_UNCORRECTABLE (214); start this process again; see nvidia-smi"));
+    assert(driver->check(works) == TUTTI_OK);
+    assert(gpu_find(lost, &device) == TUTTI_SYSTEM && error_has("CUDA_ERROR_ECC_UNCORRECTABLE"));
+    assert(found(host) == NULL && found(kept) == works);
+    /* Links take it for memory of no device and not of the host. */
+    const struct memory_kind *const kind = memory_kind_of(lost);
+    assert(kind != NULL && kind != &fails->kind && gpu_of_kind(kind) == NULL);
+    assert(!kind->copy(kind, text, lost, 8) && kind->allocate(kind, 8) == NULL);
+    assert(memory_kind_of(host) == NULL && memory_kind_of(kept) == &works->kind);
+    assert(works->kind.copy(&works->kind, kept, host, sizeof host));
+    assert(works->kind.copy(&works->kind, text, kept, sizeof text) && strcmp(text, host) == 0);
+    assert(!fails->kind.copy(&fails->kind, text, lost, 8));
+    assert(!fails->kind.read(&fails->kind, text, lost, 8));
+    assert(fails->kind.allocate(&fails->kind, BYTES) == NULL);
+    driver->release_memory(fails, lost);
+    release(kept);
+    end_with(1);
+}
+
 static void a_kind_allocates_on_its_device(const char *argument)
 {
     static const struct memory_kind other = {.name = "other"};
@@ -980,6 +1017,7 @@ int main(int argc, char **argv)
         CASE(memory_of_the_same_address_has_another_number),
         CASE(managed_and_foreign_memory_is_refused),
         CASE(finding_may_fail),
+        CASE(a_device_that_has_failed_says_so_and_hides_no_other_memory),
         CASE(a_kind_allocates_on_its_device),
         CASE(a_device_without_pools_allocates_plainly),
         CASE(a_kind_copies_what_is_large),

@@ -1,0 +1,27 @@
+/* faulted.h - calls that can never be done because the device has failed that they need (gpu/device_fault.h): the communicator fails, on all
+ * ranks, with the fault.
+ *
+ *     refused by the driver ──► faulted_refused      no call was made
+ *     cannot begin          ──► faulted_fail         it has its number
+ *     waits                 ──► faulted_look         again and again, as other reasons are looked for
+ */
+#ifndef TUTTI_CALL_FAULTED_H
+#define TUTTI_CALL_FAULTED_H
+
+#include <stdbool.h>
+
+#include "call/request.h"
+
+/* Of a call that was refused before it was made, with that status: the other ranks would wait for this rank in vain. If its device has failed
+ * (or any device of this process, if it is not known which it needs), the communicator fails, and its status is returned; else `status`. Asks
+ * the driver; any thread. */
+enum tutti_status faulted_refused(struct tutti_comm *comm, const struct call *call,
+                                  enum tutti_status status);
+/* Of a call that cannot begin, and so fails on all ranks: because its device has failed, or else with `status` and this thread's error. Asks the
+ * driver; with the domain held. */
+void faulted_fail(struct tutti_comm *comm, const struct call_request *request,
+                  enum tutti_status status);
+/* Of a call under way: whether its device is known to have failed; then the communicator has failed. Costs a load; with the domain held. */
+bool faulted_look(struct tutti_comm *comm, const struct call_request *request);
+
+#endif

@@ -1,0 +1,399 @@
+/* device_fault_test.c - a GPU that fails for good while calls wait for it: its rank notices long before a deadline, and all ranks learn which
+ * GPU of which rank it was; nothing hangs or crashes afterwards, and memory of the host goes on.
+ *
+ * ctest: label=once timeout=240
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "apart.h"
+#include "cuda_standin.h"
+#include "device_driver.h"
+#include "os/clock.h"
+#include "ranks.h"
+#include "sanitized.h"
+
+enum { COUNT = 50000, BYTES = COUNT * sizeof(float), RANKS = 3, CULPRIT = 1 };
+
+/* Longer than ranks may take: whatever comes back did not wait for it. */
+static const struct tutti_comm_options patient = {
+    .size_bytes = sizeof patient, .rank = -1, .size = -1, .timeout_ns = 100000000000u};
+
+enum strikes { IN_KERNEL, IN_EARLIER_WORK, BEFORE_CALL, WHILE_WAITING };
+enum form { BLOCKING, STARTED, IN_STREAM };
+
+struct scenario {
+    enum strikes strikes;
+    enum form form;
+    bool are_threads;
+    _Atomic int *through; /* shared: ranks that are through with what comes before the last call */
+};
+
+/* How each strikes, and what the failure says. */
+static const struct {
+    int result;
+    const char *name, *advice;
+} faults[] = {
+    [IN_KERNEL] = {CUDA_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
+                   "compute-sanitizer finds the kernel"},
+    [IN_EARLIER_WORK] = {CUDA_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED (719)",
+                         "compute-sanitizer finds the kernel"},
+    [BEFORE_CALL] = {CUDA_UNKNOWN, "CUDA_ERROR_UNKNOWN (999)", "see Xid errors in dmesg"},
+    [WHILE_WAITING] = {CUDA_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE (214)",
+                       "see nvidia-smi -q -d ECC"},
+};
+
+/* A rank's memory on a device, and a stream. */
+struct place {
+    int device;
+    float *memory, *image;
+    void *stream;
+};
+
+static const struct cuda_standin *standin;
+
+static bool open_place(struct place *place, int rank)
+{
+    const char *reason;
+    if (!device_driver_open(&reason)) return false;
+    place->device = rank % 2;
+    device_driver_use(place->device);
+    place->memory = device_driver_allocate(BYTES);
+    place->image = device_driver_pinned(BYTES);
+    place->stream = device_driver_stream();
+    return true;
+}
+
+static void close_place(struct place *place)
+{
+    device_driver_free_stream(place->stream);
+    device_driver_free_pinned(place->image);
+    device_driver_free(place->memory);
+}
+
+static bool has_failed(struct tutti_comm *comm, struct tutti_failure *failure)
+{
+    *failure = (struct tutti_failure){.size_bytes = sizeof *failure};
+    return tutti_comm_failure(comm, failure) == TUTTI_OK && failure->status != TUTTI_OK;
+}
+
+static enum tutti_status sum(struct place *place, enum form form, struct tutti_comm *comm)
+{
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    struct tutti_request *request;
+    enum tutti_status status;
+    options.stream = place->stream;
+    options.on_stream = 1;
+    switch (form) {
+    case BLOCKING:
+        return tutti_allreduce(place->memory, place->memory, COUNT, TUTTI_FLOAT32, TUTTI_SUM, comm);
+    case STARTED:
+        status = tutti_allreduce_start(place->memory, place->memory, COUNT, TUTTI_FLOAT32,
+                                       TUTTI_SUM, NULL, comm, &request);
+        return status == TUTTI_OK ? tutti_wait(&request) : status;
+    case IN_STREAM:
+        return tutti_allreduce_with(place->memory, place->memory, COUNT, TUTTI_FLOAT32, TUTTI_SUM,
+                                    &options, comm);
+    }
+    return TUTTI_INTERNAL;
+}
+
+/* Ones are there when this returns. */
+static void fill(struct place *place)
+{
+    for (size_t i = 0; i < COUNT; i++) place->image[i] = 1;
+    device_driver_put_later(place->memory, place->image, BYTES, place->stream);
+    device_driver_finish(place->stream);
+}
+
+static bool all_are(struct place *place, float value)
+{
+    device_driver_get_later(place->image, place->memory, BYTES, place->stream);
+    device_driver_finish(place->stream);
+    for (size_t i = 0; i < COUNT; i++)
+        if (place->image[i] != value) return false;
+    return true;
+}
+
+/* The culprit's device fails in this call. */
+static enum tutti_status sum_and_break(struct place *place, const struct scenario *scenario,
+                                       struct tutti_comm *comm)
+{
+    const uint64_t last = (uintptr_t)place->memory + BYTES - 1;
+    const int result = faults[scenario->strikes].result;
+    switch (scenario->strikes) {
+    case IN_KERNEL: standin->fault_at(place->device, result, last); break;
+    case BEFORE_CALL: standin->fault(place->device, result, 0); break;
+    case WHILE_WAITING: standin->fault(place->device, result, 2); break;
+    case IN_EARLIER_WORK: /* which comes when the call is in the stream */
+        standin->hold(place->stream, true);
+        device_driver_put_later(place->memory, place->image, BYTES, place->stream);
+        standin->fault_at(place->device, result, last);
+        const enum tutti_status status = sum(place, scenario->form, comm);
+        standin->hold(place->stream, false);
+        return status;
+    }
+    return sum(place, scenario->form, comm);
+}
+
+static bool says(const struct tutti_failure *failure, const char *words)
+{
+    if (strstr(failure->message, words) == NULL)
+        fprintf(stderr, "not in the message: %s\n%s\n", words, failure->message);
+    return strstr(failure->message, words) != NULL;
+}
+
+static int expect_failure(struct tutti_comm *comm, int rank, const struct scenario *scenario)
+{
+    struct tutti_failure failure;
+    RANKS_EXPECT(has_failed(comm, &failure));
+    RANKS_EXPECT(failure.status == TUTTI_SYSTEM && failure.culprit == CULPRIT);
+    RANKS_EXPECT(says(&failure, "allreduce") && says(&failure, ": rank 1 (host "));
+    RANKS_EXPECT(says(&failure, ": GPU 1 (stand-in 1) has failed: "));
+    RANKS_EXPECT(says(&failure, faults[scenario->strikes].name) &&
+                 says(&failure, faults[scenario->strikes].advice));
+    RANKS_EXPECT(says(&failure, "; start this process again; "));
+    /* A call that could not be made has no number. */
+    RANKS_EXPECT(scenario->strikes == BEFORE_CALL ||
+                 (failure.sequence > 0 && says(&failure, " #")));
+    return 0;
+}
+
+/* All ranks go on with memory of the host, also the one whose GPU is no more, until that rank uses it. */
+static int go_on(struct tutti_comm *comm, struct place *place, int rank, int size,
+                 const struct scenario *scenario)
+{
+    static const float one = 1;
+    struct tutti_comm *next;
+    float host = 0;
+    RANKS_EXPECT(tutti_comm_shrink(comm, NULL, &next) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_size(next) == size);
+    for (int i = 0; i < 3; i++) {
+        RANKS_EXPECT(tutti_allreduce(&one, &host, 1, TUTTI_FLOAT32, TUTTI_SUM, next) == TUTTI_OK);
+        RANKS_EXPECT(host == (float)size);
+    }
+    if (rank == CULPRIT) {
+        RANKS_EXPECT(tutti_send(place->memory, COUNT, TUTTI_FLOAT32, 0, 0, next) == TUTTI_SYSTEM);
+        RANKS_EXPECT(tutti_send(&one, 1, TUTTI_FLOAT32, 0, 0, next) == TUTTI_OK);
+    } else if (rank == 0) {
+        RANKS_EXPECT(tutti_recv(&host, 1, TUTTI_FLOAT32, CULPRIT, 0, NULL, next) == TUTTI_OK);
+    }
+    atomic_fetch_add(scenario->through, 1);
+    while (rank == CULPRIT && atomic_load(scenario->through) < size) ranks_nap_ms(1);
+    RANKS_EXPECT(sum(place, BLOCKING, next) == TUTTI_SYSTEM);
+    RANKS_EXPECT(strstr(tutti_error_message(), "GPU 1 (stand-in 1) has failed: ") != NULL);
+    RANKS_EXPECT(tutti_comm_free(next) == TUTTI_OK);
+    return 0;
+}
+
+static int break_one(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    const struct scenario *const scenario = context;
+    struct place place;
+    struct tutti_failure failure;
+    (void)seed;
+    RANKS_EXPECT(open_place(&place, rank));
+    for (int i = 0; i < 3; i++) {
+        fill(&place);
+        RANKS_EXPECT(sum(&place, IN_STREAM, comm) == TUTTI_OK);
+        RANKS_EXPECT(all_are(&place, (float)size));
+    }
+    fill(&place);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (rank != 0 || scenario->strikes != WHILE_WAITING) { /* else the others wait for it */
+        const enum tutti_status status = rank == CULPRIT ? sum_and_break(&place, scenario, comm)
+                                                         : sum(&place, scenario->form, comm);
+        RANKS_EXPECT(status == TUTTI_SYSTEM || (status == TUTTI_OK && scenario->form == IN_STREAM));
+        /* Further calls stand behind it. */
+        for (int i = 0; i < 2 && scenario->form == IN_STREAM; i++)
+            (void)sum(&place, IN_STREAM, comm);
+    }
+    while (!has_failed(comm, &failure)) ranks_nap_ms(1); /* or the ranks' deadline comes */
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_SYSTEM);
+    if (expect_failure(comm, rank, scenario) != 0) return 1;
+    if (rank != CULPRIT) { /* its stream goes on */
+        fill(&place);
+        RANKS_EXPECT(all_are(&place, 1));
+    }
+    if (go_on(comm, &place, rank, size, scenario) != 0) return 1;
+    /* Nothing of a broken device can be freed; and to free waits for the workers of other threads. */
+    if (rank != CULPRIT && !scenario->are_threads) close_place(&place);
+    return 0;
+}
+
+static int run_ranks(enum ranks_kind kind, enum strikes strikes, enum form form)
+{
+    const struct ranks_options options = {.kind = kind, .comm_options = &patient};
+    struct scenario scenario = {strikes, form, kind == RANKS_THREADS, ranks_share(sizeof(int))};
+    return ranks_run(RANKS, &options, break_one, &scenario);
+}
+
+/* Threads have one GPU, which fails once. So they run in a process of their own, which this program executes: see main. */
+static void run_threads(enum strikes strikes, enum form form)
+{
+    char words[8], output[4096];
+    snprintf(words, sizeof words, "%d %d", strikes, form);
+    const int fate = apart_run("threads", words, output, sizeof output);
+    if (fate != 0)
+        fail_msg("threads %s: wait status %#x, and they wrote:\n%s", words, fate, output);
+}
+
+static void run_forms(enum strikes strikes)
+{
+    for (int form = strikes == IN_EARLIER_WORK ? IN_STREAM : BLOCKING; form <= IN_STREAM; form++) {
+        run_threads(strikes, (enum form)form);
+        if (IS_THREAD_SANITIZED) continue; /* a child of fork() can start no threads there */
+        assert_int_equal(run_ranks(RANKS_PROCESSES, strikes, (enum form)form), 0);
+    }
+}
+
+static void a_kernel_of_a_reduction_that_faults_fails_all_ranks(void **state)
+{
+    (void)state;
+    run_forms(IN_KERNEL);
+}
+
+static void earlier_work_that_faults_fails_the_call_behind_it(void **state)
+{
+    (void)state;
+    run_forms(IN_EARLIER_WORK);
+}
+
+static void a_fault_before_a_call_fails_all_ranks(void **state)
+{
+    (void)state;
+    run_forms(BEFORE_CALL);
+}
+
+static void memory_that_fails_while_a_call_waits_for_others_fails_it(void **state)
+{
+    (void)state;
+    run_forms(WHILE_WAITING);
+}
+
+static void other_hosts_learn_of_it(void **state)
+{
+    (void)state;
+    if (IS_THREAD_SANITIZED) skip();
+    setenv("TUTTI_TEST_HOSTS", "2", 1);
+    const int failed = run_ranks(RANKS_PROCESSES, IN_KERNEL, STARTED);
+    unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(failed, 0);
+}
+
+/* Rank 1 has the driver to itself until its call is over, and so waits for a late rank 0; the library's own question waits, too. */
+static int free_in_a_call(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct place place;
+    (void)seed, (void)context;
+    RANKS_EXPECT(open_place(&place, rank));
+    fill(&place);
+    float *const other = device_driver_allocate(BYTES);
+    RANKS_EXPECT(sum(&place, IN_STREAM, comm) == TUTTI_OK && all_are(&place, (float)size));
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (rank == 0) ranks_nap_ms(500);
+    RANKS_EXPECT(sum(&place, IN_STREAM, comm) == TUTTI_OK);
+    device_driver_free(other);
+    RANKS_EXPECT(all_are(&place, (float)(size * size)));
+    close_place(&place);
+    return 0;
+}
+
+static void a_driver_that_keeps_others_out_holds_up_no_call(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .comm_options = &patient};
+    if (IS_THREAD_SANITIZED) skip();
+    assert_int_equal(ranks_run(2, &options, free_in_a_call, NULL), 0);
+}
+
+/* The watch asks once in 50 ms at most, however many calls there are. */
+static int count_questions(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct place place;
+    (void)size, (void)seed, (void)context;
+    RANKS_EXPECT(open_place(&place, rank));
+    fill(&place);
+    for (int i = 0; i < 20; i++) RANKS_EXPECT(sum(&place, BLOCKING, comm) == TUTTI_OK);
+    const unsigned before = standin->count().questions;
+    const uint64_t begin_ns = clock_now_ns();
+    for (int i = 0; i < 200; i++) RANKS_EXPECT(sum(&place, BLOCKING, comm) == TUTTI_OK);
+    const uint64_t periods = (clock_now_ns() - begin_ns) / 50000000 + 1;
+    RANKS_EXPECT(standin->count().questions - before <= periods);
+    close_place(&place);
+    return 0;
+}
+
+static void healthy_calls_ask_the_driver_nothing(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .comm_options = &patient};
+    if (IS_THREAD_SANITIZED) skip();
+    assert_int_equal(ranks_run(2, &options, count_questions, NULL), 0);
+}
+
+/* A communicator of one; context: the form. */
+static int break_alone(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    const enum form *const form = context;
+    struct place place;
+    (void)size, (void)seed;
+    RANKS_EXPECT(open_place(&place, CULPRIT));
+    float *const result = device_driver_allocate(BYTES);
+    fill(&place);
+    RANKS_EXPECT(sum(&place, *form, comm) == TUTTI_OK);
+    device_driver_finish(place.stream);
+    standin->fault_at(place.device, CUDA_ILLEGAL_ADDRESS, (uintptr_t)place.memory);
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    struct tutti_request *request;
+    enum tutti_status status;
+    if (*form == BLOCKING) {
+        status = tutti_allreduce(place.memory, result, COUNT, TUTTI_FLOAT32, TUTTI_SUM, comm);
+    } else {
+        options.stream = place.stream;
+        options.on_stream = *form == IN_STREAM;
+        status = tutti_allreduce_start(place.memory, result, COUNT, TUTTI_FLOAT32, TUTTI_SUM,
+                                       &options, comm, &request);
+        if (status == TUTTI_OK) status = tutti_wait(&request);
+    }
+    RANKS_EXPECT(status == TUTTI_SYSTEM);
+    RANKS_EXPECT(strstr(tutti_error_message(), "GPU 1 (stand-in 1) has failed: ") != NULL);
+    return 0;
+}
+
+static void a_rank_alone_is_told_too(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .comm_options = &patient};
+    if (IS_THREAD_SANITIZED) skip();
+    for (int form = BLOCKING; form <= IN_STREAM; form++)
+        assert_int_equal(ranks_run(1, &options, break_alone, &(enum form){(enum form)form}), 0);
+}
+
+int main(int argc, char **argv)
+{
+    standin = cuda_standin_use();
+    setenv("TUTTI_STANDIN_QUEUES", "64", 1);
+    if (argc == 3 && strcmp(argv[1], "threads") == 0)
+        return run_ranks(RANKS_THREADS, (enum strikes)(argv[2][0] - '0'),
+                         (enum form)(argv[2][2] - '0'));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kernel_of_a_reduction_that_faults_fails_all_ranks),
+        cmocka_unit_test(earlier_work_that_faults_fails_the_call_behind_it),
+        cmocka_unit_test(a_fault_before_a_call_fails_all_ranks),
+        cmocka_unit_test(memory_that_fails_while_a_call_waits_for_others_fails_it),
+        cmocka_unit_test(other_hosts_learn_of_it),
+        cmocka_unit_test(a_rank_alone_is_told_too),
+        cmocka_unit_test(a_driver_that_keeps_others_out_holds_up_no_call),
+        cmocka_unit_test(healthy_calls_ask_the_driver_nothing),
+    };
+    cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
