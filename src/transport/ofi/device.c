@@ -983,6 +983,7 @@ static void find_limits(struct ofi_device *device)
     const bool has_connections = strstr(choice->provider, "ofi_rxm") != NULL ||
                                  (choice->is_software && !choice->is_of_one_host);
     device->base.keeps_order =
+        !device->options.is_of_several &&
         (info->tx_attr->msg_order & info->rx_attr->msg_order & FI_ORDER_SAW) != 0 &&
         !has_connections;
     device->posted_max = ofi_provider_receives_max(&device->provider);
@@ -991,7 +992,8 @@ static void find_limits(struct ofi_device *device)
 static enum tutti_status open_device(struct ofi_device *device)
 {
     const struct ofi_choice *choice = device->options.choice;
-    TRY(ofi_provider_open(&device->provider, choice, device->options.size, OPERATIONS_MAX));
+    TRY(ofi_provider_open(&device->provider, choice, device->options.card, device->options.size,
+                          OPERATIONS_MAX));
     find_limits(device);
     if (device->base.message_bytes < 1024)
         return error_set(TUTTI_UNSUPPORTED, "provider %s of libfabric: messages of %zu bytes",
