@@ -41,18 +41,23 @@ static void hears(void *context, int peer, const void *message, size_t bytes)
     if (mood->hears != NULL) mood->hears(mood->hears_context, own->rank, peer, message, bytes);
 }
 
+static unsigned cards_of(const struct card_world *world, int rank)
+{
+    return world->mood.last_has_one && rank == world->size - 1 ? 1 : world->mood.cards;
+}
+
 struct card_device *card_world_device(const struct card_world *world, int rank, unsigned card)
 {
     struct card_device *const device = card_device_of(world->ranks[rank]);
-    if (world->mood.cards > 1) return card_rails_device(device, card);
+    if (cards_of(world, rank) > 1) return card_rails_device(device, card);
     return card == 0 ? device : NULL;
 }
 
 uint64_t card_world_further(const struct card_world *world)
 {
     uint64_t bytes = 0;
-    for (int r = 0; r < world->size && world->mood.cards > 1; r++)
-        for (unsigned c = 1; c < world->mood.cards; c++)
+    for (int r = 0; r < world->size; r++)
+        for (unsigned c = 1; c < cards_of(world, r); c++)
             bytes += card_rails_given(card_device_of(world->ranks[r]), c);
     return bytes;
 }
@@ -64,8 +69,8 @@ static void open_rank(struct card_world *world, int rank, struct card_device **d
     struct card_device *all = devices[0];
     const struct card_rails_options rails = {.size = world->size,
                                              .least_bytes = world->mood.rails_bytes};
-    if (world->mood.cards > 1)
-        assert_int_equal(card_rails_create(&rails, devices, world->mood.cards, &all), TUTTI_OK);
+    if (cards_of(world, rank) > 1)
+        assert_int_equal(card_rails_create(&rails, devices, cards_of(world, rank), &all), TUTTI_OK);
     options.rank = rank;
     options.size = world->size;
     options.hears = hears;
@@ -78,7 +83,7 @@ static void open_sockets(struct card_world *world, uint64_t seed)
     const uint64_t key = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)world ^ seed;
     for (int r = 0; r < world->size; r++) {
         struct card_device *devices[CARD_RAILS_MAX];
-        for (unsigned c = 0; c < world->mood.cards; c++) {
+        for (unsigned c = 0; c < cards_of(world, r); c++) {
             const struct virtual_card_options card = {
                 .rank = r, .size = world->size, .seed = seed + (uint64_t)r + 100 * c};
             struct card_wire *wire;
@@ -97,8 +102,9 @@ static bool greets(void *context, int peer, const struct ofi_greeting *greeting)
 {
     const struct rank_context *own = context;
     const struct card_world *const world = own->world;
-    return world->ranks[peer] != NULL &&
-           ofi_device_greeted(card_world_device(world, peer, own->card), own->rank, greeting);
+    if (world->ranks[peer] == NULL) return false;
+    struct card_device *const its = card_world_device(world, peer, own->card);
+    return its == NULL || ofi_device_greeted(its, own->rank, greeting);
 }
 
 bool card_world_has_fabric(const char *provider)
@@ -116,13 +122,14 @@ static void open_fabric(struct card_world *world)
     assert_true(world->choice.card_count > 0);
     for (int r = 0; r < world->size; r++) {
         struct card_device *devices[CARD_RAILS_MAX];
-        for (unsigned c = 0; c < world->mood.cards; c++) {
+        for (unsigned c = 0; c < cards_of(world, r); c++) {
             struct rank_context *const context = &world->contexts[r][c];
             *context = (struct rank_context){world, r, c};
             const struct ofi_device_options own = {.rank = r,
                                                    .size = world->size,
                                                    .choice = &world->choice,
-                                                   .is_of_several = world->mood.cards > 1,
+                                                   .is_of_several = cards_of(world, r) > 1,
+                                                   .is_further = c > 0,
                                                    .greets = greets,
                                                    .context = context};
             assert_int_equal(ofi_device_create(&own, &devices[c]), TUTTI_OK);
@@ -222,10 +229,10 @@ void card_world_count(const struct card_world *world, struct virtual_card_counts
 {
     *all = (struct virtual_card_counts){0};
     for (unsigned number = 0; number < (unsigned)world->size * world->mood.cards; number++) {
-        const int rank = (int)(number / world->mood.cards);
+        struct card_device *const device =
+            card_world_device(world, (int)(number / world->mood.cards), number % world->mood.cards);
         struct virtual_card_counts counts = {0};
-        if (world->mood.fabric == NULL)
-            virtual_card_count(card_world_device(world, rank, number % world->mood.cards), &counts);
+        if (world->mood.fabric == NULL && device != NULL) virtual_card_count(device, &counts);
         all->overruns += counts.overruns;
         all->refused += counts.refused;
         all->refused_by_peers += counts.refused_by_peers;

@@ -18,6 +18,7 @@ struct card_mood {
     bool is_virtual;
     unsigned packets;         /* in virtual time: as in struct virtual_net_options */
     unsigned cards;           /* of each rank; 0: 1 */
+    bool last_has_one;        /* the last rank has one card; not in virtual time */
     size_t rails_bytes;       /* as struct card_rails_options says */
     struct card_options card; /* of all ranks */
     const char *fabric; /* a provider of libfabric (transport/ofi/choice.h); NULL: the cards are simulated */

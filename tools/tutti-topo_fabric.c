@@ -40,8 +40,9 @@ static bool is_first(const struct ofi_offer *offers, int place)
 
 static bool is_hardware(const struct ofi_offer *offer)
 {
-    char reason[OFI_REASON_MAX];
-    return ofi_choose_offer("auto", offer, 1, reason) == 0;
+    struct ofi_places places;
+    ofi_choose_offers("auto", offer, 1, 1, &places);
+    return places.count > 0;
 }
 
 /* One line a provider, with its cards, of which the first is opened. */
@@ -105,7 +106,7 @@ static enum tutti_status find_protection(const char **option)
 static void check_choice(struct fabric_report *report)
 {
     struct ofi_choice choice;
-    const char *protection;
+    const char *protection = NULL;
     char names[OFI_REASON_MAX] = "";
     const char *const wish = option_text(OPTION_FABRIC);
     const bool is_chosen = ofi_choose_anew(wish, NULL, &choice) == TUTTI_OK &&

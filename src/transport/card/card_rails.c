@@ -445,8 +445,10 @@ enum tutti_status card_rails_create(const struct card_rails_options *options,
         free(prepared);
         return out_of_memory();
     }
-    rails->base = (struct card_device){
-        .ops = &ops, .message_bytes = devices[0]->message_bytes, .head_room = devices[0]->head_room};
+    rails->base = (struct card_device){.ops = &ops,
+                                       .message_bytes = devices[0]->message_bytes,
+                                       .head_room = devices[0]->head_room,
+                                       .further = count - 1};
     rails->options = *options;
     if (options->least_bytes == 0) rails->options.least_bytes = CARD_RAILS_BYTES;
     rails->prepared = prepared;

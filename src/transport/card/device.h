@@ -94,6 +94,7 @@ struct card_device {
     const struct card_device_ops *ops;
     size_t message_bytes; /* of a message: a multiple of 64, up to CARD_MESSAGE_BYTES_MAX */
     bool keeps_order;     /* see invariant 3 */
+    unsigned further;     /* cards beside the first (card_rails.h) */
     size_t head_room; /* before each posted receive so many bytes of its region are the device's: a multiple of 64 */
 };
 

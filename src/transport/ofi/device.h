@@ -51,7 +51,9 @@ struct ofi_device_options {
     int rank, size;
     const struct ofi_choice *choice; /* one with a card */
     unsigned card;                   /* which of them */
-    bool is_of_several; /* one of several cards: it does without keeps_order (card/card_rails.h) */
+    /* One of several cards of this rank (card/card_rails.h), so that a message on one of them shows
+     * nothing of the others; and not the first, so that it carries no messages. */
+    bool is_of_several, is_further;
     /* Sends a peer its greeting; false: not now. */
     bool (*greets)(void *context, int peer, const struct ofi_greeting *greeting);
     void *context;

@@ -578,6 +578,7 @@ static enum tutti_status open_cards(struct ofi *ofi, const struct ofi_device_opt
         *own = (struct own_card){.ofi = ofi, .number = c};
         of_card.card = numbers[c];
         of_card.is_of_several = count > 1;
+        of_card.is_further = c > 0;
         of_card.context = own;
         error_copy(before, sizeof before);
         const enum tutti_status status = ofi_device_create(&of_card, &own->device);

@@ -103,6 +103,12 @@ static void every_byte_comes_over_several_cards_whatever_their_character(void **
 {
     (void)state;
     play_all("tcp;ofi_rxm", 2, 30);
+    card_game_play((struct card_mood){.fabric = "tcp;ofi_rxm",
+                                      .cards = 2,
+                                      .last_has_one = true,
+                                      .rails_bytes = 1,
+                                      .card = cards[0]},
+                   30, 1);
 }
 
 static void every_byte_comes_over_shm_whatever_its_character(void **state)

@@ -45,6 +45,11 @@ static void every_byte_comes_over_several_cards(void **state)
     (void)state;
     card_game_play((struct card_mood){.cards = 2, .rails_bytes = 1, .card = {.offer_bytes = 1}}, 60,
                    1);
+    card_game_play((struct card_mood){.cards = 3,
+                                      .last_has_one = true,
+                                      .rails_bytes = 1,
+                                      .card = {.offer_bytes = 1, .asked_bytes = 2000}},
+                   60, 2);
     for (uint64_t seed = 50; seed < 80; seed++)
         card_game_play((struct card_mood){.is_virtual = true,
                                           .packets = 1 + (unsigned)seed % 9,
