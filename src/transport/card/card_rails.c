@@ -28,8 +28,9 @@ struct card_rails {
     struct region *table; /* has at most as many as were asked for */
     unsigned room;        /* a power of two, at least twice as many */
     unsigned asked, used;
-    unsigned turn; /* the device that shows the next completion */
-    int all;       /* an epoll instance of the devices' descriptors; -1: none yet */
+    unsigned repeated; /* regions of further cards in the table */
+    unsigned turn;     /* the device that shows the next completion */
+    int all;           /* an epoll instance of the devices' descriptors; -1: none yet */
 };
 
 static struct card_rails *rails_of(struct card_device *device)
@@ -125,16 +126,17 @@ static uint64_t rails_enroll(struct card_device *base, void *address, size_t byt
 {
     struct card_rails *const rails = rails_of(base);
     struct region region = {.key = enroll_with(rails, 0, address, bytes, access)};
-    bool is_further = false;
+    unsigned further = 0;
     if (region.key == 0 || access == CARD_ACCESS_OWN || bytes < rails->options.least_bytes ||
         rails->used == rails->asked)
         return region.key;
     for (unsigned i = 1; i < rails->count; i++) {
         region.further[i - 1] = enroll_with(rails, i, address, bytes, access);
-        is_further |= region.further[i - 1] != 0;
+        further += region.further[i - 1] != 0;
     }
-    if (is_further) rails->table[place_of(rails, region.key)] = region;
-    rails->used += is_further;
+    if (further > 0) rails->table[place_of(rails, region.key)] = region;
+    rails->used += further > 0;
+    rails->repeated += further;
     return region.key;
 }
 
@@ -144,9 +146,11 @@ static void rails_deregister(struct card_device *base, uint64_t key)
     const unsigned place = place_of(rails, key);
     const struct region region = rails->table[place];
     if (region.key != 0) remove_region(rails, place);
-    for (unsigned i = 1; i < rails->count; i++)
-        if (region.further[i - 1] != 0)
-            rails->devices[i]->ops->deregister(rails->devices[i], region.further[i - 1]);
+    for (unsigned i = 1; i < rails->count; i++) {
+        if (region.further[i - 1] == 0) continue;
+        rails->devices[i]->ops->deregister(rails->devices[i], region.further[i - 1]);
+        rails->repeated--;
+    }
     rails->devices[0]->ops->deregister(rails->devices[0], key);
 }
 
@@ -164,10 +168,14 @@ static struct card_target rails_target(const struct card_device *base, uint64_t 
     return target;
 }
 
+/* A region that several cards have counts once. */
 static unsigned rails_count_regions(const struct card_device *base)
 {
-    const struct card_device *const first = const_rails_of(base)->devices[0];
-    return first->ops->regions(first);
+    const struct card_rails *const rails = const_rails_of(base);
+    unsigned count = 0;
+    for (unsigned i = 0; i < rails->count; i++)
+        count += rails->devices[i]->ops->regions(rails->devices[i]);
+    return count - rails->repeated;
 }
 
 /* ---------------------------------------------------------------------------------------------- peers */

@@ -56,7 +56,6 @@ static void send_over(struct card_world *world, struct way *way, size_t bytes)
         come += view.bytes;
         way->rx->ops->consume(way->rx, view.bytes);
     }
-    card_world_settle(world);
 }
 
 static void close_way(struct card_world *world, const struct way *way)
@@ -74,6 +73,7 @@ static void cards_carry_equal_parts_of_a_long_message(void **state)
         struct card_world *world = card_world_create(2, (struct card_mood){.cards = cards}, cards);
         struct way way = open_way(world);
         send_over(world, &way, BYTES);
+        card_world_settle(world);
         for (unsigned c = 0; c < cards; c++)
             assert_int_equal(card_rails_given(rails_of(world, 0), c), BYTES / cards);
         close_way(world, &way);
@@ -88,6 +88,23 @@ static void short_memory_stays_on_the_first_card(void **state)
     for (int i = 0; i < 10; i++) send_over(world, &way, CARD_RAILS_BYTES - 1);
     assert_int_equal(card_rails_given(rails_of(world, 0), 0), 10 * (CARD_RAILS_BYTES - 1));
     assert_int_equal(card_rails_given(rails_of(world, 0), 1), 0);
+    close_way(world, &way);
+}
+
+/* Each has come before the next one goes. */
+static void a_write_that_is_alone_goes_over_the_first_card(void **state)
+{
+    (void)state;
+    struct card_world *world = card_world_create(2, (struct card_mood){.cards = 3}, 1);
+    struct way way = open_way(world);
+    for (int i = 0; i < 10; i++) {
+        send_over(world, &way, CARD_RAILS_BYTES);
+        card_world_settle(world);
+    }
+    assert_int_equal(card_rails_given(rails_of(world, 0), 0), 10 * CARD_RAILS_BYTES);
+    send_over(world, &way, BYTES);
+    for (unsigned c = 1; c < 3; c++)
+        assert_true(card_rails_given(rails_of(world, 0), c) >= BYTES / 4);
     close_way(world, &way);
 }
 
@@ -113,6 +130,7 @@ static void regions_are_known_by_the_cards_that_have_them(void **state)
     uint64_t keys[REGIONS] = {0};
     struct card_target targets[REGIONS];
     struct chance chance = {.seed = 20261127};
+    unsigned registered = 0;
     struct card_world *world =
         card_world_create(2, (struct card_mood){.cards = 3, .rails_bytes = 33}, 1);
     struct card_device *const rails = rails_of(world, 0);
@@ -126,6 +144,7 @@ static void regions_are_known_by_the_cards_that_have_them(void **state)
             assert_memory_equal(&target, &targets[r], sizeof target);
             rails->ops->deregister(rails, keys[r]);
             keys[r] = 0;
+            registered--;
             continue;
         }
         const bool is_short = r % 3 == 0, is_own = r % 5 == 0;
@@ -136,7 +155,9 @@ static void regions_are_known_by_the_cards_that_have_them(void **state)
                                                   : CARD_ACCESS_WRITTEN);
         assert_true(keys[r] != 0);
         targets[r] = rails->ops->target(rails, keys[r]);
+        registered++;
         assert_int_equal(third->ops->regions(third) - before, !is_short && !is_own);
+        assert_int_equal(rails->ops->regions(rails), registered);
         for (unsigned c = 0; c < CARD_FURTHER_MAX; c++)
             assert_true((targets[r].further[c].key != 0) == (c < 2 && !is_short && !is_own));
     }
@@ -149,21 +170,44 @@ static void regions_are_known_by_the_cards_that_have_them(void **state)
     card_world_free(world);
 }
 
-/* The second card has no room left: what it has not registered goes over the first one. */
+static void give_room(const struct card_device *rails, unsigned regions)
+{
+    for (unsigned c = 0; c < 2; c++) {
+        struct card_device *const card = card_rails_device(rails, c);
+        assert_int_equal(card->ops->make_room(card, regions), TUTTI_OK);
+    }
+}
+
+/* The second card of the sender, or of the receiver, has no room left: what it has not registered
+ * goes over the first one. Or the cards have more room than was asked for. */
 static void memory_that_a_card_does_not_register_goes_over_others(void **state)
 {
     (void)state;
-    struct card_world *world = card_world_create(2, (struct card_mood){.cards = 2}, 1);
-    struct way way = open_way(world);
+    enum { KEYS_MAX = 1000 };
     static char memory[64];
-    struct card_device *const second = card_rails_device(rails_of(world, 0), 1);
-    unsigned filled = 0;
-    while (second->ops->enroll(second, memory, sizeof memory, CARD_ACCESS_OWN) != 0) filled++;
-    assert_true(filled > 0);
-    send_over(world, &way, BYTES);
-    assert_int_equal(card_rails_given(rails_of(world, 0), 0), BYTES);
-    assert_int_equal(card_rails_given(rails_of(world, 0), 1), 0);
-    close_way(world, &way);
+    for (int full = 0; full < 3; full++) {
+        struct card_world *world =
+            card_world_create(2, (struct card_mood){.cards = 2, .rails_bytes = 33}, 1);
+        struct way way = open_way(world);
+        struct card_device *const rails = rails_of(world, full % 2);
+        struct card_device *const card = full < 2 ? card_rails_device(rails, 1) : rails;
+        uint64_t keys[KEYS_MAX];
+        unsigned filled = 0;
+        if (full == 2) give_room(rails, 500);
+        while ((keys[filled] =
+                    card->ops->enroll(card, memory, sizeof memory, CARD_ACCESS_SOURCE)) != 0)
+            assert_true(++filled < KEYS_MAX);
+        assert_true(filled > 0);
+        if (full == 2) give_room(rails, 10);
+        send_over(world, &way, BYTES);
+        assert_int_equal(card_rails_given(rails_of(world, 0), 0), BYTES);
+        assert_int_equal(card_rails_given(rails_of(world, 0), 1), 0);
+        for (unsigned k = 0; k < filled; k++) card->ops->deregister(card, keys[k]);
+        send_over(world, &way, BYTES);
+        assert_int_equal(card_rails_given(rails_of(world, 0), 1), BYTES / 2);
+        card_world_settle(world);
+        close_way(world, &way);
+    }
 }
 
 static void a_peer_that_ends_on_one_card_ends(void **state)
@@ -236,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cards_carry_equal_parts_of_a_long_message),
         cmocka_unit_test(short_memory_stays_on_the_first_card),
+        cmocka_unit_test(a_write_that_is_alone_goes_over_the_first_card),
         cmocka_unit_test(a_card_that_the_peer_lacks_carries_nothing),
         cmocka_unit_test(regions_are_known_by_the_cards_that_have_them),
         cmocka_unit_test(memory_that_a_card_does_not_register_goes_over_others),
