@@ -17,8 +17,9 @@ cd "${TUTTI_ROOT:?}"
 . tests/planted_bugs.sh
 export TUTTI_LOG=off
 link=src/transport/card/link.c pair=src/transport/card/pair.c device=src/transport/virtual_card/device.c
+rails=src/transport/card/card_rails.c
 clean_seeds=100
-begin_planting engine_sim_card_main "$link" "$pair" "$device"
+begin_planting engine_sim_card_main "$link" "$pair" "$device" "$rails"
 seeds=2000
 
 bug 'one message more is sent than receives are posted' "$pair" \
@@ -88,5 +89,12 @@ bug 'what was posted stays registered when links are given up' "$pair" \
 bug 'a remote write is acknowledged before all of it was' "$device" \
     'if (operation->unacked == 0 && !operation->has_more)' \
     'if (!operation->has_more)'
+
+bug 'a further card writes to the region of the first one' "$rails" \
+    '*there = (struct card_target){place->key, place->base, {{0}}};' \
+    '*there = (struct card_target){target->key, place->base, {{0}}};'
+bug 'what was offered stays registered with further cards' "$rails" \
+    'rails->devices[i]->ops->deregister(rails->devices[i], region.further[i - 1]);' \
+    ';'
 
 end_planting

@@ -143,6 +143,7 @@ void card_game_play(struct card_mood mood, unsigned messages, uint64_t seed)
         placed += lines[l].placed;
     }
     assert_true(placed > 0);
+    assert_true((card_world_further(world) > 0) == (mood.cards > 1 && !mood.last_has_one));
     card_world_expect_sound(world);
     card_world_free(world);
     for (unsigned l = 0; l < 2 * LINKS; l++) {

@@ -7,7 +7,8 @@
 
 #include "card_world.h"
 
-/* So many messages on each link; some bytes come where they were expected. */
+/* So many messages on each link; some bytes come where they were expected, and if ranks have several
+ * cards, further ones carry some. */
 void card_game_play(struct card_mood mood, unsigned messages, uint64_t seed);
 
 #endif

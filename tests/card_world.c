@@ -9,7 +9,6 @@
 
 #include "transport/ofi/choice.h"
 #include "transport/ofi/device.h"
-#include "transport/virtual_card/card_remote.h"
 #include "transport/virtual_card/socket_wire.h"
 
 enum { SETTLE_STEPS_MAX = 2000000, EVENTS = SIM_MESSAGE + 1 };
@@ -24,7 +23,8 @@ struct card_world {
     struct rank_context {
         struct card_world *world;
         int rank;
-    } contexts[CARD_WORLD_RANKS_MAX];
+        unsigned card;
+    } contexts[CARD_WORLD_RANKS_MAX][CARD_RAILS_MAX];
     struct ofi_choice choice;
 };
 
@@ -41,21 +41,57 @@ static void hears(void *context, int peer, const void *message, size_t bytes)
     if (mood->hears != NULL) mood->hears(mood->hears_context, own->rank, peer, message, bytes);
 }
 
+static unsigned cards_of(const struct card_world *world, int rank)
+{
+    return world->mood.last_has_one && rank == world->size - 1 ? 1 : world->mood.cards;
+}
+
+struct card_device *card_world_device(const struct card_world *world, int rank, unsigned card)
+{
+    struct card_device *const device = card_device_of(world->ranks[rank]);
+    if (cards_of(world, rank) > 1) return card_rails_device(device, card);
+    return card == 0 ? device : NULL;
+}
+
+uint64_t card_world_further(const struct card_world *world)
+{
+    uint64_t bytes = 0;
+    for (int r = 0; r < world->size; r++)
+        for (unsigned c = 1; c < cards_of(world, r); c++)
+            bytes += card_rails_given(card_device_of(world->ranks[r]), c);
+    return bytes;
+}
+
+/* Opens the transport of a rank over its cards. */
+static void open_rank(struct card_world *world, int rank, struct card_device **devices)
+{
+    struct card_options options = world->mood.card;
+    struct card_device *all = devices[0];
+    const struct card_rails_options rails = {.size = world->size,
+                                             .least_bytes = world->mood.rails_bytes};
+    if (cards_of(world, rank) > 1)
+        assert_int_equal(card_rails_create(&rails, devices, cards_of(world, rank), &all), TUTTI_OK);
+    options.rank = rank;
+    options.size = world->size;
+    options.hears = hears;
+    options.hears_context = &world->contexts[rank][0];
+    assert_int_equal(card_create(&options, all, &world->ranks[rank]), TUTTI_OK);
+}
+
 static void open_sockets(struct card_world *world, uint64_t seed)
 {
     const uint64_t key = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)world ^ seed;
     for (int r = 0; r < world->size; r++) {
-        struct card_options options = world->mood.card;
-        struct card_wire *wire;
-        options.rank = r;
-        options.size = world->size;
-        const struct virtual_card_options card = {
-            .rank = r, .size = world->size, .seed = seed + (uint64_t)r};
-        world->contexts[r] = (struct rank_context){world, r};
-        options.hears = hears;
-        options.hears_context = &world->contexts[r];
-        assert_int_equal(card_socket_wire_open(key, r, world->size, &wire), TUTTI_OK);
-        assert_int_equal(virtual_card_open(&options, &card, wire, &world->ranks[r]), TUTTI_OK);
+        struct card_device *devices[CARD_RAILS_MAX];
+        for (unsigned c = 0; c < cards_of(world, r); c++) {
+            const struct virtual_card_options card = {
+                .rank = r, .size = world->size, .seed = seed + (uint64_t)r + 100 * c};
+            struct card_wire *wire;
+            assert_int_equal(card_socket_wire_open(key ^ (uint64_t)c << 56, r, world->size, &wire),
+                             TUTTI_OK);
+            assert_int_equal(virtual_card_create(&card, wire, &devices[c]), TUTTI_OK);
+        }
+        open_rank(world, r, devices);
     }
 }
 
@@ -65,37 +101,40 @@ static void open_sockets(struct card_world *world, uint64_t seed)
 static bool greets(void *context, int peer, const struct ofi_greeting *greeting)
 {
     const struct rank_context *own = context;
-    struct transport *const its = own->world->ranks[peer];
-    return its != NULL && ofi_device_greeted(card_device_of(its), own->rank, greeting);
+    const struct card_world *const world = own->world;
+    if (world->ranks[peer] == NULL) return false;
+    struct card_device *const its = card_world_device(world, peer, own->card);
+    return its == NULL || ofi_device_greeted(its, own->rank, greeting);
 }
 
 bool card_world_has_fabric(const char *provider)
 {
     struct ofi_choice choice;
-    if (ofi_choose_anew(provider, NULL, &choice) != TUTTI_OK || choice.info == NULL) return false;
-    choice.library->freeinfo((struct fi_info *)(uintptr_t)choice.info);
-    return true;
+    const bool is_here =
+        ofi_choose_anew(provider, NULL, &choice) == TUTTI_OK && choice.card_count > 0;
+    ofi_choice_release(&choice);
+    return is_here;
 }
 
 static void open_fabric(struct card_world *world)
 {
     assert_int_equal(ofi_choose_anew(world->mood.fabric, NULL, &world->choice), TUTTI_OK);
-    assert_non_null(world->choice.info);
+    assert_true(world->choice.card_count > 0);
     for (int r = 0; r < world->size; r++) {
-        struct card_options options = world->mood.card;
-        struct card_device *device;
-        world->contexts[r] = (struct rank_context){world, r};
-        const struct ofi_device_options own = {.rank = r,
-                                               .size = world->size,
-                                               .choice = &world->choice,
-                                               .greets = greets,
-                                               .context = &world->contexts[r]};
-        options.rank = r;
-        options.size = world->size;
-        options.hears = hears;
-        options.hears_context = &world->contexts[r];
-        assert_int_equal(ofi_device_create(&own, &device), TUTTI_OK);
-        assert_int_equal(card_create(&options, device, &world->ranks[r]), TUTTI_OK);
+        struct card_device *devices[CARD_RAILS_MAX];
+        for (unsigned c = 0; c < cards_of(world, r); c++) {
+            struct rank_context *const context = &world->contexts[r][c];
+            *context = (struct rank_context){world, r, c};
+            const struct ofi_device_options own = {.rank = r,
+                                                   .size = world->size,
+                                                   .choice = &world->choice,
+                                                   .is_of_several = cards_of(world, r) > 1,
+                                                   .is_further = c > 0,
+                                                   .greets = greets,
+                                                   .context = context};
+            assert_int_equal(ofi_device_create(&own, &devices[c]), TUTTI_OK);
+        }
+        open_rank(world, r, devices);
     }
 }
 
@@ -127,6 +166,8 @@ static void open_net(struct card_world *world, uint64_t seed)
                                                 .nodes = nodes,
                                                 .kind = EVENTS,
                                                 .packets = world->mood.packets,
+                                                .cards = world->mood.cards,
+                                                .rails_bytes = world->mood.rails_bytes,
                                                 .card = world->mood.card,
                                                 .hears = world->mood.hears,
                                                 .hears_context = world->mood.hears_context};
@@ -142,7 +183,9 @@ struct card_world *card_world_create(int size, struct card_mood mood, uint64_t s
     assert_non_null(world);
     assert_true(size <= CARD_WORLD_RANKS_MAX);
     world->mood = mood;
+    if (mood.cards == 0) world->mood.cards = 1;
     world->size = size;
+    for (int r = 0; r < size; r++) world->contexts[r][0] = (struct rank_context){world, r, 0};
     world->random = seed;
     if (mood.fabric != NULL)
         open_fabric(world);
@@ -157,8 +200,7 @@ void card_world_free(struct card_world *world)
 {
     if (world->sim == NULL) {
         for (int r = 0; r < world->size; r++) card_close(world->ranks[r]);
-        if (world->choice.info != NULL)
-            world->choice.library->freeinfo((struct fi_info *)(uintptr_t)world->choice.info);
+        if (world->choice.card_count > 0) ofi_choice_release(&world->choice);
     } else {
         virtual_net_free(world->net);
         sim_free(world->sim);
@@ -186,10 +228,11 @@ void card_world_step(void *context)
 void card_world_count(const struct card_world *world, struct virtual_card_counts *all)
 {
     *all = (struct virtual_card_counts){0};
-    for (int r = 0; r < world->size; r++) {
+    for (unsigned number = 0; number < (unsigned)world->size * world->mood.cards; number++) {
+        struct card_device *const device =
+            card_world_device(world, (int)(number / world->mood.cards), number % world->mood.cards);
         struct virtual_card_counts counts = {0};
-        if (world->mood.fabric == NULL)
-            virtual_card_count(card_device_of(world->ranks[r]), &counts);
+        if (world->mood.fabric == NULL && device != NULL) virtual_card_count(device, &counts);
         all->overruns += counts.overruns;
         all->refused += counts.refused;
         all->refused_by_peers += counts.refused_by_peers;

@@ -17,6 +17,9 @@ enum { CARD_WORLD_RANKS_MAX = 8 };
 struct card_mood {
     bool is_virtual;
     unsigned packets;         /* in virtual time: as in struct virtual_net_options */
+    unsigned cards;           /* of each rank; 0: 1 */
+    bool last_has_one;        /* the last rank has one card; not in virtual time */
+    size_t rails_bytes;       /* as struct card_rails_options says */
     struct card_options card; /* of all ranks */
     const char *fabric; /* a provider of libfabric (transport/ofi/choice.h); NULL: the cards are simulated */
     /* A rank hears a control message; or NULL. */
@@ -38,7 +41,11 @@ void card_world_step(void *world);
 /* Steps until every rank has consumed and heard everything; expects that nothing was wrong, and that no memory is registered. */
 void card_world_settle(struct card_world *world);
 void card_world_expect_sound(const struct card_world *world);
-/* Of all ranks. */
+/* The device of that card of a rank; NULL: there is none. */
+struct card_device *card_world_device(const struct card_world *world, int rank, unsigned card);
+/* The bytes that ranks gave to further cards. */
+uint64_t card_world_further(const struct card_world *world);
+/* Of all ranks and cards. */
 void card_world_count(const struct card_world *world, struct virtual_card_counts *counts);
 
 #endif

@@ -34,6 +34,8 @@ static void create_cards(struct sim_links *links, struct sim *sim, int size, con
     card->landing_bytes = sim_chance(sim, 700) ? 16384 : 0;
     card->flight_bytes = card->piece_count % 2 == 0 ? 16384 * (1 + (size_t)card->receive_count % 4)
                                                     : CARD_FLIGHT_ANY;
+    options.cards = card->receive_count % 4 == 0 ? 2 + card->piece_count % 2 : 1;
+    options.rails_bytes = 1;
     links->cards = virtual_net_create(sim, &options);
 }
 

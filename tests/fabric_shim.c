@@ -33,7 +33,7 @@ static struct {
     struct region regions[REGIONS_MAX];
     struct queue queues[QUEUES_MAX];
     struct fabric_shim_counts counts;
-    unsigned done;
+    unsigned done, devices;
     const struct ofi_calls *real;
 } state;
 
@@ -67,6 +67,8 @@ static void describe(struct fi_info *info)
     if (shim->has_one_part) info->tx_attr->iov_limit = 1;
     if (shim->keeps_no_order) info->tx_attr->msg_order &= ~(uint64_t)FI_ORDER_SAW;
     if (shim->message_bytes != 0) info->ep_attr->max_msg_size = shim->message_bytes;
+    if (shim->devices_max != 0 && state.devices++ >= shim->devices_max)
+        info->ep_attr->max_msg_size = 100;
 }
 
 static struct region *region_of(const struct fid_mr *memory)

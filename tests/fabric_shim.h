@@ -24,6 +24,7 @@ struct fabric_shim {
     int mask_from,
         mask_to; /* messages of rank mask_from say that they are of rank mask_to; the same: none */
     unsigned registered_max; /* regions at a time; 0: as the provider */
+    unsigned devices_max; /* those opened after so many take only messages that are too short; 0: any number */
 };
 
 /* From now on, for devices that are created then; NULL: none. One thread. */

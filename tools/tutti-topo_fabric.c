@@ -40,8 +40,9 @@ static bool is_first(const struct ofi_offer *offers, int place)
 
 static bool is_hardware(const struct ofi_offer *offer)
 {
-    char reason[OFI_REASON_MAX];
-    return ofi_choose_offer("auto", offer, 1, reason) == 0;
+    struct ofi_places places;
+    ofi_choose_offers("auto", offer, 1, 1, &places);
+    return places.count > 0;
 }
 
 /* One line a provider, with its cards, of which the first is opened. */
@@ -105,19 +106,23 @@ static enum tutti_status find_protection(const char **option)
 static void check_choice(struct fabric_report *report)
 {
     struct ofi_choice choice;
-    const char *protection;
+    const char *protection = NULL;
+    char names[OFI_REASON_MAX] = "";
     const char *const wish = option_text(OPTION_FABRIC);
-    if (ofi_choose_anew(wish, NULL, &choice) != TUTTI_OK || find_protection(&protection) != TUTTI_OK)
+    const bool is_chosen = ofi_choose_anew(wish, NULL, &choice) == TUTTI_OK &&
+                           find_protection(&protection) == TUTTI_OK;
+    const char *const cards = choice.card_count > 1 ? "cards" : "card";
+    ofi_name_cards(&choice, names);
+    if (!is_chosen)
         fabric_find(report, FABRIC_FAIL, "choice: %s", tutti_error_message());
     else if (choice.library == NULL)
         fabric_find(report, FABRIC_WARN, "choice: none, data goes over TCP (%s)", choice.reason);
     else if (protection != NULL)
-        fabric_find(
-            report, FABRIC_WARN,
-            "choice: none, data goes over TCP (%s, card %s, cannot protect data as %s says)",
-            choice.provider, choice.domain, protection);
+        fabric_find(report, FABRIC_WARN,
+                    "choice: none, data goes over TCP (%s, %s %s, cannot protect data as %s says)",
+                    choice.provider, cards, names, protection);
     else
-        fabric_find(report, FABRIC_OK, "choice: %s, card %s (%s)", choice.provider, choice.domain,
+        fabric_find(report, FABRIC_OK, "choice: %s, %s %s (%s)", choice.provider, cards, names,
                     choice.reason);
     ofi_choice_release(&choice);
 }

@@ -88,7 +88,8 @@
       "paths at once; `smc`: shared memory or RDMA behind the same sockets. Tutti uses TCP if the kernel or the peer lacks "        \
       "the other.")                                                                                                                 \
     X(NETWORK, RAILS, COUNT(1, 4), "1",                                                                                             \
-      "The number of [network cards](running.md#several-network-cards) over which large data may go at once.")                      \
+      "The number of [network cards](running.md#several-network-cards), also of [RDMA cards](fabric.md#several-cards), over "       \
+      "which large data may go at once.")                                                                                           \
     X(NETWORK, PORT_RANGE, TEXT("a port or a range of them such as 5000-5100, from 1 to 65535"), "(any)",                           \
       "A process listens at the first free port of the range.")                                                                     \
     X(NETWORK, SECRET, TEXT("a secret"), "(the job's id)",                                                                          \
@@ -101,9 +102,9 @@
     X(NETWORK, ENCRYPTION, CHOICE("off", "on"), "off",                                                                              \
       "`on`: ranks [encrypt](security.md#encryption) all data over TCP, which needs a secret. The same on all ranks.")              \
     X(NETWORK, FABRIC, TEXT("auto, off, a provider of libfabric such as efa or verbs;ofi_rxm:mlx5_0, or ^efa,psm3"), "auto",         \
-      "The [RDMA card](fabric.md) that carries data between hosts: `auto`: the best one; `off`: none, data goes over TCP; "        \
-      "a provider of libfabric, with the name of a card behind a colon: that one; `^` and names: as `auto` without these "           \
-      "providers.")                                                                                            \
+      "The [RDMA card](fabric.md) that carries data between hosts: `auto`: the best one; `off`: none, data goes over TCP; "         \
+      "a provider of libfabric: that one, with the cards behind a colon, if any; `^` and names: as `auto` without these "           \
+      "providers.")                                                                                                                 \
     X(NETWORK, TOPO_FILE, TEXT("a file"), "", "A file that says [which hosts are in which rack](topology.md#racks-for-the-library).") \
     X(NETWORK, PROBE, BOOLEAN, "1",                                                                                                 \
       "`0` on rank 0: if no file names racks, Tutti does not [find them by measuring](topology.md#racks-found-by-measuring) either.") \

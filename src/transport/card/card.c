@@ -249,7 +249,8 @@ static void card_add_footprint(const struct transport *transport,
     struct card_device *const device = card->shared.device;
     footprint->private_bytes += sizeof *card + (size_t)transport->size * sizeof(struct card_pair *) +
                                 device->ops->bytes(device);
-    footprint->descriptor_count += device->ops->descriptor(device) >= 0 ? 4 : 0;
+    if (device->ops->descriptor(device) >= 0)
+        footprint->descriptor_count += 4 * (1 + device->further) + (device->further > 0);
     for (int r = 0; r < transport->size; r++) {
         const struct card_pair *pair = card->pairs[r];
         if (pair == NULL) continue;

@@ -1,6 +1,7 @@
 /* device.h - the contract of a network card with remote memory access, as the transport over it
  * (card.h) needs it: memory is registered, receives are posted, sends and writes complete some time
  * later. Cards driven by libfabric are in ofi/, a simulated one for tests is in virtual_card/.
+ * card_rails.h makes one device of several.
  *
  *   rank a                                                              rank b
  *   send ──► operation ─┐                                           ┌─► posted receive ──► RECEIVED
@@ -38,7 +39,8 @@ enum {
     CARD_RECEIVES_MAX = 64,
     CARD_OPERATIONS_MAX = 64,
     CARD_MESSAGE_BYTES_MAX = 65536, /* that a device may take at most */
-    CARD_INLINE_BYTES_MAX = 64
+    CARD_INLINE_BYTES_MAX = 128,
+    CARD_FURTHER_MAX = 3 /* cards of a rank beside its first */
 };
 
 enum card_peer_state {
@@ -49,8 +51,9 @@ enum card_peer_state {
     CARD_PEER_BROKEN /* it sent what makes no sense, or there was an overrun */
 };
 
-/* OWN: this device reads and receives there. WRITTEN: other devices write there. */
-enum card_access { CARD_ACCESS_OWN, CARD_ACCESS_WRITTEN };
+/* OWN: this device sends messages from there, and receives there. SOURCE: it also writes from there
+ * to memory of peers. WRITTEN: other devices write there. */
+enum card_access { CARD_ACCESS_OWN, CARD_ACCESS_SOURCE, CARD_ACCESS_WRITTEN };
 
 /* Memory of this rank. */
 struct card_memory {
@@ -59,9 +62,15 @@ struct card_memory {
     size_t bytes;
 };
 
-/* How a peer names a region: its first byte is `base` in the region `key`. */
-struct card_target {
+/* How a peer names a region on one card: its first byte is `base` in the region `key`. */
+struct card_place {
     uint64_t key, base;
+};
+
+/* The same on all cards of a rank. */
+struct card_target {
+    uint64_t key, base;                          /* on the first card */
+    struct card_place further[CARD_FURTHER_MAX]; /* key 0: it is not registered there */
 };
 
 enum card_work { CARD_SENT, CARD_WRITTEN, CARD_RECEIVED };
@@ -85,6 +94,7 @@ struct card_device {
     const struct card_device_ops *ops;
     size_t message_bytes; /* of a message: a multiple of 64, up to CARD_MESSAGE_BYTES_MAX */
     bool keeps_order;     /* see invariant 3 */
+    unsigned further;     /* cards beside the first (card_rails.h) */
     size_t head_room; /* before each posted receive so many bytes of its region are the device's: a multiple of 64 */
 };
 

@@ -14,7 +14,9 @@
  * next to nothing else was on its way count as round trips.
  *
  * A message that has come shows that all bytes given before it have come, since it goes behind the
- * writes, or says so itself.
+ * writes, or says so itself. If a rank has several cards (card_rails.h), this holds for the first
+ * one, behind which messages wait. The bytes on the others count as come a little early; there are
+ * never many more of them than on the first one.
  *
  * Pure: numbers in, numbers out; nothing allocates. */
 #ifndef TUTTI_TRANSPORT_CARD_FLIGHT_H

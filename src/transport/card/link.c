@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 
@@ -279,17 +280,19 @@ static bool is_newer(const struct card_offer *offer, const struct card_message *
            (grant->offset == offer->from && grant->offset + grant->length > offer->until);
 }
 
-bool card_tx_granted(struct card_tx *tx, const struct card_message *grant)
+bool card_tx_granted(struct card_tx *tx, const struct card_grant *grant)
 {
-    if (grant->consumed > tx->sent) return false;
+    const struct card_message *const message = &grant->message;
+    if (message->consumed > tx->sent) return false;
     tx->is_granted = true;
-    if (tx->consumed < grant->consumed) tx->consumed = grant->consumed;
-    if (is_newer(&tx->offer, grant))
-        tx->offer = (struct card_offer){.target = {.key = grant->key, .base = grant->base},
-                                        .from = grant->offset,
-                                        .until = grant->offset + grant->length,
-                                        .room = grant->room,
-                                        .signature = grant->signature};
+    if (tx->consumed < message->consumed) tx->consumed = message->consumed;
+    if (!is_newer(&tx->offer, message)) return true;
+    tx->offer = (struct card_offer){.target = {.key = message->key, .base = message->base},
+                                    .from = message->offset,
+                                    .until = message->offset + message->length,
+                                    .room = message->room,
+                                    .signature = message->signature};
+    memcpy(tx->offer.target.further, grant->further, sizeof grant->further);
     return true;
 }
 
@@ -539,17 +542,19 @@ bool card_rx_is_told(const struct card_rx *rx)
     return rx->told == rx->consumed && !rx->owes_offer;
 }
 
-void card_rx_tell(const struct card_rx *rx, struct card_message *grant)
+void card_rx_tell(const struct card_rx *rx, struct card_grant *grant)
 {
-    *grant = (struct card_message){.kind = CARD_MESSAGE_GRANT,
-                                   .index = (uint16_t)rx->index,
-                                   .consumed = rx->consumed,
-                                   .key = rx->offer.target.key,
-                                   .base = rx->offer.target.base,
-                                   .offset = rx->offer.from,
-                                   .length = open_until(rx) - rx->offer.from,
-                                   .room = (uint32_t)rx->offer.room,
-                                   .signature = rx->offer.signature};
+    const struct card_offer *const offer = &rx->offer;
+    grant->message = (struct card_message){.kind = CARD_MESSAGE_GRANT,
+                                           .index = (uint16_t)rx->index,
+                                           .consumed = rx->consumed,
+                                           .key = offer->target.key,
+                                           .base = offer->target.base,
+                                           .offset = offer->from,
+                                           .length = open_until(rx) - offer->from,
+                                           .room = (uint32_t)offer->room,
+                                           .signature = offer->signature};
+    memcpy(grant->further, offer->target.further, sizeof grant->further);
 }
 
 void card_rx_told(struct card_rx *rx)

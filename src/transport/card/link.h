@@ -129,7 +129,7 @@ bool card_tx_is_all_given(const struct card_tx *tx);
  * no such write. */
 bool card_tx_landed(struct card_tx *tx, uint32_t number, bool is_done);
 /* Takes what the receiver says. False: it cannot have consumed that many. */
-bool card_tx_granted(struct card_tx *tx, const struct card_message *grant);
+bool card_tx_granted(struct card_tx *tx, const struct card_grant *grant);
 /* Forgets the first entry if it is done with, and says which memory was posted, if any. False: it
  * is not done with. */
 bool card_tx_drop(struct card_tx *tx, uint64_t *posted_key);
@@ -204,7 +204,7 @@ uint64_t card_rx_drop_offer(struct card_rx *rx);
 /* Whether the sender should be told now. */
 bool card_rx_should_tell(const struct card_rx *rx);
 bool card_rx_is_told(const struct card_rx *rx);
-void card_rx_tell(const struct card_rx *rx, struct card_message *grant);
+void card_rx_tell(const struct card_rx *rx, struct card_grant *grant);
 void card_rx_told(struct card_rx *rx);
 
 #endif

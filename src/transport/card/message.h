@@ -13,7 +13,8 @@
  *           link that begin at `offset` and belong to the operation `signature`; length 0: none.
  *           With a `room` the region has so many bytes, and is used again and again: byte i of the
  *           link goes to (i - offset) modulo room. key 0: there is none for these bytes, which come
- *           by messages
+ *           by messages. If the receiver has several cards, the region's places on the further ones
+ *           follow (struct card_grant): as many as the length of the message says
  *   CREDIT  only the number that each message has: the receives that its sender has `posted` for
  *           the other one so far, modulo 2^32
  *   WORD    a control message (transport/peers.h). sequence: its number
@@ -45,7 +46,7 @@ enum card_message_kind {
 
 /* Grows when ranks of another version would not understand these messages, or the bytes that
  * devices put before them. */
-enum { CARD_PROTOCOL = 2 };
+enum { CARD_PROTOCOL = 3 };
 
 enum {
     CARD_MESSAGE_HEAD_BYTES = 64,
@@ -65,6 +66,12 @@ struct card_message {
 };
 
 static_assert(sizeof(struct card_message) == CARD_MESSAGE_HEAD_BYTES, "a head");
-static_assert((int)CARD_MESSAGE_HEAD_BYTES <= (int)CARD_INLINE_BYTES_MAX, "goes inline");
+
+struct card_grant {
+    struct card_message message;
+    struct card_place further[CARD_FURTHER_MAX];
+};
+
+static_assert(sizeof(struct card_grant) <= (size_t)CARD_INLINE_BYTES_MAX, "goes inline");
 
 #endif

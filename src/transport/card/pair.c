@@ -120,9 +120,9 @@ static bool owes_credit(const struct card_pair *pair)
     return posted_for(pair) - pair->posted_told >= pair->shared->receive_count / 2;
 }
 
-/* False: not now. */
-static bool send_message(struct card_pair *pair, struct card_message *message,
-                         const struct card_memory *memory)
+/* A message whose head has so many bytes, and `message` in front. False: not now. */
+static bool send_headed(struct card_pair *pair, struct card_message *message, size_t head_bytes,
+                        const struct card_memory *memory)
 {
     const bool gives_credit = message->kind == CARD_MESSAGE_CREDIT && owes_credit(pair);
     const unsigned kept = gives_credit ? 0 : CARD_CREDITS_KEPT;
@@ -130,7 +130,7 @@ static bool send_message(struct card_pair *pair, struct card_message *message,
     const uint64_t posted = posted_for(pair);
     message->posted = (uint32_t)posted;
     message->number = (uint32_t)pair->sent;
-    if (!device_of(pair)->ops->send(device_of(pair), pair->rank, message, sizeof *message, memory,
+    if (!device_of(pair)->ops->send(device_of(pair), pair->rank, message, head_bytes, memory,
                                     pair->sent))
         return false;
     pair->sent++;
@@ -145,10 +145,26 @@ static bool send_message(struct card_pair *pair, struct card_message *message,
     return true;
 }
 
+static bool send_message(struct card_pair *pair, struct card_message *message,
+                         const struct card_memory *memory)
+{
+    return send_headed(pair, message, sizeof *message, memory);
+}
+
 static bool send_head(struct card_pair *pair, struct card_message *message)
 {
     const struct card_memory nothing = {0};
     return send_message(pair, message, &nothing);
+}
+
+/* The region's places on further cards go with it as far as there are any. */
+static bool send_grant(struct card_pair *pair, struct card_grant *grant)
+{
+    const struct card_memory nothing = {0};
+    unsigned further = CARD_FURTHER_MAX;
+    while (further > 0 && grant->further[further - 1].key == 0) further--;
+    return send_headed(pair, &grant->message,
+                       sizeof grant->message + further * sizeof *grant->further, &nothing);
 }
 
 static bool send_words(struct card_pair *pair)
@@ -176,9 +192,9 @@ static bool send_grants(struct card_pair *pair)
     int index;
     bool moved = false;
     while ((index = link_set_turn(&pair->due, 0)) >= 0) {
-        struct card_message message;
-        card_rx_tell(pair->rx[index], &message);
-        if (!send_head(pair, &message)) break;
+        struct card_grant grant;
+        card_rx_tell(pair->rx[index], &grant);
+        if (!send_grant(pair, &grant)) break;
         card_rx_told(pair->rx[index]);
         link_set_remove(&pair->due, (unsigned)index);
         link_set_remove(&pair->untold, (unsigned)index);
@@ -264,7 +280,7 @@ bool card_pair_post(struct card_pair *pair, struct card_tx *tx, const void *addr
 {
     if (pair->shared->is_stopped || !card_tx_has_room(tx)) return false;
     const uint64_t key = device_of(pair)->ops->enroll(device_of(pair), (void *)(uintptr_t)address,
-                                                      bytes, CARD_ACCESS_OWN);
+                                                      bytes, CARD_ACCESS_SOURCE);
     card_tx_post(tx, address, bytes, key);
     card_pair_send(pair, tx);
     return true;
@@ -347,13 +363,18 @@ static const char *take_data(struct card_pair *pair, const struct card_message *
     return wrong;
 }
 
-static const char *take_grant(struct card_pair *pair, const struct card_message *message)
+static const char *take_grant(struct card_pair *pair, const struct card_message *message,
+                              const char *behind, size_t bytes)
 {
+    struct card_grant grant = {.message = *message};
     if (message->index >= TRANSPORT_LINK_COUNT) return "there is no such link";
+    if (bytes > sizeof grant.further || bytes % sizeof *grant.further != 0)
+        return "a region lies on a part of a card";
+    memcpy(grant.further, behind, bytes);
     link_set_add(&pair->granted, message->index);
     struct card_tx *tx = pair->tx[message->index];
     if (tx == NULL || pair->shared->is_stopped) return NULL;
-    if (!card_tx_granted(tx, message)) return "it consumed what was not sent";
+    if (!card_tx_granted(tx, &grant)) return "it consumed what was not sent";
     drop_consumed(pair, tx);
     return NULL;
 }
@@ -378,12 +399,12 @@ static const char *take(struct card_pair *pair, const struct card_message *messa
 {
     const char *wrong = NULL;
     if (message->kind == CARD_MESSAGE_DATA) return take_data(pair, message, buffer, bytes);
-    if (bytes > 0 && message->kind != CARD_MESSAGE_WORD)
+    if (bytes > 0 && message->kind != CARD_MESSAGE_WORD && message->kind != CARD_MESSAGE_GRANT)
         wrong = "a message of that kind has nothing behind its head";
     else if (message->kind == CARD_MESSAGE_PLACED || message->kind == CARD_MESSAGE_ASK)
         wrong = take_data(pair, message, NULL, 0);
     else if (message->kind == CARD_MESSAGE_GRANT)
-        wrong = take_grant(pair, message);
+        wrong = take_grant(pair, message, buffer->data + sizeof *message, bytes);
     else if (message->kind == CARD_MESSAGE_WORD &&
              !card_words_take(&pair->words, message->sequence, number,
                               buffer->data + sizeof *message, bytes))

@@ -20,7 +20,9 @@ struct wish {
     const char *excluded; /* prefixes of names, separated by commas; NULL: none */
     const char *provider; /* of that many bytes, and the whole domain behind it; NULL: any */
     int provider_bytes;
-    const char *domain; /* NULL: any */
+    const char *domains; /* separated by commas; NULL: any */
+    const char *domain;  /* the one of these that is looked for, of that many bytes; NULL: any */
+    int domain_bytes;
 };
 
 static bool is_name(const char *text, size_t bytes)
@@ -29,6 +31,38 @@ static bool is_name(const char *text, size_t bytes)
     for (size_t i = 0; i < bytes; i++)
         if (text[i] <= ' ' || text[i] > '~') return false;
     return true;
+}
+
+/* Goes to the next of the cards that are named; false: there is none. */
+static bool next_domain(struct wish *wish)
+{
+    const char *next = wish->domain == NULL ? wish->domains : wish->domain + wish->domain_bytes;
+    if (next == NULL || *next == '\0') return false;
+    if (wish->domain != NULL) next++;
+    wish->domain = next;
+    wish->domain_bytes = (int)strcspn(next, ",");
+    return true;
+}
+
+/* Whether a card that is named before this one has the same name. */
+static bool is_named_before(const struct wish *wish)
+{
+    struct wish before = *wish;
+    for (before.domain = NULL; next_domain(&before) && before.domain != wish->domain;)
+        if (before.domain_bytes == wish->domain_bytes &&
+            memcmp(before.domain, wish->domain, (size_t)wish->domain_bytes) == 0)
+            return true;
+    return false;
+}
+
+static bool domains_make_sense(struct wish wish)
+{
+    int count = 0;
+    while (next_domain(&wish))
+        if (++count > OFI_CARDS_MAX || !is_name(wish.domain, (size_t)wish.domain_bytes) ||
+            is_named_before(&wish))
+            return false;
+    return wish.domains == NULL || count > 0;
 }
 
 /* False: it makes no sense. */
@@ -50,9 +84,8 @@ static bool parse_wish(const char *text, struct wish *wish)
     const size_t bytes = strcspn(text, ":");
     wish->provider = text;
     wish->provider_bytes = (int)bytes;
-    if (text[bytes] == ':') wish->domain = text + bytes + 1;
-    return is_name(text, bytes) && memchr(text, ',', bytes) == NULL &&
-           (wish->domain == NULL || is_name(wish->domain, strlen(wish->domain)));
+    if (text[bytes] == ':') wish->domains = text + bytes + 1;
+    return is_name(text, bytes) && memchr(text, ',', bytes) == NULL && domains_make_sense(*wish);
 }
 
 bool ofi_wish_is_valid(const char *text)
@@ -124,16 +157,38 @@ static int rank_of(const struct wish *wish, const struct ofi_offer *offer)
 
 static bool is_card_wanted(const struct wish *wish, const struct ofi_offer *offer)
 {
-    return wish->domain == NULL || strcmp(wish->domain, offer->domain) == 0;
+    const size_t bytes = (size_t)wish->domain_bytes;
+    return wish->domain == NULL ||
+           (strncmp(offer->domain, wish->domain, bytes) == 0 && offer->domain[bytes] == '\0');
 }
 
-static int best_of(const struct wish *wish, const struct ofi_offer *offers, int count)
+static bool is_taken(const struct ofi_places *taken, int place)
+{
+    for (unsigned i = 0; i < taken->count; i++)
+        if (taken->places[i] == place) return true;
+    return false;
+}
+
+static bool is_usable(const struct wish *wish, const struct ofi_offer *offer)
+{
+    return offer->lacks == NULL && offer->is_up && is_card_wanted(wish, offer);
+}
+
+/* Whether two cards can be used beside each other. */
+static bool is_of_kind(const struct ofi_offer *offer, const struct ofi_offer *first)
+{
+    return offer->fingerprint == first->fingerprint && strcmp(offer->provider, first->provider) == 0;
+}
+
+/* The best offer that is not taken, and of the kind of those that are; -1: none. */
+static int best_of(const struct wish *wish, const struct ofi_offer *offers, int count,
+                   const struct ofi_places *taken)
 {
     int best = -1, best_rank = 0;
     for (int i = 0; i < count; i++) {
         const int rank = rank_of(wish, &offers[i]);
-        if (rank < 0 || offers[i].lacks != NULL || !offers[i].is_up ||
-            !is_card_wanted(wish, &offers[i]))
+        if (rank < 0 || !is_usable(wish, &offers[i]) || is_taken(taken, i) ||
+            (taken->count > 0 && !is_of_kind(&offers[i], &offers[taken->places[0]])))
             continue;
         if (best < 0 || rank < best_rank ||
             (rank == best_rank && offers[i].distance < offers[best].distance)) {
@@ -178,8 +233,8 @@ static void explain_none(const struct wish *wish, const struct ofi_offer *offers
             say(&providers, providers.used > 0 ? ", " : "", offer->provider);
     }
     if (cards.used > 0)
-        snprintf(reason, OFI_REASON_MAX, "no card %.64s; with this provider there are: %.150s",
-                 wish->domain, cards.bytes);
+        snprintf(reason, OFI_REASON_MAX, "no card %.*s; with this provider there are: %.150s",
+                 wish->domain_bytes, wish->domain, cards.bytes);
     else if (wish->provider != NULL)
         snprintf(reason, OFI_REASON_MAX,
                  "libfabric offers no provider %.*s here; there are: %.150s", wish->provider_bytes,
@@ -189,28 +244,105 @@ static void explain_none(const struct wish *wish, const struct ofi_offer *offers
                  wish->excluded != NULL ? " beside those that are ruled out" : "");
 }
 
-int ofi_choose_offer(const char *text, const struct ofi_offer *offers, int count,
-                     char reason[OFI_REASON_MAX])
+/* Takes all cards that are named, or none. */
+static void choose_named(struct wish *wish, const struct ofi_offer *offers, int count,
+                         struct ofi_places *places)
+{
+    while (next_domain(wish)) {
+        const int place = best_of(wish, offers, count, places);
+        if (place >= 0) {
+            places->places[places->count++] = place;
+            continue;
+        }
+        const bool is_other_kind =
+            places->count > 0 && best_of(wish, offers, count, &(struct ofi_places){0}) >= 0;
+        places->count = 0;
+        if (is_other_kind)
+            snprintf(places->reason, OFI_REASON_MAX, "card %.*s is not of the kind of the first one",
+                     wish->domain_bytes, wish->domain);
+        else
+            explain_none(wish, offers, count, places->reason);
+        return;
+    }
+    snprintf(places->reason, OFI_REASON_MAX, "%s names %s", option_names.FABRIC,
+             places->count > 1 ? "them" : "it");
+}
+
+/* Takes further cards of the kind of the first one, and counts those that are there. */
+static void choose_further(const struct wish *wish, const struct ofi_offer *offers, int count,
+                           unsigned card_max, struct ofi_places *places)
+{
+    const struct ofi_offer *const first = &offers[places->places[0]];
+    const bool is_over_sockets = !is_hardware(first->provider);
+    places->host_card_count = 1;
+    if (is_over_sockets) return;
+    for (int i = 0; i < count; i++)
+        places->host_card_count +=
+            i != places->places[0] && is_usable(wish, &offers[i]) && is_of_kind(&offers[i], first);
+    while (places->count < card_max && places->count < OFI_CARDS_MAX) {
+        const int place = best_of(wish, offers, count, places);
+        if (place < 0) return;
+        places->places[places->count++] = place;
+    }
+}
+
+static void choose_unnamed(const struct wish *wish, const struct ofi_offer *offers, int count,
+                           unsigned card_max, struct ofi_places *places)
 {
     static const char *const nearness[] = {"near these cores", "on another NUMA node",
                                            "NUMA node not known"};
-    struct wish wish;
-    if (!parse_wish(text, &wish) || wish.is_off) {
-        snprintf(reason, OFI_REASON_MAX, "%s=%s", option_names.FABRIC,
-                 wish.is_off ? "off" : "(no sense)");
-        return -1;
+    const int best = best_of(wish, offers, count, places);
+    if (best < 0) {
+        explain_none(wish, offers, count, places->reason);
+        return;
     }
-    const int best = best_of(&wish, offers, count);
-    if (best < 0)
-        explain_none(&wish, offers, count, reason);
-    else if (wish.provider != NULL)
-        snprintf(reason, OFI_REASON_MAX, "%s names it", option_names.FABRIC);
+    const int distance = offers[best].distance;
+    places->places[places->count++] = best;
+    if (wish->provider != NULL)
+        snprintf(places->reason, OFI_REASON_MAX, "%s names it", option_names.FABRIC);
     else
-        snprintf(
-            reason, OFI_REASON_MAX, "%s",
-            nearness[offers[best].distance >= 0 && offers[best].distance < 2 ? offers[best].distance
-                                                                             : 2]);
-    return best;
+        snprintf(places->reason, OFI_REASON_MAX, "%s",
+                 nearness[distance >= 0 && distance < 2 ? distance : 2]);
+    choose_further(wish, offers, count, card_max, places);
+}
+
+void ofi_choose_offers(const char *text, const struct ofi_offer *offers, int count,
+                       unsigned card_max, struct ofi_places *places)
+{
+    struct wish wish;
+    *places = (struct ofi_places){0};
+    if (!parse_wish(text, &wish) || wish.is_off)
+        snprintf(places->reason, OFI_REASON_MAX, "%s=%s", option_names.FABRIC,
+                 wish.is_off ? "off" : "(no sense)");
+    else if (wish.domains != NULL)
+        choose_named(&wish, offers, count, places);
+    else
+        choose_unnamed(&wish, offers, count, card_max, places);
+}
+
+unsigned ofi_card_share(const struct ofi_choice *choice, unsigned rank_count,
+                        unsigned numbers[OFI_CARDS_MAX])
+{
+    const bool is_named = choice->host_card_count == 0;
+    const unsigned for_each = choice->host_card_count / rank_count;
+    unsigned count = choice->card_count;
+    if (!is_named && count > for_each) count = for_each > 0 ? for_each : 1;
+    for (unsigned c = 0; c < count; c++) {
+        unsigned at = c;
+        for (; !is_named && at > 0; at--) {
+            if (choice->cards[numbers[at - 1]].place < choice->cards[c].place) break;
+            numbers[at] = numbers[at - 1];
+        }
+        numbers[at] = c;
+    }
+    return count;
+}
+
+void ofi_name_cards(const struct ofi_choice *choice, char names[OFI_REASON_MAX])
+{
+    struct text text = {names, 0};
+    for (unsigned c = 0; c < choice->card_count; c++)
+        say(&text, c > 0 ? ", " : "", choice->cards[c].domain);
 }
 
 /* ------------------------------------------------------------------------------------------ this process */
@@ -240,15 +372,25 @@ bool ofi_hardware_is_there(const char *root)
 }
 
 static enum tutti_status take(const struct ofi_library *library, const struct ofi_offers *offers,
-                              int place, struct ofi_choice *choice)
+                              const struct ofi_places *places, struct ofi_choice *choice)
 {
     int count;
-    const struct ofi_offer *const offer = &ofi_offers_list(offers, &count)[place];
-    choice->info = ofi_offers_take(offers, place);
-    if (choice->info == NULL) return error_set(TUTTI_NO_MEMORY, "the choice of a network card");
+    const struct ofi_offer *const list = ofi_offers_list(offers, &count);
+    const struct ofi_offer *const offer = &list[places->places[0]];
     choice->library = library;
+    for (unsigned c = 0; c < places->count; c++) {
+        struct ofi_card *const card = &choice->cards[c];
+        card->info = ofi_offers_take(offers, places->places[c]);
+        if (card->info == NULL) {
+            ofi_choice_release(choice);
+            return error_set(TUTTI_NO_MEMORY, "the choice of a network card");
+        }
+        snprintf(card->domain, sizeof card->domain, "%s", list[places->places[c]].domain);
+        card->place = places->places[c];
+        choice->card_count = c + 1;
+    }
+    choice->host_card_count = places->host_card_count;
     snprintf(choice->provider, sizeof choice->provider, "%s", offer->provider);
-    snprintf(choice->domain, sizeof choice->domain, "%s", offer->domain);
     choice->is_of_one_host = strcmp(offer->provider, "shm") == 0;
     choice->is_software = !is_hardware(offer->provider);
     choice->fingerprint = offer->fingerprint;
@@ -259,11 +401,15 @@ static enum tutti_status choose_among(const struct ofi_library *library, const c
                                       const char *sys, bool with_rest, struct ofi_choice *choice)
 {
     struct ofi_offers *offers;
-    int count;
+    struct ofi_places places;
+    int count, card_max;
+    TRY(option_count(OPTION_RAILS, &card_max));
     TRY(ofi_offers_find(library, sys, with_rest, &offers));
     const struct ofi_offer *const list = ofi_offers_list(offers, &count);
-    const int place = ofi_choose_offer(wish, list, count, choice->reason);
-    const enum tutti_status status = place < 0 ? TUTTI_OK : take(library, offers, place, choice);
+    ofi_choose_offers(wish, list, count, (unsigned)card_max, &places);
+    memcpy(choice->reason, places.reason, sizeof choice->reason);
+    const enum tutti_status status =
+        places.count == 0 ? TUTTI_OK : take(library, offers, &places, choice);
     ofi_offers_free(offers);
     return status;
 }
@@ -308,7 +454,8 @@ enum tutti_status ofi_choose_anew(const char *text, const char *sys, struct ofi_
 
 void ofi_choice_release(struct ofi_choice *choice)
 {
-    if (choice->info != NULL) choice->library->freeinfo((struct fi_info *)(uintptr_t)choice->info);
+    for (unsigned c = 0; c < choice->card_count; c++)
+        choice->library->freeinfo((struct fi_info *)(uintptr_t)choice->cards[c].info);
     *choice = (struct ofi_choice){0};
 }
 
@@ -330,14 +477,15 @@ static const struct ofi_choice of_child = {
 static void make(void)
 {
     struct ofi_choice *const choice = &made.choice;
+    char names[OFI_REASON_MAX];
     made.generation = process_generation();
     made.status = ofi_choose_anew(option_text(OPTION_FABRIC), NULL, choice);
-    if (made.status != TUTTI_OK)
-        error_copy(made.error, sizeof made.error);
-    else if (choice->library != NULL)
-        log_write(LOG_INFO, "fabric: %s, card %s (%s)", choice->provider, choice->domain,
-                  choice->reason);
-    else
+    if (made.status != TUTTI_OK) error_copy(made.error, sizeof made.error);
+    ofi_name_cards(choice, names);
+    if (choice->library != NULL)
+        log_write(LOG_INFO, "fabric: %s, %s %s (%s)", choice->provider,
+                  choice->card_count > 1 ? "cards" : "card", names, choice->reason);
+    else if (made.status == TUTTI_OK)
         log_write(LOG_INFO, "fabric: none (%s)", choice->reason);
 }
 

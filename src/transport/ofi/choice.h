@@ -1,5 +1,5 @@
-/* choice.h - which network card this process uses for remote memory access, and through which
- * provider of libfabric: TUTTI_FABRIC, and the cards that are there.
+/* choice.h - which network cards this process uses for remote memory access, and through which
+ * provider of libfabric: TUTTI_FABRIC, TUTTI_RAILS, and the cards that are there.
  *
  *     TUTTI_FABRIC      what it means
  *     (unset), auto     the best hardware: verbs, efa, cxi, psm3, psm2, in this order; the card
@@ -7,9 +7,16 @@
  *                       loaded where no such card is there (/sys/class/infiniband, cxi, hfi1), so
  *                       that programs start as fast as before
  *     off               none
- *     PROVIDER[:DOMAIN] that provider ("tcp;ofi_rxm", "shm", "verbs;ofi_rxm", "efa"), and that card
- *                       if it is named; not there: an error
+ *     PROVIDER          that provider ("tcp;ofi_rxm", "shm", "verbs;ofi_rxm", "efa"); not there: an
+ *                       error
+ *     PROVIDER:CARD,... that provider and these cards, up to four, the first one named first
+ *                       (card/card_rails.h); not all of them there, or not of one kind: an error
  *     ^NAME,NAME...     as auto, without providers whose name begins so
+ *
+ * Where no card is named, TUTTI_RAILS says how many cards of the kind that was chosen may be used:
+ * the best one as the first, then others, the nearer ones first. Only hardware counts: an interface
+ * below a provider over sockets may lead nowhere, so it is used only where it is the first or named.
+ * Several ranks of a communicator on one host share the cards evenly (ofi_card_share).
  *
  * Tutti needs these of a provider: FI_EP_RDM endpoints, messages, and remote writes (FI_MSG,
  * FI_RMA, FI_WRITE, FI_REMOTE_WRITE). It copes with FI_MR_LOCAL, VIRT_ADDR, ALLOCATED, PROV_KEY and
@@ -22,17 +29,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "transport/card/card_rails.h"
 #include "transport/ofi/library.h"
 #include "tutti/tutti.h"
 
-enum { OFI_NAME_MAX = 64, OFI_REASON_MAX = 256 };
+enum { OFI_NAME_MAX = 64, OFI_REASON_MAX = 256, OFI_CARDS_MAX = CARD_RAILS_MAX };
+
+struct ofi_card {
+    const struct fi_info *info; /* for endpoints; lives as long as the process */
+    char domain[OFI_NAME_MAX];
+    int place; /* among what libfabric offers */
+};
 
 struct ofi_choice {
     const struct ofi_library *library; /* NULL: no card is used */
-    const struct fi_info *info; /* what was chosen, for endpoints; lives as long as the process */
-    char provider[OFI_NAME_MAX], domain[OFI_NAME_MAX];
-    bool is_of_one_host;         /* shm: it leads nowhere else */
-    bool is_software;            /* the host's cores do the work */
+    char provider[OFI_NAME_MAX];
+    struct ofi_card cards[OFI_CARDS_MAX]; /* that may be used, the best one first */
+    unsigned card_count;
+    unsigned host_card_count; /* of this kind on this host; 0: TUTTI_FABRIC names those to be used */
+    bool is_of_one_host;      /* shm: it leads nowhere else */
+    bool is_software;         /* the host's cores do the work */
     char reason[OFI_REASON_MAX]; /* why this one, or why none */
     /* The same, and not 0, on ranks whose cards can reach each other; 0: no card is used. Computed
      * from the provider's name and protocol, not from the card. */
@@ -58,10 +74,25 @@ struct ofi_offer {
     bool is_up;           /* the port of the card is active */
     uint32_t fingerprint; /* as in struct ofi_choice */
 };
-/* The index of the offer to take; -1: none. *reason says why. wish: a value of TUTTI_FABRIC that
- * has been checked; NULL or "": auto. */
-int ofi_choose_offer(const char *wish, const struct ofi_offer *offers, int count,
-                     char reason[OFI_REASON_MAX]);
+/* The indices of the offers to take, the best one first. */
+struct ofi_places {
+    unsigned count; /* 0: none */
+    int places[OFI_CARDS_MAX];
+    unsigned host_card_count; /* as in struct ofi_choice */
+    char reason[OFI_REASON_MAX];
+};
+/* wish: a value of TUTTI_FABRIC that has been checked; NULL or "": auto. card_max: of TUTTI_RAILS,
+ * 1 or more; it does not count where cards are named. */
+void ofi_choose_offers(const char *wish, const struct ofi_offer *offers, int count,
+                       unsigned card_max, struct ofi_places *places);
+/* The cards that one of so many ranks of this host uses, by their numbers in choice->cards: all
+ * those that are named; or as many as there are for each rank, but one in any case. If these are
+ * several they come in libfabric's order, so that hosts of the same make agree on it, whichever card
+ * is nearest to a rank. Returns how many they are. */
+unsigned ofi_card_share(const struct ofi_choice *choice, unsigned rank_count,
+                        unsigned numbers[OFI_CARDS_MAX]);
+/* Writes the names of the cards with commas between them. */
+void ofi_name_cards(const struct ofi_choice *choice, char names[OFI_REASON_MAX]);
 /* Whether the text is a value of TUTTI_FABRIC. Names have no spaces, and fewer than OFI_NAME_MAX
  * bytes. */
 bool ofi_wish_is_valid(const char *wish);

@@ -1,4 +1,4 @@
-/* Any text as TUTTI_FABRIC is refused, or the chosen card is there, is up and lacks nothing. */
+/* Any text as TUTTI_FABRIC is refused, or the chosen cards are there, are up and lack nothing. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +22,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (wish == NULL) return 0;
     if (size > 0) memcpy(wish, data, size);
     wish[size] = '\0';
-    char reason[OFI_REASON_MAX] = "";
-    const int place = ofi_choose_offer(wish, offers, COUNT, reason);
-    if (place < -1 || place >= COUNT) abort();
-    if (place >= 0 &&
-        (!ofi_wish_is_valid(wish) || offers[place].lacks != NULL || !offers[place].is_up))
+    struct ofi_places places;
+    ofi_choose_offers(wish, offers, COUNT, 1 + size % 4, &places);
+    if (places.count > OFI_CARDS_MAX || (places.count > 0 && !ofi_wish_is_valid(wish))) abort();
+    for (unsigned c = 0; c < places.count; c++) {
+        const int place = places.places[c];
+        if (place < 0 || place >= COUNT || offers[place].lacks != NULL || !offers[place].is_up)
+            abort();
+    }
+    if (memchr(places.reason, '\0', sizeof places.reason) == NULL || places.reason[0] == '\0')
         abort();
-    if (memchr(reason, '\0', sizeof reason) == NULL || reason[0] == '\0') abort();
     free(wish);
     return 0;
 }

@@ -19,11 +19,15 @@ static void wishes_are_checked(void **state)
 {
     (void)state;
     static const char *const valid[] = {
-        "",           "auto",       "off", "verbs", "tcp;ofi_rxm", "^efa", "^efa,p", "verbs:mlx5_0",
-        "tcp:eth0.7", "tcp:eth0:1", "a",   "^^",    "autonomous"};
-    static const char *const invalid[] = {":",      "^",    "^,",       "^a,",   "^,a", "^a,,b",
-                                          "tcp:",   ":lo",  "a b",      "tcp: ", "a,b", "verbs,efa",
-                                          "auto\n", "\x7f", "\xc3\xa4", "^a b"};
+        "",           "auto",       "off",          "verbs",   "tcp;ofi_rxm",
+        "^efa",       "^efa,p",     "verbs:mlx5_0", "tcp:a,b", "tcp:a,b,c,d",
+        "tcp:a:1,aa", "tcp:eth0.7", "tcp:eth0:1",   "a",       "^^",
+        "autonomous"};
+    static const char *const invalid[] = {
+        ":",        "^",       "^,",        "^a,",          "^,a",    "^a,,b",
+        "tcp:",     ":lo",     "a b",       "tcp: ",        "a,b",    "verbs,efa",
+        "auto\n",   "\x7f",    "\xc3\xa4",  "^a b",         "tcp:a,", "tcp:,a",
+        "tcp:a,,b", "tcp:a,a", "tcp:a,b,a", "tcp:a,b,c,d,e"};
     for (size_t i = 0; i < sizeof valid / sizeof *valid; i++)
         if (!ofi_wish_is_valid(valid[i])) fail_msg("'%s' is refused", valid[i]);
     for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++)
@@ -112,13 +116,81 @@ static void offers_are_chosen_as_the_wish_says(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *const row = &rows[i];
-        char reason[OFI_REASON_MAX] = "?";
-        const int place = ofi_choose_offer(row->wish, row->offers, row->count, reason);
-        if (place != row->place || strstr(reason, row->reason) == NULL)
+        struct ofi_places places;
+        ofi_choose_offers(row->wish, row->offers, row->count, 1, &places);
+        const int place = places.count > 0 ? places.places[0] : -1;
+        const char *const reason = places.reason;
+        if (place != row->place || places.count > 1 || strstr(reason, row->reason) == NULL)
             fail_msg("%s, %s: %d (%s) instead of %d (%s)", row->host,
                      row->wish != NULL ? row->wish : "unset", place, reason, row->place,
                      row->reason);
     }
+}
+
+static const struct ofi_offer four_cards[] = {
+    {"verbs;ofi_rxm", "mlx5_0", NULL, 1, true, 5}, {"verbs;ofi_rxm", "mlx5_1", NULL, 1, true, 5},
+    {"verbs;ofi_rxm", "mlx5_2", NULL, 0, true, 5}, {"verbs;ofi_rxm", "mlx5_3", NULL, 0, true, 5},
+    {"verbs;ofi_rxm", "mlx4_0", NULL, 0, true, 6}, {"verbs;ofi_rxm", "mlx5_9", NULL, 0, false, 5},
+    {"tcp;ofi_rxm", "eth0", NULL, 0, true, 1},     {"tcp;ofi_rxm", "lo", NULL, 1, true, 1}};
+
+static const struct cards_row {
+    const char *wish;
+    unsigned card_max, count, host_card_count;
+    int places[OFI_CARDS_MAX];
+    const char *reason;
+} cards_rows[] = {
+    {"auto", 1, 1, 4, {2}, "near these cores"},
+    {"auto", 2, 2, 4, {2, 3}, "near these cores"}, /* of one kind, and nearer ones first */
+    {"auto", 3, 3, 4, {2, 3, 0}, "near these cores"},
+    {"auto", 4, 4, 4, {2, 3, 0, 1}, "near these cores"},
+    {"verbs", 2, 2, 4, {2, 3}, "names it"},
+    {"tcp", 2, 1, 1, {6}, "names it"}, /* lo leads nowhere */
+    {"^verbs", 4, 0, 0, {0}, "ruled out"},
+    {"verbs:mlx5_1,mlx5_0", 1, 2, 0, {1, 0}, "names them"},
+    {"verbs:mlx5_3", 4, 1, 0, {3}, "names it"},
+    {"verbs:mlx5_0,mlx5_1,mlx5_2,mlx5_3", 1, 4, 0, {0, 1, 2, 3}, "names them"},
+    {"tcp:eth0,lo", 1, 2, 0, {6, 7}, "names them"},
+    {"verbs:mlx5_0,mlx4_0", 1, 0, 0, {0}, "card mlx4_0 is not of the kind of the first one"},
+    {"verbs:mlx5_0,mlx5_9", 1, 0, 0, {0}, "the port of mlx5_9 is down"},
+    {"verbs:mlx5_0,mlx5_7", 1, 0, 0, {0}, "no card mlx5_7; with this provider there are: mlx5_0"},
+    {"verbs:mlx5_7,mlx5_0", 1, 0, 0, {0}, "no card mlx5_7; "},
+};
+
+static void several_cards_are_chosen_of_one_kind(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cards_rows / sizeof *cards_rows; i++) {
+        const struct cards_row *const row = &cards_rows[i];
+        struct ofi_places places;
+        ofi_choose_offers(row->wish, four_cards, sizeof four_cards / sizeof *four_cards,
+                          row->card_max, &places);
+        if (places.count != row->count || places.host_card_count != row->host_card_count ||
+            memcmp(places.places, row->places, places.count * sizeof *row->places) != 0 ||
+            strstr(places.reason, row->reason) == NULL)
+            fail_msg("%s, %u: %u of %u, the first %d (%s)", row->wish, row->card_max, places.count,
+                     places.host_card_count, places.places[0], places.reason);
+    }
+}
+
+/* Ranks of a host share its cards; cards that are named are every rank's. */
+static void ranks_of_a_host_share_its_cards(void **state)
+{
+    (void)state;
+    struct ofi_choice choice = {.card_count = 3, .host_card_count = 4};
+    choice.cards[0].place = 2;
+    choice.cards[1].place = 3;
+    choice.cards[2].place = 0;
+    static const struct {
+        unsigned rank_count, count, numbers[3];
+    } shares[] = {{1, 3, {2, 0, 1}}, {2, 2, {0, 1}}, {3, 1, {0}}, {4, 1, {0}}, {5, 1, {0}}};
+    unsigned numbers[OFI_CARDS_MAX];
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+        assert_int_equal(ofi_card_share(&choice, shares[i].rank_count, numbers), shares[i].count);
+        assert_memory_equal(numbers, shares[i].numbers, shares[i].count * sizeof *numbers);
+    }
+    choice.host_card_count = 0;
+    assert_int_equal(ofi_card_share(&choice, 5, numbers), 3);
+    for (unsigned c = 0; c < 3; c++) assert_int_equal(numbers[c], c);
 }
 
 /* Long names, and many of them, fit into a reason. */
@@ -136,16 +208,26 @@ static void reasons_end_in_time(void **state)
     static const char *const wishes[] = {"auto", "verbs", "^a"};
     for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
         struct {
-            char reason[OFI_REASON_MAX], behind[8];
+            struct ofi_places places;
+            char behind[8];
         } text;
         memset(&text, '#', sizeof text);
-        assert_int_equal(ofi_choose_offer(wishes[i], offers, COUNT, text.reason), -1);
-        assert_non_null(memchr(text.reason, '\0', sizeof text.reason));
+        ofi_choose_offers(wishes[i], offers, COUNT, 1, &text.places);
+        assert_int_equal(text.places.count, 0);
+        assert_non_null(memchr(text.places.reason, '\0', sizeof text.places.reason));
         assert_memory_equal(text.behind, "########", sizeof text.behind);
     }
-    char wish[2 * OFI_NAME_MAX + 2], reason[OFI_REASON_MAX];
+    char wish[2 * OFI_NAME_MAX + 2];
+    struct ofi_places places;
     snprintf(wish, sizeof wish, "%s:none", names[0]);
-    assert_int_equal(ofi_choose_offer(wish, offers, COUNT, reason), -1);
+    ofi_choose_offers(wish, offers, COUNT, 1, &places);
+    assert_int_equal(places.count, 0);
+    struct ofi_choice choice = {.card_count = OFI_CARDS_MAX};
+    char all[OFI_REASON_MAX];
+    for (int c = 0; c < OFI_CARDS_MAX; c++)
+        memcpy(choice.cards[c].domain, names[c], sizeof names[c]);
+    ofi_name_cards(&choice, all);
+    assert_int_equal(strlen(all), OFI_REASON_MAX - 1);
 }
 
 /* Random bytes are refused, or choose something that the wish does not rule out. */
@@ -155,20 +237,23 @@ static void random_wishes_do_no_harm(void **state)
     static const char bytes[] = "verbs;ofi_rxm:mlx5_^,,atpcof \n\x01\xff";
     struct chance chance = {.seed = 20261125};
     for (int i = 0; i < 20000; i++) {
-        char wish[100], reason[OFI_REASON_MAX];
+        char wish[100];
         const int length = chance_below(&chance, 20);
         for (int k = 0; k < length; k++)
             wish[k] = bytes[chance_below(&chance, (int)sizeof bytes - 1)];
         wish[length] = '\0';
         const int count = (int)(sizeof two_cards / sizeof *two_cards);
-        const int place = ofi_choose_offer(wish, two_cards, count, reason);
-        assert_in_range(place + 1, 0, count);
-        if (place >= 0) {
-            assert_true(ofi_wish_is_valid(wish));
-            assert_null(two_cards[place].lacks);
-            assert_true(two_cards[place].is_up);
+        struct ofi_places places;
+        ofi_choose_offers(wish, two_cards, count, 1 + (unsigned)chance_below(&chance, 4), &places);
+        assert_true(places.count == 0 || ofi_wish_is_valid(wish));
+        assert_in_range(places.count, 0, OFI_CARDS_MAX);
+        for (unsigned c = 0; c < places.count; c++) {
+            assert_in_range(places.places[c], 0, count - 1);
+            assert_null(two_cards[places.places[c]].lacks);
+            assert_true(two_cards[places.places[c]].is_up);
+            for (unsigned b = 0; b < c; b++) assert_true(places.places[b] != places.places[c]);
         }
-        assert_non_null(memchr(reason, '\0', sizeof reason));
+        assert_non_null(memchr(places.reason, '\0', sizeof places.reason));
     }
 }
 
@@ -251,7 +336,7 @@ static void what_is_named_and_not_there_is_an_error(void **state)
     assert_int_equal(ofi_choose_anew("nonsense:card", NULL, &choice), TUTTI_UNSUPPORTED);
     assert_non_null(strstr(tutti_error_message(), "TUTTI_FABRIC=nonsense:card: "));
     assert_null(choice.library);
-    assert_null(choice.info);
+    assert_int_equal(choice.card_count, 0);
     ofi_choice_release(&choice);
 }
 
@@ -279,17 +364,18 @@ static void sockets_stand_for_a_card_where_they_are_named(void **state)
         skip();
     }
     assert_non_null(first.library);
-    assert_non_null(first.info);
+    assert_int_equal(first.card_count, 1);
+    assert_non_null(first.cards[0].info);
     assert_int_equal(strncmp(first.provider, "tcp", 3), 0);
-    assert_true(first.domain[0] != '\0');
+    assert_true(first.cards[0].domain[0] != '\0');
     assert_true(first.fingerprint != 0);
     assert_false(first.is_of_one_host);
     /* The same card by its whole name; another provider speaks something else. */
     char wish[2 * OFI_NAME_MAX + 2];
-    snprintf(wish, sizeof wish, "%s:%s", first.provider, first.domain);
+    snprintf(wish, sizeof wish, "%s:%s", first.provider, first.cards[0].domain);
     assert_int_equal(ofi_choose_anew(wish, NULL, &second), TUTTI_OK);
     assert_string_equal(second.provider, first.provider);
-    assert_string_equal(second.domain, first.domain);
+    assert_string_equal(second.cards[0].domain, first.cards[0].domain);
     assert_int_equal(second.fingerprint, first.fingerprint);
     ofi_choice_release(&second);
     if (ofi_choose_anew("shm", NULL, &second) == TUTTI_OK) {
@@ -309,7 +395,7 @@ static void sockets_use_the_interface_that_the_user_names(void **state)
     setenv("TUTTI_SOCKET_IFNAME", "=lo", 1);
     const enum tutti_status status = ofi_choose_anew("tcp", NULL, &choice);
     unsetenv("TUTTI_SOCKET_IFNAME");
-    if (status == TUTTI_OK) assert_string_equal(choice.domain, "lo");
+    if (status == TUTTI_OK) assert_string_equal(choice.cards[0].domain, "lo");
     ofi_choice_release(&choice);
     if (status != TUTTI_OK) skip();
 }
@@ -333,6 +419,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wishes_are_checked),
         cmocka_unit_test(offers_are_chosen_as_the_wish_says),
+        cmocka_unit_test(several_cards_are_chosen_of_one_kind),
+        cmocka_unit_test(ranks_of_a_host_share_its_cards),
         cmocka_unit_test(reasons_end_in_time),
         cmocka_unit_test(random_wishes_do_no_harm),
         cmocka_unit_test(hardware_is_looked_for_in_sys),

@@ -251,7 +251,7 @@ static enum tutti_status ofi_prepare(struct card_device *base, int rank)
     struct peer *peer = find_peer(device, rank);
     if (peer == NULL) return out_of_memory();
     assert(!peer->is_prepared);
-    TRY(add_receives(device, CARD_RECEIVES_MAX));
+    if (!device->options.is_further) TRY(add_receives(device, CARD_RECEIVES_MAX));
     peer->is_prepared = true;
     const enum tutti_status status = make_room_for_completions(device);
     if (status != TUTTI_OK) peer->is_prepared = false;
@@ -376,8 +376,10 @@ static void be_in_trouble(struct ofi_device *device, int rank, const char *what,
     struct peer *peer = device->peers[rank];
     if (is_over(peer) || peer->trouble_ns != 0) return;
     peer->trouble_ns = clock_now_ns();
-    snprintf(peer->trouble, sizeof peer->trouble, "%s %s: %s", device->options.choice->provider,
-             what, reason);
+    const struct ofi_device_options *const options = &device->options;
+    const char *const card = options->choice->cards[options->card].domain;
+    snprintf(peer->trouble, sizeof peer->trouble, "%s%s%.15s %s: %s", options->choice->provider,
+             options->is_of_several ? " " : "", options->is_of_several ? card : "", what, reason);
     log_write(LOG_WARN, "peer %d: over the network card: %s", rank, peer->trouble);
 }
 
@@ -590,7 +592,7 @@ static bool ofi_send(struct card_device *base, int rank, const void *head, size_
 {
     struct ofi_device *device = ofi_of(base);
     struct peer *peer = device->peers[rank];
-    assert(head_bytes + memory->bytes <= base->message_bytes);
+    assert(head_bytes + memory->bytes <= base->message_bytes && !device->options.is_further);
     if (device->is_stopped || peer->state != CARD_PEER_UP || peer->trouble_ns != 0 ||
         (base->keeps_order && peer->ungiven > 0) ||
         device->done_count + device->operation_count + WRITES_MAX >= device->done_room)
@@ -941,8 +943,9 @@ static enum tutti_status add_operations(struct ofi_device *device)
     /* Whole messages are copied if they cannot be gathered, or if memory may not be registered. */
     const bool copies_all = device->provider.facts->tx_attr->iov_limit < 2 ||
                             ofi_provider_needs(&device->provider, FI_MR_LOCAL);
-    const size_t copied =
-                     copies_all ? device->base.message_bytes : CARD_INLINE_BYTES_MAX + COPIED_BYTES,
+    const size_t copied = device->options.is_further ? 0
+                          : copies_all               ? device->base.message_bytes
+                                                     : CARD_INLINE_BYTES_MAX + COPIED_BYTES,
                  stride = (PREFIX_BYTES + copied + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     device->bounce_bytes = stride;
     const size_t count = device->provider.facts->tx_attr->size;
@@ -983,6 +986,7 @@ static void find_limits(struct ofi_device *device)
     const bool has_connections = strstr(choice->provider, "ofi_rxm") != NULL ||
                                  (choice->is_software && !choice->is_of_one_host);
     device->base.keeps_order =
+        !device->options.is_of_several &&
         (info->tx_attr->msg_order & info->rx_attr->msg_order & FI_ORDER_SAW) != 0 &&
         !has_connections;
     device->posted_max = ofi_provider_receives_max(&device->provider);
@@ -991,7 +995,8 @@ static void find_limits(struct ofi_device *device)
 static enum tutti_status open_device(struct ofi_device *device)
 {
     const struct ofi_choice *choice = device->options.choice;
-    TRY(ofi_provider_open(&device->provider, choice, device->options.size, OPERATIONS_MAX));
+    TRY(ofi_provider_open(&device->provider, choice, device->options.card, device->options.size,
+                          OPERATIONS_MAX));
     find_limits(device);
     if (device->base.message_bytes < 1024)
         return error_set(TUTTI_UNSUPPORTED, "provider %s of libfabric: messages of %zu bytes",

@@ -22,8 +22,8 @@
  *   2. After `stop`, libfabric touches no memory: the endpoint is closed.
  *   3. A write is known to have landed by its completion (FI_DELIVERY_COMPLETE). If a provider
  *      keeps messages behind writes (FI_ORDER_SAW) and makes no connections of its own that can end
- *      in between, the message behind the write shows it. Neither polling of last bytes nor
- *      immediate data is used.
+ *      in between, the message behind the write shows it, unless the message goes over another card.
+ *      Neither polling of last bytes nor immediate data is used.
  *   4. An operation that failed is not tried again: the peer is in trouble from then on.
  *
  * Threads: as card/device.h.
@@ -50,6 +50,10 @@ struct ofi_greeting {
 struct ofi_device_options {
     int rank, size;
     const struct ofi_choice *choice; /* one with a card */
+    unsigned card;                   /* which of them */
+    /* One of several cards of this rank (card/card_rails.h), so that a message on one of them shows
+     * nothing of the others; and not the first, so that it carries no messages. */
+    bool is_of_several, is_further;
     /* Sends a peer its greeting; false: not now. */
     bool (*greets)(void *context, int peer, const struct ofi_greeting *greeting);
     void *context;

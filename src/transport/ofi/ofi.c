@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "transport/card/card.h"
+#include "transport/card/card_rails.h"
 #include "transport/ofi/abandoned.h"
 #include "transport/ofi/device.h"
 #include "transport/ofi/doubt.h"
@@ -33,7 +34,7 @@ struct envelope {
 static_assert(sizeof(struct envelope) == PEERS_ENVELOPE_BYTES, "all that an endpoint has room for");
 
 struct greeting_message {
-    uint32_t kind, unused;
+    uint32_t kind, card; /* its number among those that the rank uses */
     struct ofi_greeting greeting;
 };
 
@@ -56,14 +57,23 @@ struct queue {
 struct gap {
     uint64_t told;  /* so many were sent, by what it said */
     uint64_t taken; /* so many had come without a gap when it was looked at last */
-    uint64_t steps; /* of what is sent to it, at that time */
-    struct doubt comes, goes;
+    struct doubt comes;
+    struct {
+        uint64_t steps; /* of what is sent to it, at that time */
+        struct doubt doubt;
+    } goes[OFI_CARDS_MAX];
 };
 
 struct ofi {
     struct transport base;
     struct transport *control, *data;
-    struct card_device *device;  /* the data's */
+    struct card_device *device; /* the data's: the only card, or all of them as one */
+    struct own_card {
+        struct ofi *ofi;
+        unsigned number;
+        struct card_device *device;
+    } cards[OFI_CARDS_MAX];
+    unsigned card_count;
     struct remote_options user;  /* the creator's */
     struct queue **queues;       /* of each rank; NULL: none was held */
     int both;                    /* an epoll instance of the two descriptors; -1: none yet */
@@ -102,15 +112,20 @@ static enum tutti_status tell(struct ofi *ofi, int peer, const void *message, si
 
 static bool greet(void *context, int peer, const struct ofi_greeting *greeting)
 {
-    const struct greeting_message message = {.kind = PEERS_CARRIED_KIND, .greeting = *greeting};
-    return tell(context, peer, &message, sizeof message, false) == TUTTI_OK;
+    const struct own_card *const own = context;
+    const struct greeting_message message = {
+        .kind = PEERS_CARRIED_KIND, .card = own->number, .greeting = *greeting};
+    return tell(own->ofi, peer, &message, sizeof message, false) == TUTTI_OK;
 }
 
 static void hear_greeting(struct ofi *ofi, int peer, const void *message, size_t bytes)
 {
     struct greeting_message heard;
     if (bytes == sizeof heard) memcpy(&heard, message, sizeof heard);
-    if (bytes == sizeof heard && ofi_device_greeted(ofi->device, peer, &heard.greeting)) return;
+    if (bytes == sizeof heard && heard.card < OFI_CARDS_MAX &&
+        (heard.card >= ofi->card_count || /* the peer has more cards than this rank */
+         ofi_device_greeted(ofi->cards[heard.card].device, peer, &heard.greeting)))
+        return;
     log_write(LOG_WARN, "peer %d: what it says of its network card makes no sense", peer);
 }
 
@@ -119,13 +134,23 @@ static void pass_on(const struct ofi *ofi, int peer, const void *message, size_t
     if (ofi->user.hears != NULL) ofi->user.hears(ofi->user.context, peer, message, bytes);
 }
 
+/* The time since which something has failed for that peer on one of the cards; 0: nothing has. */
+static uint64_t trouble_with(const struct ofi *ofi, int peer, char text[OFI_TROUBLE_MAX])
+{
+    uint64_t since_ns = 0;
+    text[0] = '\0';
+    for (unsigned c = 0; c < ofi->card_count && since_ns == 0; c++)
+        since_ns = ofi_device_trouble(ofi->cards[c].device, peer, text);
+    return since_ns;
+}
+
 /* Whether messages over the card that were sent before a control message may still come. */
 static bool must_wait(const struct ofi *ofi, int peer, uint64_t after)
 {
     char text[OFI_TROUBLE_MAX];
     return !ofi->is_stopped && card_taken(ofi->data, peer) < after &&
            ofi->device->ops->state(ofi->device, peer) == CARD_PEER_UP &&
-           ofi_device_trouble(ofi->device, peer, text) == 0;
+           trouble_with(ofi, peer, text) == 0;
 }
 
 /* Hears control messages in order: those whose turn it is, or all. */
@@ -388,23 +413,25 @@ static bool has_lost(struct ofi *ofi, int peer, uint64_t now_ns)
 }
 
 /* It may also keep for ever what it was given. */
-static bool is_stuck(struct ofi *ofi, int peer, uint64_t now_ns)
+static bool is_stuck(struct ofi *ofi, unsigned card, int peer, uint64_t now_ns)
 {
     uint64_t steps;
     struct gap *gap = &ofi->gaps[peer];
-    const bool is_owed = ofi_device_owes(ofi->device, peer, &steps);
-    if (steps != gap->steps || !is_owed) gap->goes = (struct doubt){0};
-    gap->steps = steps;
-    return is_owed && is_hopeless(ofi, peer, &gap->goes, now_ns);
+    const bool is_owed = ofi_device_owes(ofi->cards[card].device, peer, &steps);
+    if (steps != gap->goes[card].steps || !is_owed) gap->goes[card].doubt = (struct doubt){0};
+    gap->goes[card].steps = steps;
+    return is_owed && is_hopeless(ofi, peer, &gap->goes[card].doubt, now_ns);
 }
 
 static void look_for_losses(struct ofi *ofi, int peer, uint64_t now_ns)
 {
     const struct gap *gap = &ofi->gaps[peer];
     if (has_lost(ofi, peer, now_ns))
-        ofi_device_fail(ofi->device, peer, "a message was lost", gap->comes.since_ns);
-    if (is_stuck(ofi, peer, now_ns))
-        ofi_device_fail(ofi->device, peer, "what it was given does not leave", gap->goes.since_ns);
+        ofi_device_fail(ofi->cards[0].device, peer, "a message was lost", gap->comes.since_ns);
+    for (unsigned c = 0; c < ofi->card_count; c++)
+        if (is_stuck(ofi, c, peer, now_ns))
+            ofi_device_fail(ofi->cards[c].device, peer, "what it was given does not leave",
+                            gap->goes[c].doubt.since_ns);
 }
 
 /* Counts the peers with which this rank has trouble now. */
@@ -412,7 +439,7 @@ static int count_troubles(const struct ofi *ofi)
 {
     char text[OFI_TROUBLE_MAX];
     int count = 0;
-    for (int r = 0; r < ofi->base.size; r++) count += ofi_device_trouble(ofi->device, r, text) != 0;
+    for (int r = 0; r < ofi->base.size; r++) count += trouble_with(ofi, r, text) != 0;
     return count;
 }
 
@@ -423,7 +450,7 @@ static enum peer_presence ofi_look(struct transport *transport, int peer, uint64
     const enum peer_presence presence = ofi->control->peers->look(ofi->control, peer, now_ns);
     if (presence != PEER_PRESENT) return presence;
     if (!ofi->is_stopped) look_for_losses(ofi, peer, now_ns);
-    const uint64_t since_ns = ofi_device_trouble(ofi->device, peer, text);
+    const uint64_t since_ns = trouble_with(ofi, peer, text);
     const struct trouble trouble = {.rank = ofi->base.rank,
                                     .peer = peer,
                                     .since_ns = since_ns,
@@ -437,7 +464,7 @@ static bool ofi_trouble(const struct transport *transport, int peer, char text[P
     const struct ofi *ofi = const_ofi_of(transport);
     char why[OFI_TROUBLE_MAX];
     for (int r = 0; r < transport->size; r++)
-        if ((peer < 0 || peer == r) && ofi_device_trouble(ofi->device, r, why) != 0) {
+        if ((peer < 0 || peer == r) && trouble_with(ofi, r, why) != 0) {
             snprintf(text, PEERS_TROUBLE_MAX, "its network card: %s", why);
             return true;
         }
@@ -463,7 +490,7 @@ static enum tutti_status ofi_check(const struct transport *transport)
 static void ofi_forget(struct transport *transport, int peer)
 {
     struct ofi *ofi = ofi_of(transport);
-    ofi_device_lost(ofi->device, peer);
+    for (unsigned c = 0; c < ofi->card_count; c++) ofi_device_lost(ofi->cards[c].device, peer);
     ofi->control->peers->forget(ofi->control, peer);
 }
 
@@ -527,21 +554,78 @@ static const struct peer_ops peers = {.tell = ofi_tell,
 
 /* ------------------------------------------------------------------------------------------- life cycle */
 
+/* Ranks of this host, this one included. */
+static unsigned count_local(const struct remote_options *options)
+{
+    unsigned count = 1;
+    for (int r = 0; r < options->size; r++) {
+        struct remote_location location;
+        if (r == options->rank) continue;
+        options->locates(options->context, r, &location);
+        count += !location.is_remote;
+    }
+    return count;
+}
+
+/* Opens the first card, and of further ones as many as go. */
+static enum tutti_status open_cards(struct ofi *ofi, const struct ofi_device_options *device,
+                                    const unsigned *numbers, unsigned count)
+{
+    char before[ERROR_TEXT_MAX], why[ERROR_TEXT_MAX];
+    for (unsigned c = 0; c < count; c++) {
+        struct own_card *const own = &ofi->cards[c];
+        struct ofi_device_options of_card = *device;
+        *own = (struct own_card){.ofi = ofi, .number = c};
+        of_card.card = numbers[c];
+        of_card.is_of_several = count > 1;
+        of_card.is_further = c > 0;
+        of_card.context = own;
+        error_copy(before, sizeof before);
+        const enum tutti_status status = ofi_device_create(&of_card, &own->device);
+        if (status != TUTTI_OK && c == 0) return status;
+        if (status != TUTTI_OK) {
+            error_copy(why, sizeof why);
+            log_write(
+                LOG_WARN,
+                "fabric: card %s does not open, so data goes over %u instead of %u cards (%s)",
+                device->choice->cards[numbers[c]].domain, c, count, why);
+            return error_unless_ok(TUTTI_OK, before);
+        }
+        ofi->card_count = c + 1;
+    }
+    return TUTTI_OK;
+}
+
+static enum tutti_status open_device(struct ofi *ofi, const struct remote_options *options,
+                                     const struct ofi_choice *choice)
+{
+    const struct ofi_device_options device = {
+        .rank = options->rank, .size = options->size, .choice = choice, .greets = greet};
+    const struct card_rails_options rails = {.size = options->size};
+    struct card_device *devices[OFI_CARDS_MAX];
+    unsigned numbers[OFI_CARDS_MAX];
+    const unsigned rank_count = choice->card_count > 1 ? count_local(options) : 1,
+                   count = ofi_card_share(choice, rank_count, numbers);
+    if (count < choice->card_count)
+        log_write(LOG_INFO, "fabric: %u of these cards, as %u ranks share the %u of this host",
+                  count, rank_count, choice->host_card_count);
+    TRY(open_cards(ofi, &device, numbers, count));
+    for (unsigned c = 0; c < ofi->card_count; c++) devices[c] = ofi->cards[c].device;
+    ofi->device = devices[0];
+    return ofi->card_count == 1 ? TUTTI_OK
+                                : card_rails_create(&rails, devices, ofi->card_count, &ofi->device);
+}
+
 static enum tutti_status open_data(struct ofi *ofi, const struct remote_options *options)
 {
     const struct ofi_choice *choice;
     TRY(ofi_choose(&choice));
-    const struct ofi_device_options device = {.rank = options->rank,
-                                              .size = options->size,
-                                              .choice = choice,
-                                              .greets = greet,
-                                              .context = ofi};
     const struct card_options card = {.rank = options->rank,
                                       .size = options->size,
                                       .is_software = choice->is_software,
                                       .patience = PATIENCE,
                                       .flight_bytes = CARD_FLIGHT_ADAPTS};
-    TRY(ofi_device_create(&device, &ofi->device));
+    TRY(open_device(ofi, options, choice));
     return card_create(&card, ofi->device, &ofi->data);
 }
 
@@ -624,9 +708,4 @@ void ofi_close(struct transport *transport)
     free(ofi->gaps);
     free(ofi->pids);
     free(ofi);
-}
-
-struct card_device *ofi_device_under(const struct transport *transport)
-{
-    return const_ofi_of(transport)->device;
 }

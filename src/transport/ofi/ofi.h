@@ -2,7 +2,7 @@
  * over the card, everything else over TCP.
  *
  *                     ┌ links ──────────────► card/card.h ──► ofi/device.h ──► libfabric ──► the card
- *   communicator ─────┤                            ▲ greetings
+ *   communicator ─────┤                            ▲ greetings, of each card
  *                     └ control messages, ──────► tcp/endpoint.h ──► authenticated connections
  *                       which are there
  *
@@ -10,6 +10,11 @@
  * messages, or in how two cards find each other. Providers differ in how, and whether, they notice
  * that a peer is gone. If the card of a living peer fails, the peer is taken for vanished after a
  * moment, in which its death may become known otherwise.
+ *
+ * A rank that has several cards uses them as one device (card/card_rails.h). Each greets its
+ * counterpart by its number; a card that is not greeted is not used for that peer. A further card
+ * that does not open, and those behind it, are left out. What fails on any of them counts as what
+ * fails on the only one.
  *
  * A control message may not overtake credit (transport/peers.h). So each says how many messages its
  * sender had sent over the card before it, and is heard when those have come. It is heard at once
@@ -30,8 +35,5 @@
 enum tutti_status ofi_open(const struct remote_options *options, struct transport **transport);
 /* NULL is allowed. */
 void ofi_close(struct transport *transport);
-
-/* For tests: the device. */
-struct card_device *ofi_device_under(const struct transport *transport);
 
 #endif

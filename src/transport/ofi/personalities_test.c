@@ -73,14 +73,17 @@ static void skip_without(const char *provider)
     skip();
 }
 
-static void play_all(const char *provider, unsigned messages)
+static void play_all(const char *provider, unsigned cards_of_rank, unsigned messages)
 {
     skip_without(provider);
     for (unsigned p = 0; p < PERSONALITIES; p++) {
         const struct fabric_shim *shim = &personalities[p];
         fabric_shim_use(shim, p + 1);
-        card_game_play((struct card_mood){.fabric = provider, .card = cards[p % CARDS]}, messages,
-                       p + 1);
+        card_game_play((struct card_mood){.fabric = provider,
+                                          .cards = cards_of_rank,
+                                          .rails_bytes = 1,
+                                          .card = cards[p % CARDS]},
+                       messages, p + 1);
         const struct fabric_shim_counts counts = fabric_shim_count();
         assert_int_equal(counts.registered, 0);
         assert_true(counts.late > 0 || shim->late_permille == 0);
@@ -93,7 +96,19 @@ static void play_all(const char *provider, unsigned messages)
 static void every_byte_comes_over_tcp_whatever_its_character(void **state)
 {
     (void)state;
-    play_all("tcp;ofi_rxm", 30);
+    play_all("tcp;ofi_rxm", 1, 30);
+}
+
+static void every_byte_comes_over_several_cards_whatever_their_character(void **state)
+{
+    (void)state;
+    play_all("tcp;ofi_rxm", 2, 30);
+    card_game_play((struct card_mood){.fabric = "tcp;ofi_rxm",
+                                      .cards = 2,
+                                      .last_has_one = true,
+                                      .rails_bytes = 1,
+                                      .card = cards[0]},
+                   30, 1);
 }
 
 static void every_byte_comes_over_shm_whatever_its_character(void **state)
@@ -285,6 +300,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_comes_over_tcp_whatever_its_character),
+        cmocka_unit_test(every_byte_comes_over_several_cards_whatever_their_character),
         cmocka_unit_test(every_byte_comes_over_shm_whatever_its_character),
         cmocka_unit_test(memory_that_is_not_registered_is_reported_once),
         cmocka_unit_test(a_failed_message_is_trouble_for_good),

@@ -81,12 +81,13 @@ static enum tutti_status open_endpoint(struct ofi_provider *provider, int size, 
 }
 
 enum tutti_status ofi_provider_open(struct ofi_provider *provider, const struct ofi_choice *choice,
-                                    int size, size_t queue_size)
+                                    unsigned card, int size, size_t queue_size)
 {
+    const struct fi_info *const info = choice->cards[card].info;
     *provider = (struct ofi_provider){.choice = choice,
                                       .verbs = ofi_calls(),
-                                      .info = choice->library->dupinfo(choice->info),
-                                      .facts = choice->library->dupinfo(choice->info),
+                                      .info = choice->library->dupinfo(info),
+                                      .facts = choice->library->dupinfo(info),
                                       .queue_fd = -1};
     if (provider->info == NULL || provider->facts == NULL)
         return error_set(TUTTI_NO_MEMORY, "a network card: out of memory");

@@ -23,11 +23,11 @@ struct ofi_provider {
     int queue_fd; /* to wait at for completions; -1: there is none */
 };
 
-/* Opens an endpoint for `size` ranks. queue_size: completions that may wait, besides a receive for
+/* Opens an endpoint of one of the cards that were chosen for `size` ranks. queue_size: completions that may wait, besides a receive for
  * each place that the provider has. UNSUPPORTED: the provider refuses something, and the error says
  * what; NO_MEMORY, NO_DESCRIPTORS: for want of that (shortage.h). The caller must call ofi_provider_close even after a failure. */
 enum tutti_status ofi_provider_open(struct ofi_provider *provider, const struct ofi_choice *choice,
-                                    int size, size_t queue_size);
+                                    unsigned card, int size, size_t queue_size);
 /* The number of receives that can be posted at a time. */
 unsigned ofi_provider_receives_max(const struct ofi_provider *provider);
 /* Whether the provider demands that mode (FI_MR_...). */

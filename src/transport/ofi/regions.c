@@ -211,7 +211,7 @@ void ofi_regions_remove(struct ofi_regions *regions, uint64_t key)
 struct card_target ofi_regions_target(const struct ofi_regions *regions, uint64_t key)
 {
     const struct region *region = region_of(regions, key);
-    return (struct card_target){region->registration->key, region->base};
+    return (struct card_target){.key = region->registration->key, .base = region->base};
 }
 
 unsigned ofi_regions_count(const struct ofi_regions *regions)

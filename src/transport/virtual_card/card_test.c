@@ -387,7 +387,7 @@ static void a_sender_that_fills_a_landing_asks_for_what_is_behind(void **state)
     char memory[2000] = "";
     struct card_piece piece;
     struct card_tx *tx;
-    struct card_message grant = {.kind = CARD_MESSAGE_GRANT};
+    struct card_grant grant = {.message = {.kind = CARD_MESSAGE_GRANT}};
     assert_int_equal(card_tx_create(&ahead_shape, &signature, &tx), TUTTI_OK);
     assert_true(card_tx_granted(tx, &grant));
     card_tx_post(tx, memory, 1500, 9);
@@ -397,12 +397,12 @@ static void a_sender_that_fills_a_landing_asks_for_what_is_behind(void **state)
     assert_int_equal(piece.message.length, 1500);
     card_tx_given(tx, &piece);
     assert_false(card_tx_next(tx, SIZE_MAX, &piece)); /* no word yet where bytes go */
-    grant = (struct card_message){.kind = CARD_MESSAGE_GRANT,
-                                  .consumed = 1,
-                                  .key = 5,
-                                  .length = 1500,
-                                  .room = 4096,
-                                  .signature = signature};
+    grant.message = (struct card_message){.kind = CARD_MESSAGE_GRANT,
+                                          .consumed = 1,
+                                          .key = 5,
+                                          .length = 1500,
+                                          .room = 4096,
+                                          .signature = signature};
     assert_true(card_tx_granted(tx, &grant));
     assert_true(card_tx_next(tx, SIZE_MAX, &piece));
     assert_int_equal(piece.message.kind, CARD_MESSAGE_ASK);
@@ -416,7 +416,7 @@ static void a_sender_that_fills_a_landing_asks_for_what_is_behind(void **state)
         card_tx_given(tx, &piece);
     }
     assert_false(card_tx_next(tx, SIZE_MAX, &piece)); /* it has asked for the second one */
-    grant.length = 2000;
+    grant.message.length = 2000;
     assert_true(card_tx_granted(tx, &grant));
     assert_true(card_tx_next(tx, SIZE_MAX, &piece));
     assert_true(piece.is_write);
@@ -428,8 +428,8 @@ static void a_landing_goes_on_until_its_user_says_where_bytes_belong(void **stat
 {
     (void)state;
     const uint64_t signature = 7;
-    struct card_message ask = {.kind = CARD_MESSAGE_ASK, .length = 1000, .signature = signature},
-                        grant;
+    struct card_message ask = {.kind = CARD_MESSAGE_ASK, .length = 1000, .signature = signature};
+    struct card_grant grant;
     struct card_rx *rx;
     assert_int_equal(card_rx_create(&ahead_shape, &signature, &rx), TUTTI_OK);
     rx->landing = malloc(ahead_shape.landing_bytes);
@@ -445,7 +445,7 @@ static void a_landing_goes_on_until_its_user_says_where_bytes_belong(void **stat
     assert_null(card_rx_arrive(rx, &ask, NULL, 0));
     assert_true(card_rx_should_tell(rx));
     card_rx_tell(rx, &grant);
-    assert_int_equal(grant.length, 1500);
+    assert_int_equal(grant.message.length, 1500);
     card_rx_told(rx);
     card_rx_wish(rx, 1600);
     ask.sequence = 3;
@@ -453,12 +453,12 @@ static void a_landing_goes_on_until_its_user_says_where_bytes_belong(void **stat
     ask.length = 100;
     assert_null(card_rx_arrive(rx, &ask, NULL, 0));
     card_rx_tell(rx, &grant);
-    assert_int_equal(grant.length, 1600);
+    assert_int_equal(grant.message.length, 1600);
     ask.sequence = 4;
     ask.offset = 1600;
     assert_null(card_rx_arrive(rx, &ask, NULL, 0));
     card_rx_tell(rx, &grant);
-    assert_int_equal(grant.length, 1600);
+    assert_int_equal(grant.message.length, 1600);
     card_rx_free(rx);
 }
 

@@ -1,5 +1,4 @@
 #include "transport/virtual_card/virtual_net.h"
-#include "transport/virtual_card/card_remote.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@ enum { LOOK_NS_MAX = 20000, LOOK_DOUBLINGS = 10, FLIGHT_NONE = -1 };
 /* A packet on its way. */
 struct flight {
     struct flight *next; /* that has come to the same rank */
-    int from, to;
+    int from, to, card;
     bool is_held; /* it came to a cut */
     size_t bytes;
     unsigned char packet[CARD_PACKET_BYTES_MAX];
@@ -20,20 +19,22 @@ struct flight {
 struct virtual_wire {
     struct card_wire base;
     struct virtual_net *net;
-    int rank, node;
+    int rank, node, card;
+    struct card_device *device;
     bool is_looked_at; /* an event for that is in the queue */
     unsigned looks_in_vain;
     bool is_stopped;
     struct flight *first, **last;      /* come */
     unsigned under_way[SIM_NODES_MAX]; /* packets to others */
-    struct transport *transport;
+    struct transport *transport;       /* the rank's */
 };
 
 struct virtual_net {
     struct sim *sim;
     struct virtual_net_options options;
-    struct virtual_wire *wires[SIM_NODES_MAX];
-    struct flight **flights; /* by the tags of their events; NULL: free */
+    struct virtual_wire *
+        wires[CARD_RAILS_MAX * SIM_NODES_MAX]; /* of the first card of each rank, then of the others */
+    struct flight **flights;                   /* by the tags of their events; NULL: free */
     int flight_count;
     unsigned held_up;
     const char *wrong;
@@ -48,6 +49,11 @@ static void *must(void *memory)
 static struct virtual_wire *wire_of(struct card_wire *wire)
 {
     return (struct virtual_wire *)wire;
+}
+
+static int index_of(const struct virtual_net *net, int card, int rank)
+{
+    return card * net->options.size + rank;
 }
 
 /* ------------------------------------------------------------------------------------------- flights */
@@ -67,8 +73,9 @@ static int find_tag(struct virtual_net *net)
 static void fly(struct virtual_net *net, int tag, uint64_t delay_ns)
 {
     const struct flight *flight = net->flights[tag];
-    sim_at(net->sim, sim_now_ns(net->sim) + delay_ns, net->options.kind,
-           net->wires[flight->to]->node, flight->to, tag);
+    const int number = index_of(net, flight->card, flight->to);
+    sim_at(net->sim, sim_now_ns(net->sim) + delay_ns, net->options.kind, net->wires[number]->node,
+           number, tag);
 }
 
 static enum card_wire_result virtual_send(struct card_wire *base, int to, const void *packet,
@@ -83,6 +90,7 @@ static enum card_wire_result virtual_send(struct card_wire *base, int to, const 
     const int tag = find_tag(net);
     flight->from = wire->rank;
     flight->to = to;
+    flight->card = wire->card;
     flight->is_held = false;
     flight->bytes = bytes;
     memcpy(flight->packet, packet, bytes);
@@ -122,7 +130,7 @@ static void virtual_look_again(struct card_wire *base)
     const uint64_t most_ns = (uint64_t)LOOK_NS_MAX << wire->looks_in_vain;
     if (wire->looks_in_vain < LOOK_DOUBLINGS) wire->looks_in_vain++;
     sim_at(sim, sim_now_ns(sim) + sim_between(sim, 1, most_ns), wire->net->options.kind, wire->node,
-           wire->rank, FLIGHT_NONE);
+           index_of(wire->net, wire->card, wire->rank), FLIGHT_NONE);
 }
 
 /* A rank looks after each event at its node. */
@@ -166,7 +174,7 @@ static const struct card_wire_ops wire_ops = {.send = virtual_send,
 static void arrive(struct virtual_net *net, struct virtual_wire *wire, int tag)
 {
     struct flight *flight = net->flights[tag];
-    struct virtual_wire *sender = net->wires[flight->from];
+    struct virtual_wire *sender = net->wires[index_of(net, flight->card, flight->from)];
     if (sim_is_cut(net->sim, sender->node, wire->node)) {
         flight->is_held = true;
         net->held_up++;
@@ -185,7 +193,8 @@ static const char *what_is_wrong(const struct virtual_wire *wire)
     struct virtual_card_counts counts;
     const struct transport *transport = wire->transport;
     struct peer_report report;
-    virtual_card_count(card_device_of(wire->transport), &counts);
+    virtual_card_count(wire->device, &counts);
+    if (wire->card > 0 && counts.sends > 0) return "a message went over a further card";
     if (counts.overruns > 0) return "a message found no receive";
     if (counts.strays > 0) return "a packet came from nobody";
     if (wire->is_stopped && card_offered_regions(wire->transport) > 0)
@@ -237,25 +246,43 @@ static void hears(void *context, int peer, const void *message, size_t bytes)
         options->hears(options->hears_context, wire->rank, peer, message, bytes);
 }
 
-static void create_rank(struct virtual_net *net, int rank, int node)
+static struct card_device *create_card(struct virtual_net *net, int card, int rank, int node)
 {
-    struct card_options options = net->options.card;
+    const int number = index_of(net, card, rank);
     struct virtual_wire *wire = must(calloc(1, sizeof *wire));
     wire->base.ops = &wire_ops;
     wire->net = net;
     wire->rank = rank;
     wire->node = node;
+    wire->card = card;
     wire->last = &wire->first;
-    net->wires[rank] = wire;
+    net->wires[number] = wire;
+    const struct virtual_card_options options = {.rank = rank,
+                                                 .size = net->options.size,
+                                                 .nonce = 1 + (uint64_t)number,
+                                                 .seed = sim_random(net->sim)};
+    if (virtual_card_create(&options, &wire->base, &wire->device) != TUTTI_OK) abort();
+    return wire->device;
+}
+
+static void create_rank(struct virtual_net *net, int rank, int node)
+{
+    struct card_options options = net->options.card;
+    const struct card_rails_options rails = {.size = net->options.size,
+                                             .least_bytes = net->options.rails_bytes};
+    const unsigned count = net->options.cards;
+    struct card_device *devices[CARD_RAILS_MAX] = {NULL}, *all;
+    for (unsigned c = 0; c < count; c++) devices[c] = create_card(net, (int)c, rank, node);
+    all = devices[0];
+    if (count > 1 && card_rails_create(&rails, devices, count, &all) != TUTTI_OK) abort();
+    struct virtual_wire *const first = net->wires[rank];
     options.rank = rank;
     options.size = net->options.size;
-    const struct virtual_card_options card = {.rank = rank,
-                                              .size = options.size,
-                                              .nonce = 1 + (uint64_t)rank,
-                                              .seed = sim_random(net->sim)};
     options.hears = hears;
-    options.hears_context = wire;
-    if (virtual_card_open(&options, &card, &wire->base, &wire->transport) != TUTTI_OK) abort();
+    options.hears_context = first;
+    if (card_create(&options, all, &first->transport) != TUTTI_OK) abort();
+    for (unsigned c = 1; c < count; c++)
+        net->wires[index_of(net, (int)c, rank)]->transport = first->transport;
 }
 
 struct virtual_net *virtual_net_create(struct sim *sim, const struct virtual_net_options *options)
@@ -265,6 +292,7 @@ struct virtual_net *virtual_net_create(struct sim *sim, const struct virtual_net
     net->sim = sim;
     net->options = *options;
     net->options.nodes = NULL;
+    if (options->cards == 0) net->options.cards = 1;
     for (int rank = 0; rank < options->size; rank++) create_rank(net, rank, options->nodes[rank]);
     return net;
 }
@@ -284,7 +312,8 @@ struct transport *virtual_net_transport(struct virtual_net *net, int rank)
 
 void virtual_net_stop(struct virtual_net *net, int rank)
 {
-    net->wires[rank]->is_stopped = true;
+    for (unsigned c = 0; c < net->options.cards; c++)
+        net->wires[index_of(net, (int)c, rank)]->is_stopped = true;
     struct transport *transport = net->wires[rank]->transport;
     (void)transport->peers->stop(transport);
     look_for_wrong(net->wires[rank]);
@@ -309,9 +338,10 @@ bool virtual_net_is_settled(const struct virtual_net *net)
 void virtual_net_count(const struct virtual_net *net, struct virtual_net_counts *counts)
 {
     *counts = (struct virtual_net_counts){.held_up = net->held_up};
-    for (int rank = 0; rank < net->options.size; rank++) {
+    for (int w = 0; w < (int)net->options.cards * net->options.size; w++) {
         struct virtual_card_counts own;
-        virtual_card_count(card_device_of(net->wires[rank]->transport), &own);
+        virtual_card_count(net->wires[w]->device, &own);
+        if (net->wires[w]->card > 0) counts->further += own.writes;
         counts->device.overruns += own.overruns;
         counts->device.refused += own.refused;
         counts->device.refused_by_peers += own.refused_by_peers;

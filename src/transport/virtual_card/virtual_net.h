@@ -4,7 +4,7 @@
  *   1. A packet takes as long as a message does (sim_delay_ns), and packets overtake each other. A
  *      packet that the weather loses comes late, since real cards send it again.
  *   2. Nothing passes a cut; packets arrive when the cut is mended (virtual_net_mend).
- *   3. A wire takes only so many packets from one rank to another at a time; the rest wait in the
+ *   3. A wire takes only so many packets from one card to another at a time; the rest wait in the
  *      device. A rank that has crashed sends no more.
  *   4. A device is looked at when a packet comes, and some time after it has asked to be looked at.
  *
@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "transport/card/card.h"
+#include "transport/card/card_rails.h"
 #include "transport/sim/sim.h"
 #include "transport/virtual_card/device.h"
 
@@ -25,7 +26,9 @@ struct virtual_net_options {
     int size;                 /* ranks, at most SIM_NODES_MAX */
     const int *nodes;         /* of each rank; copied */
     int kind;                 /* of its events: of no others in the queue */
-    unsigned packets;         /* under way from one rank to another, 1 or more */
+    unsigned packets;         /* under way from one card to another, 1 or more */
+    unsigned cards;           /* of each rank, up to CARD_RAILS_MAX (card/card_rails.h); 0: 1 */
+    size_t rails_bytes;       /* as struct card_rails_options says */
     struct card_options card; /* of all ranks; rank, size and hears are set here */
     /* A rank hears a control message; or NULL. */
     void (*hears)(void *context, int rank, int peer, const void *message, size_t bytes);
@@ -51,10 +54,11 @@ const char *virtual_net_wrong(const struct virtual_net *net);
  * more. */
 bool virtual_net_is_settled(const struct virtual_net *net);
 
-/* The number of times that each of these happened, on all ranks. */
+/* The number of times that each of these happened, on all ranks and cards. */
 struct virtual_net_counts {
     struct virtual_card_counts device;
     unsigned held_up;
+    unsigned further; /* packets of writes that further cards stored */
 };
 void virtual_net_count(const struct virtual_net *net, struct virtual_net_counts *counts);
 
