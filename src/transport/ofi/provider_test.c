@@ -165,7 +165,8 @@ static const struct ofi_library library = {.getinfo = refuse_info,
                                            .fabric = open_fabric,
                                            .strerror = text_of};
 static const struct fi_info chosen;
-static const struct ofi_choice choice = {.library = &library, .info = &chosen, .provider = "fake"};
+static const struct ofi_choice choice = {
+    .library = &library, .provider = "fake", .cards = {{.info = &chosen}}, .card_count = 1};
 
 /* ------------------------------------------------------------------------------------------------ tests */
 
@@ -175,7 +176,7 @@ static enum tutti_status open_refused(enum step step, int error)
     refused_step = step;
     refusal = error;
     open_count = 0;
-    const enum tutti_status status = ofi_provider_open(&provider, &choice, 2, 16);
+    const enum tutti_status status = ofi_provider_open(&provider, &choice, 0, 2, 16);
     ofi_provider_close(&provider);
     assert_int_equal(open_count, 0);
     return status;
@@ -258,7 +259,7 @@ static enum tutti_status choose_with(int count, const char *wish, const char *sy
         leave_descriptors(count);
         enum tutti_status status = ofi_choose_anew(wish, sys, &made);
         if (status == TUTTI_OK && made.library != NULL)
-            status = ofi_provider_open(&provider, &made, 2, 16);
+            status = ofi_provider_open(&provider, &made, 0, 2, 16);
         if (status != TUTTI_OK && status != TUTTI_NO_DESCRIPTORS)
             print_error("%d descriptors: %s\n", count, tutti_error_message());
         _exit((int)status);
