@@ -3,7 +3,7 @@
  *
  * The functions below fail on one rank (cmake/tests.cmake); or it has an option that makes no sense.
  *
- * ctest: label=notsan */
+ * ctest: label=notsan waits */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
