@@ -33,6 +33,7 @@ struct scenario {
     enum strikes strikes;
     enum form form;
     bool are_threads;
+    bool others_have_hosts_memory; /* in that call */
     _Atomic int *through; /* shared: ranks that are through with what comes before the last call */
 };
 
@@ -54,6 +55,7 @@ static const struct {
 struct place {
     int device;
     float *memory, *image;
+    float *buffer; /* of calls: one of the two */
     void *stream;
 };
 
@@ -67,6 +69,7 @@ static bool open_place(struct place *place, int rank)
     device_driver_use(place->device);
     place->memory = device_driver_allocate(BYTES);
     place->image = device_driver_pinned(BYTES);
+    place->buffer = place->memory;
     place->stream = device_driver_stream();
     return true;
 }
@@ -93,13 +96,13 @@ static enum tutti_status sum(struct place *place, enum form form, struct tutti_c
     options.on_stream = 1;
     switch (form) {
     case BLOCKING:
-        return tutti_allreduce(place->memory, place->memory, COUNT, TUTTI_FLOAT32, TUTTI_SUM, comm);
+        return tutti_allreduce(place->buffer, place->buffer, COUNT, TUTTI_FLOAT32, TUTTI_SUM, comm);
     case STARTED:
-        status = tutti_allreduce_start(place->memory, place->memory, COUNT, TUTTI_FLOAT32,
+        status = tutti_allreduce_start(place->buffer, place->buffer, COUNT, TUTTI_FLOAT32,
                                        TUTTI_SUM, NULL, comm, &request);
         return status == TUTTI_OK ? tutti_wait(&request) : status;
     case IN_STREAM:
-        return tutti_allreduce_with(place->memory, place->memory, COUNT, TUTTI_FLOAT32, TUTTI_SUM,
+        return tutti_allreduce_with(place->buffer, place->buffer, COUNT, TUTTI_FLOAT32, TUTTI_SUM,
                                     &options, comm);
     }
     return TUTTI_INTERNAL;
@@ -207,6 +210,7 @@ static int break_one(struct tutti_comm *comm, int rank, int size, uint64_t seed,
     }
     fill(&place);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (rank != CULPRIT && scenario->others_have_hosts_memory) place.buffer = place.image;
     if (rank != 0 || scenario->strikes != WHILE_WAITING) { /* else the others wait for it */
         const enum tutti_status status = rank == CULPRIT ? sum_and_break(&place, scenario, comm)
                                                          : sum(&place, scenario->form, comm);
@@ -215,6 +219,7 @@ static int break_one(struct tutti_comm *comm, int rank, int size, uint64_t seed,
         for (int i = 0; i < 2 && scenario->form == IN_STREAM; i++)
             (void)sum(&place, IN_STREAM, comm);
     }
+    place.buffer = place.memory;
     while (!has_failed(comm, &failure)) ranks_nap_ms(1); /* or the ranks' deadline comes */
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_SYSTEM);
     if (expect_failure(comm, rank, scenario) != 0) return 1;
@@ -228,18 +233,20 @@ static int break_one(struct tutti_comm *comm, int rank, int size, uint64_t seed,
     return 0;
 }
 
-static int run_ranks(enum ranks_kind kind, enum strikes strikes, enum form form)
+static int run_ranks(enum ranks_kind kind, enum strikes strikes, enum form form,
+                     bool others_have_hosts_memory)
 {
     const struct ranks_options options = {.kind = kind, .comm_options = &patient};
-    struct scenario scenario = {strikes, form, kind == RANKS_THREADS, ranks_share(sizeof(int))};
+    struct scenario scenario = {strikes, form, kind == RANKS_THREADS, others_have_hosts_memory,
+                                ranks_share(sizeof(int))};
     return ranks_run(RANKS, &options, break_one, &scenario);
 }
 
 /* Threads have one GPU, which fails once. So they run in a process of their own, which this program executes: see main. */
-static void run_threads(enum strikes strikes, enum form form)
+static void run_threads(enum strikes strikes, enum form form, bool others_have_hosts_memory)
 {
     char words[8], output[4096];
-    snprintf(words, sizeof words, "%d %d", strikes, form);
+    snprintf(words, sizeof words, "%d %d %d", strikes, form, others_have_hosts_memory);
     const int fate = apart_run("threads", words, output, sizeof output);
     if (fate != 0)
         fail_msg("threads %s: wait status %#x, and they wrote:\n%s", words, fate, output);
@@ -248,9 +255,9 @@ static void run_threads(enum strikes strikes, enum form form)
 static void run_forms(enum strikes strikes)
 {
     for (int form = strikes == IN_EARLIER_WORK ? IN_STREAM : BLOCKING; form <= IN_STREAM; form++) {
-        run_threads(strikes, (enum form)form);
+        run_threads(strikes, (enum form)form, false);
         if (IS_THREAD_SANITIZED) continue; /* a child of fork() can start no threads there */
-        assert_int_equal(run_ranks(RANKS_PROCESSES, strikes, (enum form)form), 0);
+        assert_int_equal(run_ranks(RANKS_PROCESSES, strikes, (enum form)form, false), 0);
     }
 }
 
@@ -278,13 +285,50 @@ static void memory_that_fails_while_a_call_waits_for_others_fails_it(void **stat
     run_forms(WHILE_WAITING);
 }
 
+/* They read it by the culprit's kernel, or by its driver, and wait for neither. */
+static void ranks_that_read_its_memory_learn_of_it(void **state)
+{
+    (void)state;
+    run_threads(IN_KERNEL, BLOCKING, true);
+    run_threads(WHILE_WAITING, STARTED, true);
+    if (IS_THREAD_SANITIZED) return;
+    assert_int_equal(run_ranks(RANKS_PROCESSES, IN_KERNEL, BLOCKING, true), 0);
+}
+
 static void other_hosts_learn_of_it(void **state)
 {
     (void)state;
     if (IS_THREAD_SANITIZED) skip();
     setenv("TUTTI_TEST_HOSTS", "2", 1);
-    const int failed = run_ranks(RANKS_PROCESSES, IN_KERNEL, STARTED);
+    const int failed = run_ranks(RANKS_PROCESSES, IN_KERNEL, STARTED, false);
     unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(failed, 0);
+}
+
+/* The only hardware queue stands still, so that the worker of a blocking call does not begin. */
+static int break_at_gate(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    struct place place;
+    (void)size, (void)seed, (void)context;
+    RANKS_EXPECT(open_place(&place, CULPRIT));
+    fill(&place);
+    RANKS_EXPECT(sum(&place, BLOCKING, comm) == TUTTI_OK);
+    standin->hold(place.stream, true);
+    device_driver_put_later(place.memory, place.image, BYTES, place.stream);
+    standin->fault(place.device, CUDA_ECC_UNCORRECTABLE, 2);
+    RANKS_EXPECT(sum(&place, BLOCKING, comm) == TUTTI_SYSTEM);
+    RANKS_EXPECT(strstr(tutti_error_message(), "GPU 1 (stand-in 1) has failed: ") != NULL);
+    return 0;
+}
+
+static void a_gate_that_never_opens_tells_a_rank_alone(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .comm_options = &patient};
+    if (IS_THREAD_SANITIZED) skip();
+    setenv("TUTTI_STANDIN_QUEUES", "1", 1);
+    const int failed = ranks_run(1, &options, break_at_gate, NULL);
+    setenv("TUTTI_STANDIN_QUEUES", "64", 1);
     assert_int_equal(failed, 0);
 }
 
@@ -383,14 +427,16 @@ int main(int argc, char **argv)
     setenv("TUTTI_STANDIN_QUEUES", "64", 1);
     if (argc == 3 && strcmp(argv[1], "threads") == 0)
         return run_ranks(RANKS_THREADS, (enum strikes)(argv[2][0] - '0'),
-                         (enum form)(argv[2][2] - '0'));
+                         (enum form)(argv[2][2] - '0'), argv[2][4] == '1');
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kernel_of_a_reduction_that_faults_fails_all_ranks),
         cmocka_unit_test(earlier_work_that_faults_fails_the_call_behind_it),
         cmocka_unit_test(a_fault_before_a_call_fails_all_ranks),
         cmocka_unit_test(memory_that_fails_while_a_call_waits_for_others_fails_it),
+        cmocka_unit_test(ranks_that_read_its_memory_learn_of_it),
         cmocka_unit_test(other_hosts_learn_of_it),
         cmocka_unit_test(a_rank_alone_is_told_too),
+        cmocka_unit_test(a_gate_that_never_opens_tells_a_rank_alone),
         cmocka_unit_test(a_driver_that_keeps_others_out_holds_up_no_call),
         cmocka_unit_test(healthy_calls_ask_the_driver_nothing),
     };
