@@ -114,7 +114,7 @@ enum tutti_status {
     TUTTI_NO_MEMORY,         /* malloc or mmap failed */
     TUTTI_NO_SPACE,          /* shared memory could not be reserved */
     TUTTI_NO_DESCRIPTORS,    /* out of file descriptors */
-    TUTTI_SYSTEM,            /* another system call failed; the message has errno */
+    TUTTI_SYSTEM,            /* another system call, or a GPU, failed; the message has its error */
     TUTTI_UNSUPPORTED,       /* known but impossible here; the message says why */
     TUTTI_INTERNAL,          /* a bug in Tutti */
     TUTTI_INVALID_TAG,       /* a tag below 0 */

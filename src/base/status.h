@@ -40,7 +40,7 @@
     X(NO_MEMORY, "out of memory; free some, or raise the limit")                                   \
     X(NO_SPACE, "shared memory could not be reserved; free some, or raise the memory limit")       \
     X(NO_DESCRIPTORS, "out of file descriptors; raise `ulimit -n`")                                \
-    X(SYSTEM, "a system call failed; the message has its error")                                   \
+    X(SYSTEM, "a system call or a GPU failed; the message has its error")                          \
     X(UNSUPPORTED, "not possible here; the message says why")                                      \
     X(INTERNAL, "a bug in Tutti; please report it with the message")                               \
     X(INVALID_TAG, "not a tag; tags of messages are 0 or more")                                    \
