@@ -11,4 +11,7 @@
  * cards, further ones carry some. */
 void card_game_play(struct card_mood mood, unsigned messages, uint64_t seed);
 
+/* [--seeds N] [--seed S]: games in virtual time, from seed S on; exit status 0: all were right. */
+int card_game_main(int argument_count, char **arguments);
+
 #endif

@@ -462,6 +462,54 @@ static void a_landing_goes_on_until_its_user_says_where_bytes_belong(void **stat
     card_rx_free(rx);
 }
 
+/* The peer waits for these answers, and gets them before this rank has nothing else to do. */
+static void what_a_sender_waits_for_is_told_at_once(void **state)
+{
+    (void)state;
+    const uint64_t signature = 7;
+    const size_t part = ahead_shape.landing_bytes / CARD_LANDING_PARTS;
+    struct card_message message = {.kind = CARD_MESSAGE_ASK, .signature = signature};
+    struct card_grant grant;
+    struct card_rx *rx;
+    char destination[100];
+    const struct card_target target = {.key = 6};
+    assert_int_equal(card_rx_create(&ahead_shape, &signature, &rx), TUTTI_OK);
+    card_rx_offer(rx, destination, sizeof destination, 9, &target);
+    card_rx_told(rx); /* but the sender had not opened its end */
+    assert_false(card_rx_should_tell(rx));
+    message.length = sizeof destination;
+    assert_null(card_rx_arrive(rx, &message, NULL, 0));
+    assert_true(card_rx_should_tell(rx));
+    card_rx_tell(rx, &grant);
+    assert_int_equal(grant.message.key, 6);
+    assert_int_equal(grant.message.length, sizeof destination);
+    card_rx_free(rx);
+
+    assert_int_equal(card_rx_create(&ahead_shape, &signature, &rx), TUTTI_OK);
+    rx->landing = malloc(ahead_shape.landing_bytes);
+    assert_non_null(rx->landing);
+    rx->landing_target.key = 5;
+    message.length = 2 * ahead_shape.landing_bytes;
+    assert_null(card_rx_arrive(rx, &message, NULL, 0));
+    (void)card_rx_needs_landing(rx);
+    assert_true(card_rx_needs_landing(rx));
+    card_rx_land(rx);
+    card_rx_tell(rx, &grant);
+    assert_int_equal(grant.message.length, ahead_shape.landing_bytes);
+    card_rx_told(rx);
+    assert_false(card_rx_should_tell(rx));
+    message = (struct card_message){
+        .kind = CARD_MESSAGE_PLACED, .sequence = 1, .length = part, .key = 5, .signature = signature};
+    assert_null(card_rx_arrive(rx, &message, NULL, 0));
+    assert_null(card_rx_consume(rx, part - 1));
+    assert_false(card_rx_should_tell(rx));
+    assert_null(card_rx_consume(rx, 1));
+    assert_true(card_rx_should_tell(rx));
+    card_rx_tell(rx, &grant);
+    assert_int_equal(grant.message.length, ahead_shape.landing_bytes + part);
+    card_rx_free(rx);
+}
+
 static void a_message_of_another_signature_is_a_fault(void **state)
 {
     (void)state;
@@ -803,6 +851,7 @@ int main(void)
         cmocka_unit_test(without_a_landing_nothing_is_placed),
         cmocka_unit_test(a_sender_that_fills_a_landing_asks_for_what_is_behind),
         cmocka_unit_test(a_landing_goes_on_until_its_user_says_where_bytes_belong),
+        cmocka_unit_test(what_a_sender_waits_for_is_told_at_once),
         cmocka_unit_test(a_message_of_another_signature_is_a_fault),
         cmocka_unit_test(no_function_is_missing),
         cmocka_unit_test(there_are_no_groups),

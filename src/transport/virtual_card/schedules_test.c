@@ -2,9 +2,9 @@
  * what must hold in each): ranks crash in the middle of a remote write, stall, are cut off, and
  * give up links while peers write into what they offered.
  *
- *     transport_card_schedules_test                          what CI runs; with TUTTI_LONG=1 many more
- *     transport_card_schedules_test --seeds N [--seed S]     as many as you like; stops at the first that fails, prints its seed
- *     transport_card_schedules_test --seed S --verbose       tells one, event by event
+ *     transport_virtual_card_schedules_test                          what CI runs; with TUTTI_LONG=1 many more
+ *     transport_virtual_card_schedules_test --seeds N [--seed S]     as many as you like; stops at the first that fails, prints its seed
+ *     transport_virtual_card_schedules_test --seed S --verbose       tells one, event by event
  *
  * ctest: label=notsan timeout=600 */
 #include <setjmp.h>
