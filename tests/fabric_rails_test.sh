@@ -4,7 +4,7 @@
 # one; a host with fewer cards sets the number; where it names one, or the provider alone, the second carries nothing; a card whose link goes
 # down fails the job, as the only card would, and the error names a rank.
 #
-#     TUTTI_BIN=build/bin tests/fabric_rails_test.sh [one both unequal fewer lost]
+#     TUTTI_BIN=build/bin tests/fabric_rails_test.sh [one both unequal fewer lost]      (both lost; with TUTTI_LONG all)
 #
 # Everything it makes, namespaces and processes, is gone at the end, also when it fails or is stopped. Needs root; exit
 # code 77 means skipped.
@@ -84,5 +84,6 @@ lost() {
 }
 
 scenes=("$@")
-[ $# -gt 0 ] || scenes=(one both unequal fewer lost)
+[ $# -gt 0 ] || scenes=(both lost)
+[ $# -gt 0 ] || [[ ${TUTTI_LONG:-} != 1 ]] || scenes=(one both unequal fewer lost)
 play "${scenes[@]}"

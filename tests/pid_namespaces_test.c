@@ -58,7 +58,7 @@ struct scene {
     atomic_bool has_id, is_doomed;
     atomic_int holders[RANKS]; /* of each rank's namespace: its first process, as the test sees it */
     atomic_int is_ready[RANKS]; /* that namespace has a /proc */
-    atomic_int done;            /* ranks that have ended by themselves */
+    atomic_int done;            /* ranks that have ended by themselves, or are about to */
     _Atomic uint64_t killed_ns, slowest_ns;
 };
 static struct scene *scene;
@@ -265,7 +265,7 @@ static void begin(const struct arrangement *arrangement, int rank, int life)
     if (child != 0) keep_namespace(child);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int result = be_rank(arrangement, rank);
-    atomic_fetch_add(&scene->done, 1);
+    if (home != JOINS) atomic_fetch_add(&scene->done, 1);
     fflush(NULL);
     _exit(result);
 }
@@ -298,6 +298,8 @@ static int keep_rank(const struct arrangement *arrangement, int rank)
     atomic_store(&scene->holders[rank], (int)pid);
     if (rank == arrangement->victim) return kill_when_doomed(pid);
     RANKS_EXPECT(waitpid(pid, &status, 0) == pid);
+    /* Only now: the namespace that it has joined may end, and nothing in it would survive that. */
+    if (arrangement->homes[rank] == JOINS) atomic_fetch_add(&scene->done, 1);
     RANKS_EXPECT(WIFEXITED(status));
     return WEXITSTATUS(status);
 }

@@ -183,6 +183,30 @@ static void runs_one_after_the_other_and_at_the_same_time_do_not_mix(void **stat
 }
 
 /* Opens as one rank and ends without a goodbye. */
+/* Runs of one rank, by the same id: each makes the run's folder, or finds it, and removes it when it leaves. */
+static int come_and_go(void)
+{
+    enum { TIMES = 1000 };
+    const int rank = 0;
+    for (int i = 0; i < TIMES; i++) {
+        struct folder *opened;
+        EXPECT(folder_open(folder, "again and again", rank, 1, later(), &opened) == TUTTI_OK);
+        folder_close(opened);
+    }
+    return 0;
+}
+
+static void a_run_begins_while_an_earlier_one_leaves(void **state)
+{
+    (void)state;
+    pid_t pids[3];
+    for (int i = 0; i < 3; i++) {
+        pids[i] = fork_or_fail();
+        if (pids[i] == 0) _exit(come_and_go());
+    }
+    for (int i = 0; i < 3; i++) expect_ends_well(pids[i]);
+}
+
 static void open_and_die(int rank, int size, uint64_t deadline_ns)
 {
     struct folder *opened;
@@ -410,6 +434,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(ranks_exchange_through_a_folder_and_leave_it_empty),
         IN_FOLDER(runs_one_after_the_other_and_at_the_same_time_do_not_mix),
+        IN_FOLDER(a_run_begins_while_an_earlier_one_leaves),
         IN_FOLDER(what_an_earlier_run_left_is_not_taken_for_this_ones),
         IN_FOLDER(a_roster_of_another_run_is_waited_out),
         IN_FOLDER(missing_ranks_are_named_at_the_deadline),

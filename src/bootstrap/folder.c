@@ -175,6 +175,38 @@ static enum tutti_status open_run(struct folder *folder, const char *path)
     return TUTTI_OK;
 }
 
+static void close_run(struct folder *folder)
+{
+    if (folder->run >= 0) close(folder->run);
+    if (folder->parent >= 0) close(folder->parent);
+    folder->run = folder->parent = -1;
+}
+
+/* Rank 0 makes a generation, all others say that they are here. PROC_FAILED: the run's folder has been removed. */
+static enum tutti_status settle(struct folder *folder)
+{
+    char hello[NAME_BYTES_MAX];
+    if (folder->rank != 0) {
+        snprintf(hello, sizeof hello, "hello.%d", folder->rank);
+        return write_whole(folder, folder->run, hello, folder->token, TOKEN_CHARACTERS);
+    }
+    if (mkdirat(folder->run, folder->token, 0700) == 0) return TUTTI_OK;
+    return errno == ENOENT ? folder_is_gone()
+                           : error_system("rendezvous folder: making a generation");
+}
+
+/* As long as this rank has nothing in the run's folder, a rank that leaves an earlier run may remove it. */
+static enum tutti_status enter_run(struct folder *folder, const char *path)
+{
+    enum tutti_status status = TUTTI_PROC_FAILED;
+    for (int attempt = 0; attempt < 100 && status == TUTTI_PROC_FAILED; attempt++) {
+        close_run(folder);
+        TRY(open_run(folder, path));
+        status = settle(folder);
+    }
+    return status;
+}
+
 static enum tutti_status open_generation(struct folder *folder, const char *name)
 {
     memcpy(folder->generation_name, name, TOKEN_CHARACTERS);
@@ -195,7 +227,6 @@ static enum tutti_status join_as_other(struct folder *folder, uint64_t deadline_
 {
     char hello[NAME_BYTES_MAX];
     snprintf(hello, sizeof hello, "hello.%d", folder->rank);
-    TRY(write_whole(folder, folder->run, hello, folder->token, TOKEN_CHARACTERS));
     const size_t room = (size_t)folder->size * TOKEN_CHARACTERS;
     char *const roster = malloc(room);
     if (roster == NULL) return error_set(TUTTI_NO_MEMORY, "rendezvous folder: out of memory");
@@ -286,8 +317,6 @@ static enum tutti_status gather_others(struct folder *folder, char *roster, bool
 
 static enum tutti_status join_as_rank_0(struct folder *folder, uint64_t deadline_ns)
 {
-    if (mkdirat(folder->run, folder->token, 0700) != 0)
-        return error_system("rendezvous folder: making a generation");
     TRY(open_generation(folder, folder->token));
     TRY(join(folder));
     const size_t bytes = (size_t)folder->size * TOKEN_CHARACTERS;
@@ -360,8 +389,7 @@ static void leave(struct folder *folder, bool is_in_vain)
         unlinkat(folder->parent, folder->run_name, AT_REMOVEDIR); /* not while others are in it */
         close(folder->generation);
     }
-    if (folder->run >= 0) close(folder->run);
-    if (folder->parent >= 0) close(folder->parent);
+    close_run(folder);
     free(folder);
 }
 
@@ -376,7 +404,7 @@ enum tutti_status folder_open(const char *path, const char *run_id, int rank, in
     opened->parent = opened->run = opened->generation = -1;
     name_run(opened, run_id);
     enum tutti_status status = make_token(opened->token);
-    if (status == TUTTI_OK) status = open_run(opened, path);
+    if (status == TUTTI_OK) status = enter_run(opened, path);
     if (status == TUTTI_OK)
         status =
             rank == 0 ? join_as_rank_0(opened, deadline_ns) : join_as_other(opened, deadline_ns);
