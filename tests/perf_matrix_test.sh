@@ -6,7 +6,7 @@
 #     TUTTI_LONG=1 ...     all runs, many more drawn at random, and 64 MiB of float32 up to 8 ranks
 #
 # Four families of operations have factors of their own (below); within a family, every pair of values of two factors
-# occurs in some run. The quick tier makes every eighth one of these. A run covers several counts, dtypes and reductions, in and out of place, and (choice "named")
+# occurs in some run. The quick tier makes every twelfth one of these. A run covers several counts, dtypes and reductions, in and out of place, and (choice "named")
 # every algorithm of its operation.
 # ctest: label=nosan label=once timeout=900 first
 set -uo pipefail
@@ -168,7 +168,7 @@ run_row() { # a line of the matrix
     attempt "${arguments[@]}"
 }
 
-random_count=0 stride=8
+random_count=0 stride=12
 if [[ ${TUTTI_LONG:-} == 1 ]]; then random_count=150 stride=1; fi
 for family in "${families[@]}"; do
     number=0

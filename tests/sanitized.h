@@ -46,7 +46,7 @@ enum { IS_SPARSE = IS_SANITIZED || IS_THREAD_SANITIZED };
 /* Of so many combinations this run goes through one. TUTTI_TEST_SPARSE asks for few: over another transport, say (over.sh). */
 static inline unsigned sparse_stride(void)
 {
-    enum { FEW = 3, FEWER = 5 };
+    enum { FEW = 3, FEWER = 7 };
     if (getenv("TUTTI_LONG") != NULL) return IS_SANITIZED || IS_THREAD_SANITIZED ? FEW : 1;
     if (getenv("TUTTI_TEST_SPARSE") != NULL || IS_SANITIZED || IS_THREAD_SANITIZED) return FEWER;
     return IS_SPARSE ? FEW : 1;

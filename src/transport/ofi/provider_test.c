@@ -1,6 +1,6 @@
 /* What libfabric refuses while a card is opened: a shortage is reported as one, at every step, and nothing stays open.
  *
- * ctest: waits */
+ * ctest: label=notsan waits */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
