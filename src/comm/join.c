@@ -379,7 +379,7 @@ static enum tutti_status find_levels(struct tutti_comm *comm,
     return status;
 }
 
-/* What the ranks of all hosts know of each other. */
+/* The ranks of all hosts know each other now, and agree on this. */
 static void use_hosts(struct tutti_comm *comm)
 {
     struct members *members = &comm->team.members;

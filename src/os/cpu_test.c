@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "made_file.h"
 #include "os/cpu.h"
 
 static const char *const lists[CPU_ITSELF] = {
@@ -154,25 +155,10 @@ static void lists_that_make_no_sense_tell_nothing(void **state)
 
 /* --------------------------------------------------------------------------------------------- limits */
 
-static void put(const char *folder, const char *name, const char *text)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
 static int limit_in(const char *folder, const char *groups)
 {
     char path[256];
-    put(folder, "groups", groups);
+    make_file(folder, "groups", groups);
     snprintf(path, sizeof path, "%s/groups", folder);
     return cpu_limit_within(path, folder);
 }
@@ -182,15 +168,15 @@ static void the_time_of_a_container_may_be_limited(void **state)
     (void)state;
     char folder[] = "/tmp/tutti-cpu-XXXXXX", command[64];
     assert_non_null(mkdtemp(folder));
-    put(folder, "pods/one/cpu.max", "250000 100000\n");
-    put(folder, "pods/cpu.max", "max 100000\n");
-    put(folder, "pods/small/cpu.max", "10000 100000\n");
-    put(folder, "pods/small/inner/cpu.max", "400000 100000\n");
-    put(folder, "pods/wrong/cpu.max", "many\n");
-    put(folder, "cpu,cpuacct/jobs/seven/cpu.cfs_quota_us", "200000\n");
-    put(folder, "cpu,cpuacct/jobs/seven/cpu.cfs_period_us", "100000\n");
-    put(folder, "cpu,cpuacct/jobs/free/cpu.cfs_quota_us", "-1\n");
-    put(folder, "cpu,cpuacct/jobs/free/cpu.cfs_period_us", "100000\n");
+    make_file(folder, "pods/one/cpu.max", "250000 100000\n");
+    make_file(folder, "pods/cpu.max", "max 100000\n");
+    make_file(folder, "pods/small/cpu.max", "10000 100000\n");
+    make_file(folder, "pods/small/inner/cpu.max", "400000 100000\n");
+    make_file(folder, "pods/wrong/cpu.max", "many\n");
+    make_file(folder, "cpu,cpuacct/jobs/seven/cpu.cfs_quota_us", "200000\n");
+    make_file(folder, "cpu,cpuacct/jobs/seven/cpu.cfs_period_us", "100000\n");
+    make_file(folder, "cpu,cpuacct/jobs/free/cpu.cfs_quota_us", "-1\n");
+    make_file(folder, "cpu,cpuacct/jobs/free/cpu.cfs_period_us", "100000\n");
     assert_int_equal(limit_in(folder, "0::/\n"), 0);
     assert_int_equal(limit_in(folder, "0::/pods/one\n"), 3);
     assert_int_equal(limit_in(folder, "0::/pods/one/inner\n"), 3);
@@ -200,7 +186,7 @@ static void the_time_of_a_container_may_be_limited(void **state)
     assert_int_equal(limit_in(folder, "5:memory:/pods/one\n4:cpu,cpuacct:/jobs/seven\n0::/\n"), 2);
     assert_int_equal(limit_in(folder, "4:cpu,cpuacct:/jobs/free\n"), 0);
     assert_int_equal(limit_in(folder, "4:cpuset:/pods/one\nno sense\n::\n0::x"), 0);
-    put(folder, "cpu.max", "150000 100000\n"); /* as a container sees its own group */
+    make_file(folder, "cpu.max", "150000 100000\n"); /* as a container sees its own group */
     assert_int_equal(limit_in(folder, "0::/\n"), 2);
     assert_int_equal(limit_in(folder, "0::/../elsewhere\n"), 2);
     assert_int_equal(cpu_limit_within("/tmp/there is no such file", folder), 0);

@@ -10,25 +10,10 @@
 
 #include <cmocka.h>
 
+#include "made_file.h"
 #include "os/hardware.h"
 
 static char root[] = "/tmp/tutti-hardware-XXXXXX";
-
-/* Makes the file, and the folders that it stands in. */
-static void put(const char *name, const char *text)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
-        *slash = '\0';
-        mkdir(path, 0777);
-        *slash = '/';
-    }
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
 
 static struct hardware found(void)
 {
@@ -58,24 +43,24 @@ static int remove_root(void **state)
 static void a_host_is_described(void **state)
 {
     (void)state;
-    put("proc/cpuinfo", "processor\t: 0\nmodel\t\t: 1\nmodel name\t: AMD \x1b[1mEPYC\n");
-    put("sys/devices/system/cpu/online", "0-3,8\n");
-    put("sys/devices/system/cpu/cpu0/cache/index0/type", "Data\n");
-    put("sys/devices/system/cpu/cpu0/cache/index0/level", "1\n");
-    put("sys/devices/system/cpu/cpu0/cache/index0/size", "32K\n");
-    put("sys/devices/system/cpu/cpu0/cache/index0/shared_cpu_list", "0\n");
-    put("sys/devices/system/cpu/cpu0/cache/index1/type", "Instruction\n");
-    put("sys/devices/system/cpu/cpu0/cache/index1/level", "1\n");
-    put("sys/devices/system/cpu/cpu0/cache/index1/size", "64K\n");
-    put("sys/devices/system/cpu/cpu0/cache/index3/type", "Unified\n");
-    put("sys/devices/system/cpu/cpu0/cache/index3/level", "3\n");
-    put("sys/devices/system/cpu/cpu0/cache/index3/size", "32M\n");
-    put("sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "0-2\n");
-    put("sys/class/net/lo/speed", "10\n");
-    put("sys/class/net/eth1/device/vendor", "1\n");
-    put("sys/class/net/eth1/speed", "-1\n");
-    put("sys/class/net/eth0/device/vendor", "1\n");
-    put("sys/class/net/eth0/speed", "100000\n");
+    make_file(root, "proc/cpuinfo", "processor\t: 0\nmodel\t\t: 1\nmodel name\t: AMD \x1b[1mEPYC\n");
+    make_file(root, "sys/devices/system/cpu/online", "0-3,8\n");
+    make_file(root, "sys/devices/system/cpu/cpu0/cache/index0/type", "Data\n");
+    make_file(root, "sys/devices/system/cpu/cpu0/cache/index0/level", "1\n");
+    make_file(root, "sys/devices/system/cpu/cpu0/cache/index0/size", "32K\n");
+    make_file(root, "sys/devices/system/cpu/cpu0/cache/index0/shared_cpu_list", "0\n");
+    make_file(root, "sys/devices/system/cpu/cpu0/cache/index1/type", "Instruction\n");
+    make_file(root, "sys/devices/system/cpu/cpu0/cache/index1/level", "1\n");
+    make_file(root, "sys/devices/system/cpu/cpu0/cache/index1/size", "64K\n");
+    make_file(root, "sys/devices/system/cpu/cpu0/cache/index3/type", "Unified\n");
+    make_file(root, "sys/devices/system/cpu/cpu0/cache/index3/level", "3\n");
+    make_file(root, "sys/devices/system/cpu/cpu0/cache/index3/size", "32M\n");
+    make_file(root, "sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "0-2\n");
+    make_file(root, "sys/class/net/lo/speed", "10\n");
+    make_file(root, "sys/class/net/eth1/device/vendor", "1\n");
+    make_file(root, "sys/class/net/eth1/speed", "-1\n");
+    make_file(root, "sys/class/net/eth0/device/vendor", "1\n");
+    make_file(root, "sys/class/net/eth0/speed", "100000\n");
     const struct hardware hardware = found();
     assert_string_equal(hardware.cpu_model, "AMD ?[1mEPYC");
     assert_int_equal(hardware.cpu_count, 5);
@@ -89,7 +74,7 @@ static void a_host_is_described(void **state)
 static void a_processor_without_a_name_has_numbers(void **state)
 {
     (void)state;
-    put("proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n");
+    make_file(root, "proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n");
     assert_string_equal(found().cpu_model, "implementer 0x41 part 0xd0c");
 }
 

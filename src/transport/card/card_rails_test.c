@@ -1,4 +1,4 @@
-/* Several simulated cards as one device: what is long goes over all of them, what is short over the
+/* Several simulated cards as one device: long messages go over all of them, short ones over the
  * first; memory is known to those cards that have registered it, and to no other; and what ends on
  * one card ends on all. */
 #include <poll.h>
@@ -178,7 +178,7 @@ static void give_room(const struct card_device *rails, unsigned regions)
     }
 }
 
-/* The second card of the sender, or of the receiver, has no room left: what it has not registered
+/* The second card of the sender, or of the receiver, has no room left: memory that it has not registered
  * goes over the first one. Or the cards have more room than was asked for. */
 static void memory_that_a_card_does_not_register_goes_over_others(void **state)
 {
@@ -234,7 +234,7 @@ static void a_peer_that_ends_on_one_card_ends(void **state)
     close_way(world, &way);
 }
 
-/* What comes over any of the cards ends the sleep of a rank; and the memory and the descriptors of
+/* A message or write over any of the cards ends the sleep of a rank; and the memory and the descriptors of
  * all of them count. */
 static void a_rank_sleeps_at_all_cards(void **state)
 {
