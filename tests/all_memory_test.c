@@ -201,7 +201,8 @@ static int what_holds_follows_what_all_told(struct tutti_comm *comm, int rank, i
     (void)seed, (void)context;
     const size_t count = LARGE;
     struct memory input, output;
-    if (!comm->team.transports.maps_heaps) return 0; /* nobody could tell anything */
+    if (!comm->team.transports.maps_heaps || all_memory_is_reached(comm))
+        return 0; /* nobody tells anything */
     RANKS_EXPECT(memory_take(&input, count * (size_t)size) &&
                  memory_take(&output, count * (size_t)size));
     memset(input.of[0], 0, count * sizeof(int32_t));
@@ -254,11 +255,52 @@ static void calls_choose_by_what_all_told(void **state)
     }
 }
 
+/* ---------------------------------------------------------------------------------------- threads */
+
+/* They reach all of each other's memory, so calls of any form count on it, and from the first one on. */
+static int any_memory_counts_as_mapped(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                       void *context)
+{
+    const bool is_reached = *(const bool *)context;
+    const struct choices *const choices = &comm->health.choices;
+    struct memory input, output;
+    struct choice_note note;
+    (void)rank, (void)size, (void)seed;
+    RANKS_EXPECT(all_memory_is_reached(comm) == is_reached);
+    RANKS_EXPECT(memory_take(&input, LARGE) && memory_take(&output, LARGE));
+    memset(input.of[0], 0, LARGE * sizeof(int32_t));
+    for (int form = BLOCKING; form <= GROUPED; form++) {
+        /* Forms share choices, hence the counts. */
+        const struct step step = {
+            .collective = COLLECTIVE_ALLREDUCE, .form = form, .count = LARGE - (size_t)form};
+        RANKS_EXPECT(make(&step, input.of[0], output.of[0], comm) == TUTTI_OK);
+        RANKS_EXPECT(choices_read(choices, choices_latest(choices), &note));
+        RANKS_EXPECT(note.count == step.count && note.is_mapped == is_reached);
+    }
+    memory_give_back(&input);
+    memory_give_back(&output);
+    return 0;
+}
+
+static void threads_choose_as_for_mapped_memory(void **state)
+{
+    (void)state;
+    bool is_reached = true;
+    const struct ranks_options options = {.kind = RANKS_THREADS};
+    assert_int_equal(ranks_run(3, &options, any_memory_counts_as_mapped, &is_reached), 0);
+    is_reached = false; /* comparing messages takes copies */
+    setenv("TUTTI_INTEGRITY", "on", 1);
+    const int failed = ranks_run(3, &options, any_memory_counts_as_mapped, &is_reached);
+    unsetenv("TUTTI_INTEGRITY");
+    assert_int_equal(failed, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_choose_alike_whatever_memory_they_have),
         cmocka_unit_test(calls_choose_by_what_all_told),
+        cmocka_unit_test(threads_choose_as_for_mapped_memory),
     };
     cmocka_set_test_filter(getenv("TUTTI_TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -194,6 +194,9 @@ static long number_from(const char *value, long least, long most, long otherwise
 int standin_init(unsigned flags)
 {
     int result = flags == 0 ? CUDA_OK : CUDA_INVALID_VALUE;
+    const char *const own_queues = getenv("TUTTI_STANDIN_QUEUES"),
+                      *const queues =
+                          own_queues != NULL ? own_queues : getenv("CUDA_DEVICE_MAX_CONNECTIONS");
     pthread_mutex_lock(&state.lock);
     const pid_t owner = atomic_load(&state.owner);
     if (owner != 0 && owner != getpid()) result = CUDA_NOT_INITIALIZED;
@@ -201,7 +204,7 @@ int standin_init(unsigned flags)
         const struct work_options options = {
             .device_count =
                 (int)number_from(getenv("TUTTI_STANDIN_DEVICES"), 0, STANDIN_DEVICES_MAX, 2),
-            .queue_count = (unsigned)number_from(getenv("TUTTI_STANDIN_QUEUES"), 1, 64, 8),
+            .queue_count = (unsigned)number_from(queues, 1, 64, 8),
             .processor_count = (unsigned)number_from(getenv("TUTTI_STANDIN_PROCESSORS"), 1, 256, 8),
             .seed = (uint64_t)number_from(getenv("TUTTI_STANDIN_SEED"), 0, INT32_MAX, 1),
             .copy_queue_count = (unsigned)number_from(getenv("TUTTI_STANDIN_COPY_QUEUES"), 0, 64, 0),

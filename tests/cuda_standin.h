@@ -25,7 +25,7 @@
  * From the environment, when it is initialised:
  *
  *     TUTTI_STANDIN_DEVICES=2      how many devices
- *     TUTTI_STANDIN_QUEUES=8       hardware queues of each, 64 at most
+ *     TUTTI_STANDIN_QUEUES=8       hardware queues of each, 64 at most; without it, what CUDA_DEVICE_MAX_CONNECTIONS says
  *     TUTTI_STANDIN_COPY_QUEUES=0  so many further queues for copies of each direction, first in, first out, whichever stream they are of; 0: none
  *     TUTTI_STANDIN_PROCESSORS=8   multiprocessors of each
  *     TUTTI_STANDIN_SEED=1         what is late, and in which order; 0: nothing is late

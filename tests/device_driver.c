@@ -61,12 +61,14 @@ static pthread_mutex_t lock =
     PTHREAD_MUTEX_INITIALIZER; /* ranks that are threads open it together */
 static char text[256];
 
+static void *library;
+
 static bool open_driver(void)
 {
     static bool is_open;
     const char *const named = getenv("TUTTI_CUDA_DRIVER");
     if (is_open) return true;
-    void *const library = dlopen(named != NULL ? named : "libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    library = dlopen(named != NULL ? named : "libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL) {
         snprintf(text, sizeof text, "no driver of a device: %s", dlerror());
         return false;
@@ -181,6 +183,44 @@ void device_driver_move_later(void *destination, const void *source, size_t byte
     if (move == NULL) abort();
     *move = (struct move){destination, source, bytes};
     must(cuda.call_host(stream, run_move, move), "cuLaunchHostFunc");
+}
+
+static const char faulty_ptx[] = ".version 7.0\n"
+                                 ".target sm_70\n"
+                                 ".address_size 64\n"
+                                 ".visible .entry faulty(.param .u64 after_ns)\n"
+                                 "{\n"
+                                 "    .reg .pred %early;\n"
+                                 "    .reg .u64 %after, %begin, %now;\n"
+                                 "    .reg .u32 %value;\n"
+                                 "    ld.param.u64 %after, [after_ns];\n"
+                                 "    mov.u64 %begin, %globaltimer;\n"
+                                 "again:\n"
+                                 "    mov.u64 %now, %globaltimer;\n"
+                                 "    sub.u64 %now, %now, %begin;\n"
+                                 "    setp.lt.u64 %early, %now, %after;\n"
+                                 "    @%early bra again;\n"
+                                 "    mov.u64 %now, 16;\n"
+                                 "    mov.u32 %value, 1;\n"
+                                 "    st.global.u32 [%now], %value;\n"
+                                 "    ret;\n"
+                                 "}\n";
+
+void device_driver_fault_later(uint64_t after_ns, void *stream)
+{
+    int (*load)(void **module, const void *image);
+    int (*find)(void **function, void *module, const char *name);
+    int (*launch)(void *function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z,
+                  unsigned threads_x, unsigned threads_y, unsigned threads_z, unsigned shared_bytes,
+                  void *stream, void **parameters, void **extra);
+    void *module, *function, *parameters[] = {&after_ns};
+    *(void **)&load = dlsym(library, "cuModuleLoadData");
+    *(void **)&find = dlsym(library, "cuModuleGetFunction");
+    *(void **)&launch = dlsym(library, "cuLaunchKernel");
+    if (load == NULL || find == NULL || launch == NULL) abort();
+    must(load(&module, faulty_ptx), "cuModuleLoadData");
+    must(find(&function, module, "faulty"), "cuModuleGetFunction");
+    must(launch(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL), "cuLaunchKernel");
 }
 
 void device_driver_finish(void *stream)

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Loads the driver in this process. false: there is none, and *reason says why. Not before a fork whose child uses it. */
 bool device_driver_open(const char **reason);
@@ -29,6 +30,9 @@ void device_driver_get_later(void *host, const void *device, size_t bytes, void 
 /* The same between two places of the host's memory, pinned or not. */
 void device_driver_move_later(void *destination, const void *source, size_t bytes, void *stream);
 void device_driver_finish(void *stream);
+/* A kernel that runs for so long, and then writes where there is no memory: the device is of no use to this process any more. CUDA's own
+ * driver only. */
+void device_driver_fault_later(uint64_t after_ns, void *stream);
 /* Memory of the host that the device reaches. */
 void *device_driver_pinned(size_t bytes);
 void device_driver_free_pinned(void *memory);

@@ -34,6 +34,8 @@ says "# device memory, started calls in a stream; time"
 perf 0 "broadcast --ranks 2 --stream --form grouped --sizes 9K"
 says "# private memory, grouped calls in a stream; time"
 perf 0 "barrier -t 2 --device 1 --stream"
+# Threads whose streams need more hardware queues than CUDA gives by default.
+once="-n 150 -w 0 --timeout 20" TUTTI_GPU_BLOCKS=1 perf 0 "allreduce -t 8 --device 0 --memory device --stream --sizes 8"
 
 perf 0 "pingpong --ranks 2 --memory device --sizes 8,300K"
 says "Wrong elements    : 0 OK"

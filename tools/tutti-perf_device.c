@@ -11,6 +11,8 @@
 void perf_device_name_driver(void)
 {
     setenv(option_names.CUDA_DRIVER, "libcuda.so.1", 0);
+    /* Ranks that are threads need a hardware queue for each stream (docs/devices.md), and 8, CUDA's default, are for two of them. */
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }
 
 /* The rank's number on this host; where no launcher says it, among all. */

@@ -11,9 +11,14 @@ static uint32_t bit_of(enum collective collective)
     return UINT32_C(1) << collective;
 }
 
+bool all_memory_is_reached(const struct tutti_comm *comm)
+{
+    return comm->team.transports.is_one_process && comm->team.transports.maps_heaps;
+}
+
 bool all_memory_matters(const struct tutti_comm *comm, const struct call *call)
 {
-    return comm->team.transports.maps_heaps && !call->what.varies &&
+    return comm->team.transports.maps_heaps && !all_memory_is_reached(comm) && !call->what.varies &&
            call->what.collective != COLLECTIVE_BARRIER &&
            call->what.count * dtype_size(call->what.dtype) >=
                comm->team.transports.set.all->paths.tables[0]->sizes.mapped_bytes_min;
@@ -28,14 +33,11 @@ bool all_memory_is_mapped(struct tutti_comm *comm, enum collective collective)
     return (memory->all & bit_of(collective)) != 0;
 }
 
-/* Ranks of one process reach each other's memory, that of a device, too. */
-static bool is_mapped(const struct tutti_comm *comm, const struct call *call, int which,
-                      size_t bytes)
+static bool is_mapped(const struct call *call, int which, size_t bytes)
 {
     const struct buffer own = call_buffer(call, which), *const buffer = &own;
     uint64_t where;
-    if (call_is_on_device(call) && call->extra->on_device[which])
-        return comm->team.transports.is_one_process;
+    if (call_is_on_device(call) && call->extra->on_device[which]) return false;
     for (size_t done = 0, run; done < bytes; done += run) {
         run = bytes - done;
         const void *address = buffer_at(buffer, done, &run);
@@ -54,8 +56,8 @@ static bool uses_mapped_memory(const struct tutti_comm *comm, const struct call 
     const size_t bytes = call->what.count * dtype_size(call->what.dtype);
     const bool has_input = !call->in_place || sent > received,
                has_output = !call->in_place || !has_input;
-    return (!has_output || is_mapped(comm, call, 1, bytes * received)) &&
-           (!has_input || is_mapped(comm, call, 0, bytes * sent));
+    return (!has_output || is_mapped(call, 1, bytes * received)) &&
+           (!has_input || is_mapped(call, 0, bytes * sent));
 }
 
 void all_memory_note(struct tutti_comm *comm, const struct call *call)

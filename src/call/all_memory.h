@@ -23,6 +23,9 @@
  *
  * Started, prepared and grouped calls do not look. The blocking call n may be under way in another thread as they begin, and may be over by
  * then on some ranks and not on others; and where calls wait in line they begin later than they were made.
+ *
+ * Threads of one process reach all of each other's memory, a device's too, so calls of any form choose as for mapped memory, and nobody tells
+ * anything.
  */
 #ifndef TUTTI_CALL_ALL_MEMORY_H
 #define TUTTI_CALL_ALL_MEMORY_H
@@ -45,7 +48,9 @@ struct all_memory {
     bool is_due;  /* something was noted that is not told */
 };
 
-/* Whether the algorithm of this blocking call depends on it. */
+/* Whether ranks reach each other's memory whatever it is: they are threads of one process. */
+bool all_memory_is_reached(const struct tutti_comm *comm);
+/* Whether the algorithm of this blocking call depends on what ranks tell. */
 bool all_memory_matters(const struct tutti_comm *comm, const struct call *call);
 /* Whether a call of that collective chooses as for mapped memory. */
 bool all_memory_is_mapped(struct tutti_comm *comm, enum collective collective);

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "call/all_memory.h"
 #include "call/chosen.h"
 #include "call/communicator.h"
 #include "call/on_device.h"
@@ -82,19 +83,19 @@ static size_t shared_bytes(const struct tutti_comm *comm, const struct call *cal
 static struct choose_call wanted_by(const struct tutti_comm *comm, const struct call *call)
 {
     const struct call_description *what = &call->what;
-    return (struct choose_call){.question = {.collective = what->collective,
-                                             .dtype = what->dtype,
-                                             .bytes = shared_bytes(comm, call),
-                                             .is_mapped = call->all_were_mapped},
-                                .site = &comm->team.members.site,
-                                .root = what->root,
-                                .deterministic = call->deterministic,
-                                .in_rank_order =
-                                    collective_reduces(what->collective) && !call->op->commutative,
-                                .counts_are_local = what->varies && !knows_all_counts(call),
-                                .algorithm = call->algorithm,
-                                .radix = call->radix,
-                                .rules = comm->team.settings.rules};
+    return (struct choose_call){
+        .question = {.collective = what->collective,
+                     .dtype = what->dtype,
+                     .bytes = shared_bytes(comm, call),
+                     .is_mapped = call->all_were_mapped || all_memory_is_reached(comm)},
+        .site = &comm->team.members.site,
+        .root = what->root,
+        .deterministic = call->deterministic,
+        .in_rank_order = collective_reduces(what->collective) && !call->op->commutative,
+        .counts_are_local = what->varies && !knows_all_counts(call),
+        .algorithm = call->algorithm,
+        .radix = call->radix,
+        .rules = comm->team.settings.rules};
 }
 
 /* Only a wish can be one that no algorithm fulfils. */

@@ -332,6 +332,8 @@ static enum tutti_status bind_piece(struct binder *binder)
     struct program *program = binder->program;
     const struct kernel_encoding *encoding = binder->options->encoding;
     program->piece_bytes = choose_piece(binder);
+    program->executor_bytes =
+        program->paths->sizes.executor_bytes / (size_t)binder->plan->shape.rank_count;
     if (encoding == NULL) return TUTTI_OK;
     const size_t units = program->piece_bytes / encoding->unit_bytes;
     program->piece_bytes = units * encoding->unit_elements * program->element_bytes;

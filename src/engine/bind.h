@@ -94,6 +94,7 @@ struct program {
     size_t piece_bytes;
     struct kernel_set kernels;
     bool has_executor; /* its operations bring one that runs them, see kernel/executor.h; else they are calls */
+    size_t executor_bytes; /* that it reads and writes at once, in all buffers together, about */
     const struct kernel_encoding *encoding; /* of elements on its links; NULL: as they are in memory */
     const struct memory_kind *kinds[PLAN_BUFFER_COUNT]; /* that its buffers lie in; NULL: the host's */
     bool has_formats; /* kernels are told the formats of what they read and store: not all are elements in the host's memory */

@@ -204,9 +204,17 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
     return RUN_DONE;
 }
 
-/* The number of pieces that an executor takes at once if none has to fit into a place of a link: to
- * start a kernel costs as much as to move many of them. */
+/* The bytes of a result that an executor makes at once if none has to fit into a place of a link. To start a kernel costs as much as to move many
+ * pieces. But the more it moves, the more pages of memory its threads are in at one time, and those of all ranks may be in one device's. */
 enum { PIECES_OF_EXECUTOR = 256 };
+
+static size_t executor_piece(const struct program *program, const struct program_step *step)
+{
+    const size_t buffers = step->source_count + step->tx_count + 1,
+                 pieces = program->executor_bytes / buffers / program->piece_bytes;
+    if (pieces <= 1) return program->piece_bytes;
+    return program->piece_bytes * (pieces < PIECES_OF_EXECUTOR ? pieces : PIECES_OF_EXECUTOR);
+}
 
 /* Whether no part of a step's result may go through a place. */
 static bool avoids_places(const struct operation *operation, const struct run_lane *lane,
@@ -228,7 +236,7 @@ static inline size_t whole_piece(const struct operation *operation, const struct
     const size_t left = step->bytes - (lane->done - lane->filled);
     size_t most = program->piece_bytes;
     if (special && program->has_executor && avoids_places(operation, lane, step))
-        most *= PIECES_OF_EXECUTOR;
+        most = executor_piece(program, step);
     return left < most ? left : most;
 }
 

@@ -185,6 +185,7 @@ struct path_rule {
 struct path_sizes {
     size_t piece_bytes_min, piece_bytes_max; /* of what a chunk is cut into: agreed */
     unsigned copied_pieces;                  /* that one system call copies out, PATH_COPY */
+    size_t executor_bytes; /* that the executors of all ranks together read and write at once, each with one kernel */
     size_t stream_bytes_min; /* of a block, whose results are stored past the caches */
     size_t eager_bytes_max;  /* of a message of send that goes without asking first */
     size_t message_bytes_a_pass; /* of messages that were asked for, to or from one peer, so that others get their turn */
@@ -199,7 +200,9 @@ struct path_sizes {
         .piece_bytes_max = (size_t)64                                                              \
                            << 10, /* a piece and its slots stay in the second-level cache */       \
             .copied_pieces = 8,                                                                    \
-        .stream_bytes_min = (size_t)2 << 20, /* a result does not stay in a cache anyway */        \
+        .executor_bytes = (size_t)512                                                              \
+                          << 20, /* eight ranks with 2 GiB on one H200 took 25 times as long */    \
+            .stream_bytes_min = (size_t)2 << 20, /* a result does not stay in a cache anyway */    \
             .eager_bytes_max =                                                                     \
                 ((size_t)16 << 10) - 1, /* a copy at the receiver costs less than asking first */  \
             .message_bytes_a_pass = (size_t)1 << 20,                                               \
