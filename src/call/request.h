@@ -206,7 +206,7 @@ void comm_finish_request(struct tutti_request *request, enum tutti_status status
 /* Adds one to the counter of a descriptor that tutti_notify was given. */
 void comm_tell_event(int event_fd);
 /* "recv(count 3, float32, from rank 2, tag 7)" */
-void comm_message_describe(const struct message_request *request, char *text, size_t text_bytes);
+void comm_message_describe(const struct message_call *call, char *text, size_t text_bytes);
 /* Publishes a failure of a request with its cause; the first failure wins on all ranks. */
 void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
                enum tutti_status status, int culprit, const char *format, ...)

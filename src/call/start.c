@@ -188,7 +188,10 @@ enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_requ
     comm_reset_request(comm, started);
     if (started->is_message) {
         const struct message_call *const message = &prepared->message.call;
-        if (message_is_staged(message)) TRY(staged_load(message));
+        if (message_is_staged(message)) {
+            const enum tutti_status loaded = staged_load(message);
+            if (loaded != TUTTI_OK) return faulted_message(comm, message, loaded);
+        }
         TRY(comm_message_begin(comm, &prepared->message));
     } else {
         TRY(start_call(comm, &prepared->call));
