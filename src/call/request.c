@@ -49,7 +49,7 @@ void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
         request_message(request)->record = 0;
     } else {
         struct call_request *const call = request_call(request);
-        call->number = call->faulted_ns = call->crossed_ns = 0;
+        call->number = call->faulted_ns = call->crossed_ns = call->quit_ns = 0;
         call->operation.program = NULL; /* until it begins */
         call->operation.ways = 0;
         if (call->call.extra != NULL) call->call.extra->gate.is_told = false;

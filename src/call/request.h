@@ -117,6 +117,7 @@ struct call_request {
     uint64_t number; /* among started calls, from 1; 0: not a started call */
     unsigned passes; /* of the wait loop until a blocking call was done */
     uint64_t faulted_ns; /* since when a rank of another host is asked what its message meant; 0: it is not */
+    uint64_t quit_ns; /* since when it is not run any more, for the communicator has failed; 0: it is run */
     uint64_t crossed_ns; /* since when ranks of other forms are known to wait for each other; 0: they are not */
     /* of a call in a stream: since when others are told that the stream waits for it */
 };
