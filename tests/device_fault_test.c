@@ -307,8 +307,15 @@ static void other_hosts_learn_of_it(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* Where the culprit's GPU fails in the life of a message. */
-enum moment { BEFORE_SEND, BEFORE_START, BEFORE_RECV, BEFORE_UNLOAD, MOMENT_COUNT };
+/* Where the culprit's GPU fails in the life of a message; or while it prepares a call, for which it needs memory. */
+enum moment {
+    BEFORE_SEND,
+    BEFORE_START,
+    BEFORE_RECV,
+    BEFORE_UNLOAD,
+    WHILE_PREPARING,
+    MOMENT_COUNT
+};
 
 /* Each other rank is at the other end of such a message. What it waits for never comes, but for what is received, and then lost. */
 static enum tutti_status be_peer(struct place *place, enum moment moment, int rank,
@@ -322,6 +329,10 @@ static enum tutti_status be_peer(struct place *place, enum moment moment, int ra
     case BEFORE_UNLOAD:
         status = tutti_send(place->memory, 1, TUTTI_FLOAT32, CULPRIT, 0, comm);
         return status == TUTTI_OK ? tutti_barrier(comm) : status;
+    case WHILE_PREPARING:
+        status = tutti_reduce_scatter_start(place->memory, place->image, COUNT / RANKS,
+                                            TUTTI_FLOAT32, TUTTI_SUM, NULL, comm, &request);
+        return status == TUTTI_OK ? tutti_wait(&request) : status;
     default:
         if (rank == 0)
             return tutti_recv(place->image, COUNT, TUTTI_FLOAT32, CULPRIT, 0, NULL, comm);
@@ -351,6 +362,13 @@ static int be_culprit(struct place *place, enum moment moment, int rank, struct 
         }
         standin->fault(place->device, CUDA_ECC_UNCORRECTABLE, 0);
         RANKS_EXPECT(tutti_wait(&request) == TUTTI_SYSTEM && request == NULL);
+        return 0;
+    case WHILE_PREPARING:
+        standin->fault(place->device, CUDA_ECC_UNCORRECTABLE, 1);
+        RANKS_EXPECT(tutti_reduce_scatter_prepare(place->memory, place->image, COUNT / RANKS,
+                                                  TUTTI_FLOAT32, TUTTI_SUM, NULL, comm,
+                                                  &prepared) == TUTTI_SYSTEM);
+        RANKS_EXPECT(prepared == NULL);
         return 0;
     default:
         standin->fault(place->device, CUDA_ECC_UNCORRECTABLE, 0);
@@ -386,7 +404,9 @@ static int break_message(struct tutti_comm *comm, int rank, int size, uint64_t s
     }
     RANKS_EXPECT(has_failed(comm, &failure));
     RANKS_EXPECT(failure.status == TUTTI_SYSTEM && failure.culprit == CULPRIT);
-    RANKS_EXPECT(says(&failure, moment < BEFORE_RECV ? "send(count " : "recv(count "));
+    RANKS_EXPECT(says(&failure, moment == WHILE_PREPARING ? "reduce_scatter_start(count "
+                                : moment < BEFORE_RECV    ? "send(count "
+                                                          : "recv(count "));
     RANKS_EXPECT(says(&failure, ": rank 1 (host "));
     RANKS_EXPECT(says(&failure, ": GPU 1 (stand-in 1) has failed: CUDA_ERROR_ECC_UNCORRECTABLE"));
     if (rank != CULPRIT) close_place(&place);

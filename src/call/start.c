@@ -161,8 +161,9 @@ enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
     if (comm->team.size > 1) {
         const enum tutti_status status = prepare_program(comm, &made->call);
         if (status != TUTTI_OK) {
+            const enum tutti_status told = faulted_refused(comm, call, status);
             tutti_prepared_free(made);
-            return status;
+            return told;
         }
     }
     *prepared = made;
