@@ -307,13 +307,15 @@ static void other_hosts_learn_of_it(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* Where the culprit's GPU fails in the life of a message; or while it prepares a call, for which it needs memory. */
+/* Where the culprit's GPU fails in the life of a message; or while it prepares a call, for which it needs memory; or before Tutti has ever used
+ * the GPU. */
 enum moment {
     BEFORE_SEND,
     BEFORE_START,
     BEFORE_RECV,
     BEFORE_UNLOAD,
     WHILE_PREPARING,
+    BEFORE_FIRST_CALL,
     MOMENT_COUNT
 };
 
@@ -329,6 +331,7 @@ static enum tutti_status be_peer(struct place *place, enum moment moment, int ra
     case BEFORE_UNLOAD:
         status = tutti_send(place->memory, 1, TUTTI_FLOAT32, CULPRIT, 0, comm);
         return status == TUTTI_OK ? tutti_barrier(comm) : status;
+    case BEFORE_FIRST_CALL: return sum(place, BLOCKING, comm);
     case WHILE_PREPARING:
         status = tutti_reduce_scatter_start(place->memory, place->image, COUNT / RANKS,
                                             TUTTI_FLOAT32, TUTTI_SUM, NULL, comm, &request);
@@ -363,6 +366,10 @@ static int be_culprit(struct place *place, enum moment moment, int rank, struct 
         standin->fault(place->device, CUDA_ECC_UNCORRECTABLE, 0);
         RANKS_EXPECT(tutti_wait(&request) == TUTTI_SYSTEM && request == NULL);
         return 0;
+    case BEFORE_FIRST_CALL:
+        standin->fault(place->device, CUDA_ECC_UNCORRECTABLE, 0);
+        RANKS_EXPECT(sum(place, BLOCKING, comm) == TUTTI_SYSTEM);
+        return 0;
     case WHILE_PREPARING:
         standin->fault(place->device, CUDA_ECC_UNCORRECTABLE, 1);
         RANKS_EXPECT(tutti_reduce_scatter_prepare(place->memory, place->image, COUNT / RANKS,
@@ -394,7 +401,7 @@ static int break_message(struct tutti_comm *comm, int rank, int size, uint64_t s
     (void)seed;
     RANKS_EXPECT(open_place(&place, rank));
     fill(&place);
-    RANKS_EXPECT(sum(&place, BLOCKING, comm) == TUTTI_OK);
+    if (moment != BEFORE_FIRST_CALL) RANKS_EXPECT(sum(&place, BLOCKING, comm) == TUTTI_OK);
     atomic_fetch_add(scenario->ready, 1);
     while (atomic_load(scenario->ready) < size) ranks_nap_ms(1);
     if (rank == CULPRIT) {
@@ -404,16 +411,19 @@ static int break_message(struct tutti_comm *comm, int rank, int size, uint64_t s
     }
     RANKS_EXPECT(has_failed(comm, &failure));
     RANKS_EXPECT(failure.status == TUTTI_SYSTEM && failure.culprit == CULPRIT);
-    RANKS_EXPECT(says(&failure, moment == WHILE_PREPARING ? "reduce_scatter_start(count "
-                                : moment < BEFORE_RECV    ? "send(count "
-                                                          : "recv(count "));
-    RANKS_EXPECT(says(&failure, ": rank 1 (host "));
-    RANKS_EXPECT(says(&failure, ": GPU 1 (stand-in 1) has failed: CUDA_ERROR_ECC_UNCORRECTABLE"));
+    static const char *const names[MOMENT_COUNT] = {
+        [BEFORE_SEND] = "send(count ",       [BEFORE_START] = "send(count ",
+        [BEFORE_RECV] = "recv(count ",       [BEFORE_UNLOAD] = "recv(count ",
+        [WHILE_PREPARING] = "_start(count ", [BEFORE_FIRST_CALL] = "allreduce(count "};
+    RANKS_EXPECT(says(&failure, names[moment]) && says(&failure, ": rank 1 (host "));
+    RANKS_EXPECT(says(&failure, moment == BEFORE_FIRST_CALL ? "): a GPU has failed: "
+                                                            : ": GPU 1 (stand-in 1) has failed: "));
+    RANKS_EXPECT(says(&failure, " has failed: CUDA_ERROR_ECC_UNCORRECTABLE (214); start this"));
     if (rank != CULPRIT) close_place(&place);
     return 0;
 }
 
-static void ranks_at_the_other_end_of_its_messages_learn_of_it(void **state)
+static void ranks_learn_of_it_outside_of_calls(void **state)
 {
     (void)state;
     const struct ranks_options options = {.kind = RANKS_PROCESSES, .comm_options = &patient};
@@ -586,7 +596,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(memory_that_fails_while_a_call_waits_for_others_fails_it),
         cmocka_unit_test(ranks_that_read_its_memory_learn_of_it),
         cmocka_unit_test(other_hosts_learn_of_it),
-        cmocka_unit_test(ranks_at_the_other_end_of_its_messages_learn_of_it),
+        cmocka_unit_test(ranks_learn_of_it_outside_of_calls),
         cmocka_unit_test(a_reader_does_not_wait_for_a_worker_that_is_gone),
         cmocka_unit_test(a_rank_alone_is_told_too),
         cmocka_unit_test(a_gate_that_never_opens_tells_a_rank_alone),

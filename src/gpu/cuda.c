@@ -152,6 +152,15 @@ static const char *advice_on(int result)
     }
 }
 
+/* Of a result that a driver gave. */
+static enum tutti_status tell_fault(int result)
+{
+    const char *const advice = advice_on(result), *name = NULL;
+    if (advice == NULL) return TUTTI_OK;
+    if (calls()->error_name(result, &name) != CUDA_OK || name == NULL) name = "CUDA error";
+    return error_set(TUTTI_SYSTEM, "%s (%d); start this process again; %s", name, result, advice);
+}
+
 static enum tutti_status check_device(struct gpu_device *device)
 {
     struct cuda_device *const on = device_of(device);
@@ -165,10 +174,17 @@ static enum tutti_status check_device(struct gpu_device *device)
         if (is_relaxed) calls()->exchange_capture_mode(&mode);
         calls()->context_pop(&context);
     }
-    const char *const advice = advice_on(result), *name = NULL;
-    if (advice == NULL) return TUTTI_OK;
-    if (calls()->error_name(result, &name) != CUDA_OK || name == NULL) name = "CUDA error";
-    return error_set(TUTTI_SYSTEM, "%s (%d); start this process again; %s", name, result, advice);
+    return tell_fault(result);
+}
+
+/* It answers so even when it is asked about memory that is none of its own, without a context or a stream. */
+static enum tutti_status check_all(void)
+{
+    unsigned type = 0;
+    int attribute = CUDA_POINTER_MEMORY_TYPE;
+    void *value = &type;
+    if (is_child()) return TUTTI_OK;
+    return tell_fault(calls()->pointer_attributes(1, &attribute, &value, (uintptr_t)&type));
 }
 
 /* Memory of the device. Released memory is kept for the next request of its size: a driver frees memory only when all work on the device
@@ -938,6 +954,7 @@ static const struct gpu_driver driver_of_cuda = {
     .describe = describe_device,
     .open = open_device,
     .check = check_device,
+    .check_all = check_all,
     .allocate_pinned = allocate_pinned,
     .release_pinned = release_pinned,
     .pin = pin,
@@ -1005,6 +1022,9 @@ enum tutti_status cuda_driver(const struct gpu_driver **driver)
         !atomic_compare_exchange_strong_explicit(&cuda, &none, found, memory_order_release,
                                                  memory_order_relaxed))
         free(found);
-    if (status == TUTTI_OK && get() != NULL) *driver = &driver_of_cuda;
+    if (status == TUTTI_OK && get() != NULL) {
+        *driver = &driver_of_cuda;
+        gpu_fault_add_driver(*driver);
+    }
     return status;
 }

@@ -72,6 +72,8 @@ struct gpu_driver {
     /* Whether the device still works. SYSTEM: it has failed for good, and the error says as what, and what to do. Waits for nothing on the
      * device, but perhaps for other threads that are in the driver. */
     enum tutti_status (*check)(struct gpu_device *device);
+    /* Whether it knows of a device that has failed, among those that were never opened, too: as `check`, but it does not say which. Prompt. */
+    enum tutti_status (*check_all)(void);
 
     /* Memory of the host that the device reaches under the same address; of any device that is open. Block. */
     enum tutti_status (*allocate_pinned)(struct gpu_device *device, size_t bytes, void **memory);
