@@ -55,10 +55,15 @@ enum tutti_status faulted_refused(struct tutti_comm *comm, const struct call *ca
 enum tutti_status faulted_message(struct tutti_comm *comm, const struct message_call *message,
                                   enum tutti_status status)
 {
-    if (!may_be_fault(status)) return status;
-    const char *const fault = gpu_fault_look(gpu_of_kind(message->kind));
-    if (fault == NULL) return status;
     struct call_name name = {.sequence = 0};
+    if (status != TUTTI_TIMEOUT && !may_be_fault(status)) return status;
     comm_message_describe(message, name.what, sizeof name.what);
-    return fail(comm, &name, fault);
+    if (status == TUTTI_TIMEOUT) {
+        health_fail(&comm->health, &name, status, comm->team.rank,
+                    "rank %d still waits for its GPU to copy; deadline of %.3g s", comm->team.rank,
+                    (double)message->timeout_ns * 1e-9);
+        return health_check(&comm->health);
+    }
+    const char *const fault = gpu_fault_look(gpu_of_kind(message->kind));
+    return fault == NULL ? status : fail(comm, &name, fault);
 }

@@ -19,7 +19,7 @@
 enum tutti_status faulted_refused(struct tutti_comm *comm, const struct call *call,
                                   enum tutti_status status);
 /* Of a message that was refused before it began, or whose data could not be copied, with that status: the rank at its other end would wait for this
- * one in vain. The same in all else. Not with the domain held. */
+ * one in vain. The same in all else; and TIMEOUT, of a copy: the communicator fails with it. Not with the domain held. */
 enum tutti_status faulted_message(struct tutti_comm *comm, const struct message_call *message,
                                   enum tutti_status status);
 /* Of a call that cannot begin, and so fails on all ranks: because its device has failed, or else with `status` and this thread's error. Asks the

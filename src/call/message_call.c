@@ -15,7 +15,7 @@ static enum tutti_status start(struct tutti_comm *comm, struct message_call *cal
 {
     if (board_has_failed(comm->health.board)) return health_check(&comm->health);
     if (message_is_staged(call)) {
-        const enum tutti_status loaded = staged_make_and_load(call);
+        const enum tutti_status loaded = staged_make_and_load(comm, call);
         if (loaded != TUTTI_OK) return faulted_message(comm, call, loaded);
     }
     const bool has_domain = domain_try_lock(&comm->team.domain);

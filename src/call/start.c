@@ -190,7 +190,7 @@ enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_requ
     if (started->is_message) {
         const struct message_call *const message = &prepared->message.call;
         if (message_is_staged(message)) {
-            const enum tutti_status loaded = staged_load(message);
+            const enum tutti_status loaded = staged_load(comm, message);
             if (loaded != TUTTI_OK) return faulted_message(comm, message, loaded);
         }
         TRY(comm_message_begin(comm, &prepared->message));
