@@ -19,6 +19,7 @@
 #include "apart.h"
 #include "cuda_standin.h"
 #include "device_driver.h"
+#include "gpu/executor.h"
 #include "os/clock.h"
 #include "ranks.h"
 #include "sanitized.h"
@@ -210,7 +211,6 @@ static int go_on(struct tutti_comm *comm, struct place *place, int rank, int siz
         RANKS_EXPECT(host == (float)size);
     }
     if (rank == CULPRIT) {
-        RANKS_EXPECT(tutti_send(place->memory, COUNT, TUTTI_FLOAT32, 0, 0, next) == TUTTI_SYSTEM);
         RANKS_EXPECT(tutti_send(&one, 1, TUTTI_FLOAT32, 0, 0, next) == TUTTI_OK);
     } else if (rank == 0) {
         RANKS_EXPECT(tutti_recv(&host, 1, TUTTI_FLOAT32, CULPRIT, 0, NULL, next) == TUTTI_OK);
@@ -334,6 +334,165 @@ static void other_hosts_learn_of_it(void **state)
     const int failed = run_ranks(RANKS_PROCESSES, IN_KERNEL, STARTED, false);
     unsetenv("TUTTI_TEST_HOSTS");
     assert_int_equal(failed, 0);
+}
+
+/* Where the culprit's GPU fails in the life of a message; or while it prepares a call, for which it needs memory; or before Tutti has ever used
+ * the GPU. */
+enum moment {
+    BEFORE_SEND,
+    BEFORE_START,
+    BEFORE_RECV,
+    BEFORE_UNLOAD,
+    WHILE_PREPARING,
+    BEFORE_FIRST_CALL,
+    MOMENT_COUNT
+};
+
+/* Each other rank is at the other end of such a message. What it waits for never comes, but for what is received, and then lost. */
+static enum tutti_status be_peer(struct place *place, enum moment moment, int rank,
+                                 struct tutti_comm *comm)
+{
+    struct tutti_request *request;
+    enum tutti_status status;
+    switch (moment) {
+    case BEFORE_RECV: /* waits for its receive with its sender */
+        return tutti_send(place->memory, COUNT, TUTTI_FLOAT32, CULPRIT, 0, comm);
+    case BEFORE_UNLOAD:
+        status = tutti_send(place->memory, 1, TUTTI_FLOAT32, CULPRIT, 0, comm);
+        return status == TUTTI_OK ? tutti_barrier(comm) : status;
+    case BEFORE_FIRST_CALL: return sum(place, BLOCKING, comm);
+    case WHILE_PREPARING:
+        status = tutti_reduce_scatter_start(place->memory, place->image, COUNT / RANKS,
+                                            TUTTI_FLOAT32, TUTTI_SUM, NULL, comm, &request);
+        return status == TUTTI_OK ? tutti_wait(&request) : status;
+    default:
+        if (rank == 0)
+            return tutti_recv(place->image, COUNT, TUTTI_FLOAT32, CULPRIT, 0, NULL, comm);
+        status = tutti_recv_start(place->memory, COUNT, TUTTI_FLOAT32, TUTTI_ANY_RANK,
+                                  TUTTI_ANY_TAG, NULL, NULL, comm, &request);
+        return status == TUTTI_OK ? tutti_wait(&request) : status;
+    }
+}
+
+static int be_culprit(struct place *place, enum moment moment, int rank, struct tutti_comm *comm)
+{
+    struct tutti_prepared *prepared;
+    struct tutti_request *request;
+    switch (moment) {
+    case BEFORE_START:
+        RANKS_EXPECT(tutti_send_prepare(place->memory, COUNT, TUTTI_FLOAT32, 0, 0, NULL, comm,
+                                        &prepared) == TUTTI_OK);
+        standin->fault(place->device, CUDA_ECC_UNCORRECTABLE, 0);
+        RANKS_EXPECT(tutti_start(prepared, &request) == TUTTI_SYSTEM && request == NULL);
+        RANKS_EXPECT(tutti_prepared_free(prepared) == TUTTI_OK);
+        return 0;
+    case BEFORE_UNLOAD:
+        for (int peer = 0; peer < RANKS; peer += 2) {
+            RANKS_EXPECT(tutti_recv_start(place->memory, COUNT, TUTTI_FLOAT32, peer, 0, NULL, NULL,
+                                          comm, &request) == TUTTI_OK);
+            if (peer == 0) RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);
+        }
+        standin->fault(place->device, CUDA_ECC_UNCORRECTABLE, 0);
+        RANKS_EXPECT(tutti_wait(&request) == TUTTI_SYSTEM && request == NULL);
+        return 0;
+    case BEFORE_FIRST_CALL:
+        standin->fault(place->device, CUDA_ECC_UNCORRECTABLE, 0);
+        RANKS_EXPECT(sum(place, BLOCKING, comm) == TUTTI_SYSTEM);
+        return 0;
+    case WHILE_PREPARING:
+        standin->fault(place->device, CUDA_ECC_UNCORRECTABLE, 1);
+        RANKS_EXPECT(tutti_reduce_scatter_prepare(place->memory, place->image, COUNT / RANKS,
+                                                  TUTTI_FLOAT32, TUTTI_SUM, NULL, comm,
+                                                  &prepared) == TUTTI_SYSTEM);
+        RANKS_EXPECT(prepared == NULL);
+        return 0;
+    default:
+        standin->fault(place->device, CUDA_ECC_UNCORRECTABLE, 0);
+        RANKS_EXPECT((moment == BEFORE_SEND
+                          ? tutti_send(place->memory, COUNT, TUTTI_FLOAT32, 0, 0, comm)
+                          : tutti_recv(place->memory, COUNT, TUTTI_FLOAT32, 0, 0, NULL, comm)) ==
+                     TUTTI_SYSTEM);
+        return 0;
+    }
+}
+
+struct message_scenario {
+    enum moment moment;
+    _Atomic int *ready; /* shared: ranks that have made a call on their GPUs */
+};
+
+static int break_message(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    const struct message_scenario *const scenario = context;
+    const enum moment moment = scenario->moment;
+    struct place place;
+    struct tutti_failure failure;
+    (void)seed;
+    RANKS_EXPECT(open_place(&place, rank));
+    fill(&place);
+    if (moment != BEFORE_FIRST_CALL) RANKS_EXPECT(sum(&place, BLOCKING, comm) == TUTTI_OK);
+    atomic_fetch_add(scenario->ready, 1);
+    while (atomic_load(scenario->ready) < size) ranks_nap_ms(1);
+    if (rank == CULPRIT) {
+        if (be_culprit(&place, moment, rank, comm) != 0) return 1;
+    } else {
+        RANKS_EXPECT(be_peer(&place, moment, rank, comm) == TUTTI_SYSTEM);
+    }
+    RANKS_EXPECT(has_failed(comm, &failure));
+    RANKS_EXPECT(failure.status == TUTTI_SYSTEM && failure.culprit == CULPRIT);
+    static const char *const names[MOMENT_COUNT] = {
+        [BEFORE_SEND] = "send(count ",       [BEFORE_START] = "send(count ",
+        [BEFORE_RECV] = "recv(count ",       [BEFORE_UNLOAD] = "recv(count ",
+        [WHILE_PREPARING] = "_start(count ", [BEFORE_FIRST_CALL] = "allreduce(count "};
+    RANKS_EXPECT(says(&failure, names[moment]) && says(&failure, ": rank 1 (host "));
+    RANKS_EXPECT(says(&failure, moment == BEFORE_FIRST_CALL ? "): a GPU has failed: "
+                                                            : ": GPU 1 (stand-in 1) has failed: "));
+    RANKS_EXPECT(says(&failure, " has failed: CUDA_ERROR_ECC_UNCORRECTABLE (214); start this"));
+    if (rank != CULPRIT) close_place(&place);
+    return 0;
+}
+
+static void ranks_learn_of_it_outside_of_calls(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .comm_options = &patient};
+    if (IS_THREAD_SANITIZED) skip();
+    for (int moment = 0; moment < MOMENT_COUNT; moment++) {
+        struct message_scenario scenario = {(enum moment)moment, ranks_share(sizeof(int))};
+        if (moment == BEFORE_START) setenv("TUTTI_TEST_HOSTS", "2", 1);
+        const int failed = ranks_run(RANKS, &options, break_message, &scenario);
+        unsetenv("TUTTI_TEST_HOSTS");
+        assert_int_equal(failed, 0);
+    }
+}
+
+/* A thread that reads for a rank of the same process, through a worker that is gone. */
+static int break_under_reader(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                              void *context)
+{
+    struct place place;
+    struct gpu_device *device;
+    struct gpu_run *run;
+    char back[64];
+    (void)comm, (void)size, (void)seed, (void)context;
+    RANKS_EXPECT(open_place(&place, CULPRIT));
+    RANKS_EXPECT(gpu_find(place.memory, &device) == TUTTI_OK && device != NULL);
+    RANKS_EXPECT(gpu_run_take(device, &run) == TUTTI_OK);
+    RANKS_EXPECT(gpu_run_begin(run, false, NULL) == TUTTI_OK);
+    while (!gpu_run_gate(run)->ops->is_open(gpu_run_gate(run))) ranks_nap_ms(1);
+    standin->fault(place.device, CUDA_ECC_UNCORRECTABLE, 0);
+    RANKS_EXPECT(gpu_fault_look(device) != NULL);
+    RANKS_EXPECT(!gpu_run_read(device, back, place.memory, sizeof back)); /* at once */
+    return 0;
+}
+
+static void a_reader_does_not_wait_for_a_worker_that_is_gone(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .comm_options = &patient, .deadline_ms = 40000};
+    if (IS_THREAD_SANITIZED) skip();
+    assert_int_equal(ranks_run(1, &options, break_under_reader, NULL), 0);
 }
 
 /* The only hardware queue stands still, so that the worker of a blocking call does not begin. */
@@ -467,6 +626,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(memory_that_fails_while_a_call_waits_for_others_fails_it),
         cmocka_unit_test(ranks_that_read_its_memory_learn_of_it),
         cmocka_unit_test(other_hosts_learn_of_it),
+        cmocka_unit_test(ranks_learn_of_it_outside_of_calls),
+        cmocka_unit_test(a_reader_does_not_wait_for_a_worker_that_is_gone),
         cmocka_unit_test(a_rank_alone_is_told_too),
         cmocka_unit_test(a_gate_that_never_opens_tells_a_rank_alone),
         cmocka_unit_test(a_driver_that_keeps_others_out_holds_up_no_call),

@@ -461,6 +461,44 @@ static int a_copy_fails(struct tutti_comm *comm, int rank, int size)
     return tutti_barrier(comm) != TUTTI_OK;
 }
 
+/* Work in the only hardware queue waits, and the copy behind it: neither end waits for longer than a deadline, and later copies go on. */
+static int a_copy_is_late(struct tutti_comm *comm, int rank, int size)
+{
+    (void)size;
+    enum { BYTES = 20000 };
+    if (standin == NULL) return 0;
+    const struct buffer ours = make(BYTES, rank == 0);
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    struct tutti_comm *other;
+    options.timeout_ns = SECOND / 2;
+    fill(&ours, rank, 1);
+    RANKS_EXPECT(tutti_comm_dup(comm, NULL, &other) == TUTTI_OK);
+    if (rank == 0) {
+        void *const stream = device_driver_stream(), *const pinned = device_driver_pinned(BYTES);
+        struct tutti_prepared *prepared; /* to use the device for the first time may wait, too */
+        RANKS_EXPECT(tutti_send_prepare(at(&ours), BYTES, TUTTI_UINT8, 1, 1, NULL, comm,
+                                        &prepared) == TUTTI_OK);
+        RANKS_EXPECT(tutti_prepared_free(prepared) == TUTTI_OK);
+        standin->hold(stream, true);
+        device_driver_get_later(pinned, at(&ours), BYTES, stream);
+        RANKS_EXPECT(tutti_send_with(at(&ours), BYTES, TUTTI_UINT8, 1, 1, &options, other) ==
+                     TUTTI_TIMEOUT);
+        RANKS_EXPECT(error_has("rank 0 still waits for its GPU to copy; deadline of 0.5 s"));
+        standin->hold(stream, false);
+        device_driver_finish(stream);
+        RANKS_EXPECT(tutti_send(at(&ours), BYTES, TUTTI_UINT8, 1, 1, comm) == TUTTI_OK);
+        device_driver_free_pinned(pinned);
+        device_driver_free_stream(stream);
+    } else {
+        RANKS_EXPECT(tutti_recv(at(&ours), BYTES, TUTTI_UINT8, 0, 1, NULL, other) == TUTTI_TIMEOUT);
+        RANKS_EXPECT(error_has("send(count 20000, uint8, to rank 1, tag 1): rank 0 still waits"));
+        RANKS_EXPECT(tutti_recv(at(&ours), BYTES, TUTTI_UINT8, 0, 1, NULL, comm) == TUTTI_OK);
+        RANKS_EXPECT(holds(&ours, BYTES, 0, 1));
+    }
+    unmake(&ours);
+    return tutti_comm_free(other) != TUTTI_OK;
+}
+
 static int refused(struct tutti_comm *comm, int rank, int size)
 {
     (void)size;
@@ -725,6 +763,7 @@ static const struct test_case cases[] = {
     {"a_receive_that_was_taken_back_writes_nothing", cancelled, 2, false, false},
     {"a_message_that_does_not_fit_writes_nothing", truncated, 2, false, false},
     {"a_copy_that_fails_ends_its_request_alone", a_copy_fails, 2, false, false},
+    {"a_copy_that_is_late_ends_at_the_deadline", a_copy_is_late, 2, true, false},
     {"streams_and_managed_memory_are_refused", refused, 1, false, false},
     {"requests_outlive_their_communicator", outlived, 1, false, false},
     {"an_abort_ends_messages", aborted, 2, false, false},

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -523,6 +525,52 @@ static void of_many_aborts_one_wins(void **state)
     (void)state;
     for (int round = 0; round < 10; round++)
         assert_int_equal(run(4, RANKS_THREADS, 10 * SECOND, the_first_one_wins, NULL, NULL), 0);
+}
+
+/* The last rank never comes. The others wait for nothing: only the progress thread, which they share, ends their calls, whose memory they may
+ * read of each other. It waits for neither of them meanwhile. */
+static int started_and_aborted(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                               void *context)
+{
+    enum { CALLS = 8, COUNT = 100000 };
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    struct tutti_request *requests[CALLS];
+    struct pollfd told = {.fd = eventfd(0, EFD_CLOEXEC), .events = POLLIN};
+    (void)seed, (void)context;
+    options.algorithm = "ring";
+    if (rank == size - 1) {
+        while (atomic_load(&shared->ready) < size - 1) ranks_nap_ms(1);
+        tutti_comm_abort(comm, NULL);
+        while (atomic_load(&shared->ready) < 2 * (size - 1)) ranks_nap_ms(1);
+        close(told.fd);
+        return 0;
+    }
+    float *const numbers = calloc(CALLS * COUNT, sizeof *numbers);
+    RANKS_EXPECT(numbers != NULL && told.fd >= 0);
+    for (int i = 0; i < CALLS; i++) {
+        float *const own = numbers + (size_t)i * COUNT;
+        RANKS_EXPECT(tutti_allreduce_start(own, own, COUNT, TUTTI_FLOAT32, TUTTI_SUM, &options,
+                                           comm, &requests[i]) == TUTTI_OK);
+        RANKS_EXPECT(tutti_notify(requests[i], told.fd) == TUTTI_OK);
+    }
+    atomic_fetch_add(&shared->ready, 1);
+    const uint64_t deadline_ns = clock_now_ns() + 10 * SECOND;
+    for (uint64_t over = 0, more; over < CALLS; over += more) {
+        RANKS_EXPECT(poll(&told, 1, 10000) == 1 && clock_now_ns() < deadline_ns);
+        RANKS_EXPECT(read(told.fd, &more, sizeof more) == sizeof more);
+    }
+    for (int i = 0; i < CALLS; i++) RANKS_EXPECT(tutti_wait(&requests[i]) == TUTTI_ABORTED);
+    atomic_fetch_add(&shared->ready, 1);
+    free(numbers);
+    close(told.fd);
+    return 0;
+}
+
+static void calls_of_threads_that_compute_end_together(void **state)
+{
+    (void)state;
+    atomic_store(&shared->ready, 0);
+    assert_int_equal(run(3, RANKS_THREADS, 30 * SECOND, started_and_aborted, NULL, NULL), 0);
 }
 
 /* ------------------------------------------------------------------------------------------ leaving */
@@ -1088,6 +1136,7 @@ int main(void)
         cmocka_unit_test(who_was_through_before_is_told_of_the_desync_too),
         cmocka_unit_test(an_abort_from_another_thread_ends_blocked_calls_everywhere),
         cmocka_unit_test(of_many_aborts_one_wins),
+        cmocka_unit_test(calls_of_threads_that_compute_end_together),
         cmocka_unit_test(a_rank_that_left_is_named),
         cmocka_unit_test(missing_ranks_are_listed_at_the_start_up_deadline),
         cmocka_unit_test(strangers_are_dropped_and_the_meeting_goes_on),

@@ -514,7 +514,8 @@ struct tutti_call_options {
  * message has its own until it is over. The thread that sends copies before the message begins: the
  * call, or the start, returns when the GPU has copied. The thread that receives copies what it has
  * received in the call that ends the request: tutti_wait, tutti_test, the end of the group, the
- * blocking call. SYSTEM: the GPU could not copy; only that message fails.
+ * blocking call. SYSTEM: the GPU could not copy. Only that message fails, unless the GPU has failed
+ * for good: then the communicator does.
  *
  * INVALID_BUFFER: managed memory, or memory of several GPUs. UNSUPPORTED: the stream is being
  * captured into a graph; an operation made from a function; send and recv with a stream. */

@@ -5,14 +5,34 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "call/communicator.h"
+#include "call/faulted.h"
 #include "call/group.h"
 #include "call/message_call.h"
 #include "call/staged.h"
 #include "team/options.h"
 
+static enum tutti_status check_options(const char *name, const struct tutti_call_options *options,
+                                       struct message_call *call)
+{
+    struct tutti_call_options own;
+    TRY(options_for_call(options, &own));
+    if (own.on_stream)
+        return error_set(TUTTI_UNSUPPORTED,
+                         "tutti_%s: options.on_stream must be 0, because messages are in no "
+                         "stream's order",
+                         name);
+    if (own.algorithm != NULL)
+        return error_set(TUTTI_INVALID_ALGORITHM,
+                         "tutti_%s: options.algorithm must be NULL, because messages have no "
+                         "algorithms, is \"%.40s\"",
+                         name, own.algorithm);
+    if (own.timeout_ns != 0) call->timeout_ns = own.timeout_ns;
+    return TUTTI_OK;
+}
+
 static enum tutti_status check(const struct message_call *given,
-                               const struct tutti_call_options *options,
-                               const struct tutti_comm *comm, struct message_call *call)
+                               const struct tutti_call_options *options, struct tutti_comm *comm,
+                               struct message_call *call)
 {
     const char *name = given->is_send ? "send" : "recv";
     TRY(comm_check_handle(comm, name));
@@ -36,22 +56,9 @@ static enum tutti_status check(const struct message_call *given,
     *call = *given;
     if (given->result != NULL) call->result_bytes = given->result->size_bytes;
     call->timeout_ns = comm->team.settings.timeout_ns;
-    TRY(staged_find(call));
-    if (options == NULL) return TUTTI_OK;
-    struct tutti_call_options own;
-    TRY(options_for_call(options, &own));
-    if (own.on_stream)
-        return error_set(TUTTI_UNSUPPORTED,
-                         "tutti_%s: options.on_stream must be 0, because messages are in no "
-                         "stream's order",
-                         name);
-    if (own.algorithm != NULL)
-        return error_set(TUTTI_INVALID_ALGORITHM,
-                         "tutti_%s: options.algorithm must be NULL, because messages have no "
-                         "algorithms, is \"%.40s\"",
-                         name, own.algorithm);
-    if (own.timeout_ns != 0) call->timeout_ns = own.timeout_ns;
-    return TUTTI_OK;
+    if (options != NULL) TRY(check_options(name, options, call));
+    const enum tutti_status status = staged_find(call);
+    return status == TUTTI_OK ? TUTTI_OK : faulted_message(comm, call, status);
 }
 
 static enum tutti_status message_call(const struct message_call *given,

@@ -57,6 +57,14 @@ static void await_kernels(struct call_request *request)
     }
 }
 
+static struct engagement engagement_of(const struct call_request *request)
+{
+    return (struct engagement){.slot = request->slot,
+                               .begun = request->begun,
+                               .any_referenced = request->operation.any_referenced,
+                               .any_advertised = request->operation.any_advertised};
+}
+
 void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request)
 {
     if (comm->team.size == 1) { /* only its gate held it up */
@@ -64,12 +72,27 @@ void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request)
         return;
     }
     await_kernels(request);
-    const struct engagement engagement = {.slot = request->slot,
-                                          .begun = request->begun,
-                                          .any_referenced = request->operation.any_referenced,
-                                          .any_advertised = request->operation.any_advertised};
+    const struct engagement engagement = engagement_of(request);
     health_quiesce(&comm->health, &engagement);
     operation_give_up(&request->operation);
+}
+
+bool comm_quit_call(struct tutti_comm *comm, struct call_request *request)
+{
+    if (comm->team.size == 1) {
+        comm_quiesce_call(comm, request);
+        return true;
+    }
+    const struct engagement engagement = engagement_of(request);
+    bool is_quiet = false;
+    if (request->quit_ns == 0) {
+        await_kernels(request);
+        is_quiet = health_leave_call(&comm->health, &engagement);
+        request->quit_ns = clock_now_ns();
+    }
+    if (!is_quiet && !health_is_quiet(&comm->health, &engagement, request->quit_ns)) return false;
+    operation_give_up(&request->operation);
+    return true;
 }
 
 /* Apart, so that calls without a gate pay nothing for it but a look. */

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "call/communicator.h"
 #include "call/complete.h"
+#include "call/faulted.h"
 #include "call/orphans.h"
 #include "call/progress.h"
 #include "call/request.h"
@@ -17,9 +18,11 @@
 /* The end of a message through memory of the host. The bytes that it received are copied now, by the thread that waits for it. */
 static enum tutti_status end_staged(struct message_request *done)
 {
-    const enum tutti_status status = done->base.status == TUTTI_OK
-                                         ? staged_unload(&done->call, done->message.received_bytes)
-                                         : TUTTI_OK;
+    enum tutti_status status = TUTTI_OK;
+    if (done->base.status == TUTTI_OK)
+        status = staged_unload(&done->call, done->message.received_bytes);
+    if (status != TUTTI_OK && done->base.comm != NULL)
+        status = faulted_message(done->base.comm, &done->call, status);
     if (!done->base.is_prepared) staged_free(&done->call);
     return status;
 }

@@ -1,7 +1,8 @@
-/* faulted.h - calls that can never be done because the device has failed that they need (gpu/device_fault.h): the communicator fails, on all
- * ranks, with the fault.
+/* faulted.h - calls and messages that can never be done because the device has failed that they need (gpu/device_fault.h): the communicator
+ * fails, on all ranks, with the fault.
  *
  *     refused by the driver ──► faulted_refused      no call was made
+ *                               faulted_message      no message was sent or received
  *     cannot begin          ──► faulted_fail         it has its number
  *     waits                 ──► faulted_look         again and again, as other reasons are looked for
  */
@@ -16,6 +17,10 @@
  * (or any device of this process, if it is not known which it needs), the communicator fails, and its status is returned; else `status`. Asks
  * the driver; any thread. */
 enum tutti_status faulted_refused(struct tutti_comm *comm, const struct call *call,
+                                  enum tutti_status status);
+/* Of a message that was refused before it began, or whose data could not be copied, with that status: the rank at its other end would wait for this
+ * one in vain. The same in all else; and TIMEOUT, of a copy: the communicator fails with it. Not with the domain held. */
+enum tutti_status faulted_message(struct tutti_comm *comm, const struct message_call *message,
                                   enum tutti_status status);
 /* Of a call that cannot begin, and so fails on all ranks: because its device has failed, or else with `status` and this thread's error. Asks the
  * driver; with the domain held. */

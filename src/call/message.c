@@ -118,7 +118,7 @@ static enum tutti_status truncated(const struct message_request *request)
 {
     const struct p2p_request *m = &request->message;
     char what[96];
-    comm_message_describe(request, what, sizeof what);
+    comm_message_describe(&request->call, what, sizeof what);
     return error_set(TUTTI_TRUNCATED, "%s: rank %d sent %zu elements of %s with tag %d", what,
                      m->source, m->sent_bytes / dtype_size(m->sent_dtype),
                      tutti_dtype_name(m->sent_dtype), m->message_tag);

@@ -2,6 +2,7 @@
 #include "call/message_call.h"
 #include "base/status.h"
 #include "call/communicator.h"
+#include "call/faulted.h"
 #include "call/message.h"
 #include "call/progress.h"
 #include "call/request.h"
@@ -13,7 +14,10 @@ static enum tutti_status start(struct tutti_comm *comm, struct message_call *cal
                                struct tutti_request **request)
 {
     if (board_has_failed(comm->health.board)) return health_check(&comm->health);
-    if (message_is_staged(call)) TRY(staged_make_and_load(call));
+    if (message_is_staged(call)) {
+        const enum tutti_status loaded = staged_make_and_load(comm, call);
+        if (loaded != TUTTI_OK) return faulted_message(comm, call, loaded);
+    }
     const bool has_domain = domain_try_lock(&comm->team.domain);
     struct message_request *started = comm_message_request(comm, has_domain);
     enum tutti_status status = TUTTI_OK;

@@ -116,8 +116,9 @@ static bool run_one(struct tutti_comm *comm, struct call_request *request)
         if (!board_has_failed(comm->health.board) &&
             !comm_fault(comm, request, request->operation.fault_peer))
             return false;
+        /* Other ranks whose memory this thread moves, too, may be those that it would wait for. */
+        if (!comm_quit_call(comm, request)) return false;
         status = health_check(&comm->health);
-        comm_quiesce_call(comm, request);
     } else if (result != RUN_DONE) {
         return result == RUN_MOVED;
     }

@@ -49,7 +49,7 @@ void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
         request_message(request)->record = 0;
     } else {
         struct call_request *const call = request_call(request);
-        call->number = call->faulted_ns = call->crossed_ns = 0;
+        call->number = call->faulted_ns = call->crossed_ns = call->quit_ns = 0;
         call->operation.program = NULL; /* until it begins */
         call->operation.ways = 0;
         if (call->call.extra != NULL) call->call.extra->gate.is_told = false;
@@ -217,9 +217,8 @@ void comm_requests_free(struct tutti_comm *comm)
 
 /* ---------------------------------------------------------------------------------------- its name in errors */
 
-void comm_message_describe(const struct message_request *request, char *text, size_t text_bytes)
+void comm_message_describe(const struct message_call *call, char *text, size_t text_bytes)
 {
-    const struct message_call *call = &request->call;
     char peer[24] = "any rank", tag[24] = "any tag";
     if (call->peer != TUTTI_ANY_RANK) snprintf(peer, sizeof peer, "rank %d", call->peer);
     if (call->tag != TUTTI_ANY_TAG) snprintf(tag, sizeof tag, "tag %d", call->tag);
@@ -232,7 +231,7 @@ void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
 {
     struct call_name name = {.sequence = request->sequence};
     if (request->is_message)
-        comm_message_describe(request_message_const(request), name.what, sizeof name.what);
+        comm_message_describe(&request_message_const(request)->call, name.what, sizeof name.what);
     else
         board_describe(&request_call_const(request)->call.what, name.what, sizeof name.what);
     va_list arguments;

@@ -117,6 +117,7 @@ struct call_request {
     uint64_t number; /* among started calls, from 1; 0: not a started call */
     unsigned passes; /* of the wait loop until a blocking call was done */
     uint64_t faulted_ns; /* since when a rank of another host is asked what its message meant; 0: it is not */
+    uint64_t quit_ns; /* since when it is not run any more, for the communicator has failed; 0: it is run */
     uint64_t crossed_ns; /* since when ranks of other forms are known to wait for each other; 0: they are not */
     /* of a call in a stream: since when others are told that the stream waits for it */
 };
@@ -206,7 +207,7 @@ void comm_finish_request(struct tutti_request *request, enum tutti_status status
 /* Adds one to the counter of a descriptor that tutti_notify was given. */
 void comm_tell_event(int event_fd);
 /* "recv(count 3, float32, from rank 2, tag 7)" */
-void comm_message_describe(const struct message_request *request, char *text, size_t text_bytes);
+void comm_message_describe(const struct message_call *call, char *text, size_t text_bytes);
 /* Publishes a failure of a request with its cause; the first failure wins on all ranks. */
 void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
                enum tutti_status status, int culprit, const char *format, ...)

@@ -161,8 +161,9 @@ enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
     if (comm->team.size > 1) {
         const enum tutti_status status = prepare_program(comm, &made->call);
         if (status != TUTTI_OK) {
+            const enum tutti_status told = faulted_refused(comm, call, status);
             tutti_prepared_free(made);
-            return status;
+            return told;
         }
     }
     *prepared = made;
@@ -188,7 +189,10 @@ enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_requ
     comm_reset_request(comm, started);
     if (started->is_message) {
         const struct message_call *const message = &prepared->message.call;
-        if (message_is_staged(message)) TRY(staged_load(message));
+        if (message_is_staged(message)) {
+            const enum tutti_status loaded = staged_load(comm, message);
+            if (loaded != TUTTI_OK) return faulted_message(comm, message, loaded);
+        }
         TRY(comm_message_begin(comm, &prepared->message));
     } else {
         TRY(start_call(comm, &prepared->call));

@@ -115,6 +115,7 @@ static bool is_time_to_look(struct tutti_request *request, uint64_t timeout_ns, 
 /* Time-driven checks of one call; cheap when it is too early for them. */
 static void look_sometimes(struct tutti_comm *comm, struct call_request *request, uint64_t now)
 {
+    if (request->quit_ns != 0) return; /* why is known */
     /* The deadline counts from when the gate opens. */
     const uint64_t timeout_ns = request_is_gated(request) ? UINT64_MAX : request->call.timeout_ns;
     if (is_time_to_look(&request->base, timeout_ns, now)) comm_diagnose(comm, request, now);

@@ -152,6 +152,15 @@ static const char *advice_on(int result)
     }
 }
 
+/* Of a result that a driver gave. */
+static enum tutti_status tell_fault(int result)
+{
+    const char *const advice = advice_on(result), *name = NULL;
+    if (advice == NULL) return TUTTI_OK;
+    if (calls()->error_name(result, &name) != CUDA_OK || name == NULL) name = "CUDA error";
+    return error_set(TUTTI_SYSTEM, "%s (%d); start this process again; %s", name, result, advice);
+}
+
 static enum tutti_status check_device(struct gpu_device *device)
 {
     struct cuda_device *const on = device_of(device);
@@ -165,10 +174,17 @@ static enum tutti_status check_device(struct gpu_device *device)
         if (is_relaxed) calls()->exchange_capture_mode(&mode);
         calls()->context_pop(&context);
     }
-    const char *const advice = advice_on(result), *name = NULL;
-    if (advice == NULL) return TUTTI_OK;
-    if (calls()->error_name(result, &name) != CUDA_OK || name == NULL) name = "CUDA error";
-    return error_set(TUTTI_SYSTEM, "%s (%d); start this process again; %s", name, result, advice);
+    return tell_fault(result);
+}
+
+/* It answers so even when it is asked about memory that is none of its own, without a context or a stream. */
+static enum tutti_status check_all(void)
+{
+    unsigned type = 0;
+    int attribute = CUDA_POINTER_MEMORY_TYPE;
+    void *value = &type;
+    if (is_child()) return TUTTI_OK;
+    return tell_fault(calls()->pointer_attributes(1, &attribute, &value, (uintptr_t)&type));
 }
 
 /* Memory of the device. Released memory is kept for the next request of its size: a driver frees memory only when all work on the device
@@ -195,15 +211,21 @@ static void *take_spare(struct cuda_device *device, unsigned class)
     return address;
 }
 
-/* Until the device's own stream is done, whose work waits for no other stream's, or the deadline. */
-static enum tutti_status finish(const struct cuda_device *device, const char *what)
+static bool is_over(const struct gpu_wait *wait)
 {
-    const uint64_t deadline_ns = clock_now_ns() + FINISH_NS;
+    return clock_now_ns() > wait->deadline_ns ||
+           (wait->is_pointless != NULL && wait->is_pointless(wait->context));
+}
+
+/* Until the device's own stream is done, whose work waits for no other stream's, or the deadline. */
+static enum tutti_status finish(const struct cuda_device *device, const char *what,
+                                const struct gpu_wait *wait)
+{
     int result;
     while ((result = calls()->stream_query(device->stream)) == CUDA_NOT_READY) {
-        if (clock_now_ns() > deadline_ns)
-            return error_set(TUTTI_TIMEOUT, "%s: CUDA device %d has not finished it after %d s",
-                             what, device->gpu.number, (int)(FINISH_NS / 1000000000));
+        if (is_over(wait))
+            return error_set(TUTTI_TIMEOUT, "%s: CUDA device %d has not finished it in time", what,
+                             device->gpu.number);
         sched_yield();
     }
     return result == CUDA_OK ? TUTTI_OK : fail(result, what);
@@ -229,7 +251,10 @@ static void *allocate_memory(const struct memory_kind *kind, size_t bytes)
     if (enter(device, &mode) != TUTTI_OK) return NULL;
     static const char what[] = "memory of a CUDA device";
     const int result = allocate_from_pool(device, (size_t)1 << class, &address);
-    const enum tutti_status status = result == CUDA_OK ? finish(device, what) : fail(result, what);
+    const enum tutti_status status =
+        result == CUDA_OK
+            ? finish(device, what, &(struct gpu_wait){clock_now_ns() + FINISH_NS, NULL, NULL})
+            : fail(result, what);
     leave(mode);
     return status == TUTTI_OK ? (void *)(uintptr_t)address : NULL;
 }
@@ -272,13 +297,13 @@ static size_t part_of(size_t bytes)
 
 /* With bounce_lock. While the device copies into one half, the CPU copies out of the other one. */
 static enum tutti_status copy_to_host(const struct cuda_device *device, char *destination,
-                                      const char *source, size_t bytes)
+                                      const char *source, size_t bytes, const struct gpu_wait *wait)
 {
     size_t part = part_of(bytes);
     TRY(queue_copy(device, device->bounce[0], source, part));
     for (size_t done = 0, half = 0; done < bytes; half = 1 - half) {
         const size_t next = part_of(bytes - done - part);
-        TRY(finish(device, copying));
+        TRY(finish(device, copying, wait));
         if (next > 0) TRY(queue_copy(device, device->bounce[1 - half], source + done + part, next));
         memcpy(destination + done, device->bounce[half], part);
         done += part;
@@ -288,39 +313,46 @@ static enum tutti_status copy_to_host(const struct cuda_device *device, char *de
 }
 
 static enum tutti_status copy_from_host(const struct cuda_device *device, char *destination,
-                                        const char *source, size_t bytes)
+                                        const char *source, size_t bytes,
+                                        const struct gpu_wait *wait)
 {
     for (size_t done = 0, part, half = 0; done < bytes; done += part, half = 1 - half) {
         part = part_of(bytes - done);
         memcpy(device->bounce[half], source + done, part);
-        if (done > 0) TRY(finish(device, copying));
+        if (done > 0) TRY(finish(device, copying, wait));
         TRY(queue_copy(device, destination + done, device->bounce[half], part));
     }
-    return finish(device, copying);
+    return finish(device, copying, wait);
 }
 
-static enum tutti_status lock_bounce(struct cuda_device *device)
+static enum tutti_status lock_bounce(struct cuda_device *device, const struct gpu_wait *wait)
 {
-    const uint64_t deadline_ns = clock_now_ns() + FINISH_NS;
     while (pthread_mutex_trylock(&device->bounce_lock) != 0) {
-        if (clock_now_ns() > deadline_ns)
-            return error_set(TUTTI_TIMEOUT, "%s: others of CUDA device %d took more than %d s",
-                             copying, device->gpu.number, (int)(FINISH_NS / 1000000000));
+        if (is_over(wait))
+            return error_set(TUTTI_TIMEOUT, "%s: others of CUDA device %d took too long", copying,
+                             device->gpu.number);
         sched_yield();
     }
     return TUTTI_OK;
 }
 
-static enum tutti_status copy_bounced(struct cuda_device *device, void *destination,
-                                      const void *source, size_t bytes, bool is_to_host)
+/* With bounce_lock. What is lost comes to an end before anything else of that stream does. */
+static enum tutti_status find_bounce(struct cuda_device *device, const struct gpu_wait *wait)
 {
-    TRY(lock_bounce(device));
-    enum tutti_status status =
-        device->is_bounce_lost
-            ? error_set(TUTTI_SYSTEM, "%s: CUDA device %d has not finished an earlier one", copying,
-                        device->gpu.number)
-        : is_to_host ? copy_to_host(device, destination, source, bytes)
-                     : copy_from_host(device, destination, source, bytes);
+    if (device->is_bounce_lost) TRY(finish(device, copying, wait));
+    device->is_bounce_lost = false;
+    return TUTTI_OK;
+}
+
+static enum tutti_status copy_bounced(struct cuda_device *device, void *destination,
+                                      const void *source, size_t bytes, bool is_to_host,
+                                      const struct gpu_wait *wait)
+{
+    TRY(lock_bounce(device, wait));
+    enum tutti_status status = find_bounce(device, wait);
+    if (status == TUTTI_OK)
+        status = is_to_host ? copy_to_host(device, destination, source, bytes, wait)
+                            : copy_from_host(device, destination, source, bytes, wait);
     if (status == TUTTI_TIMEOUT) device->is_bounce_lost = true;
     pthread_mutex_unlock(&device->bounce_lock);
     return status;
@@ -328,32 +360,33 @@ static enum tutti_status copy_bounced(struct cuda_device *device, void *destinat
 
 /* The context is the calling thread's. */
 static enum tutti_status copy_anywhere(struct cuda_device *device, void *destination,
-                                       const void *source, size_t bytes)
+                                       const void *source, size_t bytes, const struct gpu_wait *wait)
 {
     struct gpu_memory to, from;
     TRY(find(destination, &to));
     TRY(find(source, &from));
     if (to.place == GPU_NOT_ITS || from.place == GPU_NOT_ITS)
-        return copy_bounced(device, destination, source, bytes, to.place == GPU_NOT_ITS);
+        return copy_bounced(device, destination, source, bytes, to.place == GPU_NOT_ITS, wait);
     TRY(queue_copy(device, destination, source, bytes));
-    return finish(device, copying);
+    return finish(device, copying, wait);
 }
 
 /* Reading for links. In a hardware queue the driver's copy may stand behind work of the application that waits for an operation, and the
  * operation for the copy. Then that operation's worker is on the device, or comes there: it copies, and of the driver's copy, which comes
  * when it may, nobody takes any more notice. */
 
-static enum tutti_status be_patient(uint64_t deadline_ns, const struct cuda_device *device)
+static enum tutti_status be_patient(const struct gpu_wait *wait, const struct cuda_device *device)
 {
     sched_yield();
-    if (clock_now_ns() <= deadline_ns) return TUTTI_OK;
-    return error_set(TUTTI_TIMEOUT, "%s: CUDA device %d has not finished it after %d s", copying,
-                     device->gpu.number, (int)(FINISH_NS / 1000000000));
+    if (!is_over(wait)) return TUTTI_OK;
+    return error_set(TUTTI_TIMEOUT, "%s: CUDA device %d has not finished it in time", copying,
+                     device->gpu.number);
 }
 
 /* With read_lock. */
 static enum tutti_status read_or_let_read(struct cuda_device *device, char *destination,
-                                          const char *source, size_t bytes, uint64_t deadline_ns)
+                                          const char *source, size_t bytes,
+                                          const struct gpu_wait *wait)
 {
     size_t done = 0, part = 0;
     for (;;) {
@@ -361,7 +394,7 @@ static enum tutti_status read_or_let_read(struct cuda_device *device, char *dest
         if (result == CUDA_NOT_READY) {
             if (gpu_run_read(&device->gpu, destination + done, source + done, bytes - done))
                 return TUTTI_OK;
-            TRY(be_patient(deadline_ns, device));
+            TRY(be_patient(wait, device));
             continue;
         }
         if (result != CUDA_OK) return fail(result, copying);
@@ -374,60 +407,65 @@ static enum tutti_status read_or_let_read(struct cuda_device *device, char *dest
 }
 
 static enum tutti_status read_to_host(struct cuda_device *device, void *destination,
-                                      const void *source, size_t bytes)
+                                      const void *source, size_t bytes, const struct gpu_wait *wait)
 {
-    const uint64_t deadline_ns = clock_now_ns() + FINISH_NS;
     for (;;) {
         if (gpu_run_read(&device->gpu, destination, source, bytes)) return TUTTI_OK;
         if (pthread_mutex_trylock(&device->read_lock) == 0) break;
-        TRY(be_patient(deadline_ns, device));
+        TRY(be_patient(wait, device));
     }
-    const enum tutti_status status =
-        read_or_let_read(device, destination, source, bytes, deadline_ns);
+    const enum tutti_status status = read_or_let_read(device, destination, source, bytes, wait);
     pthread_mutex_unlock(&device->read_lock);
     return status;
 }
 
 /* The context is the calling thread's. */
 static enum tutti_status read_anywhere(struct cuda_device *device, void *destination,
-                                       const void *source, size_t bytes)
+                                       const void *source, size_t bytes, const struct gpu_wait *wait)
 {
     struct gpu_memory to;
     TRY(find(destination, &to));
     return (to.place == GPU_DEVICE_MEMORY ? copy_anywhere : read_to_host)(device, destination,
-                                                                          source, bytes);
+                                                                          source, bytes, wait);
 }
 
 typedef enum tutti_status copier(struct cuda_device *device, void *destination, const void *source,
-                                 size_t bytes);
+                                 size_t bytes, const struct gpu_wait *wait);
 
-static bool copy_by(copier *copies, const struct memory_kind *kind, void *destination,
-                    const void *source, size_t bytes)
+static enum tutti_status copy_by(copier *copies, struct cuda_device *device, void *destination,
+                                 const void *source, size_t bytes, const struct gpu_wait *wait)
 {
-    struct cuda_device *const device = device_of_kind(kind);
     int mode;
-    if (bytes == 0) return true;
-    if (enter(device, &mode) != TUTTI_OK) return false;
-    const enum tutti_status status = copies(device, destination, source, bytes);
+    if (bytes == 0) return TUTTI_OK;
+    TRY(enter(device, &mode));
+    const enum tutti_status status = copies(device, destination, source, bytes, wait);
     leave(mode);
     /* A link whose copy fails has nobody to tell of it: its call just does not go on. */
     if (status != TUTTI_OK &&
         !atomic_exchange_explicit(&device->has_told, true, memory_order_relaxed))
         log_write(LOG_WARN, "GPU %d: %zu bytes were not copied: %s", device->gpu.number, bytes,
                   tutti_error_message());
-    return status == TUTTI_OK;
+    return status;
+}
+
+static enum tutti_status copy_until(struct gpu_device *device, void *destination,
+                                    const void *source, size_t bytes, const struct gpu_wait *wait)
+{
+    return copy_by(copy_anywhere, device_of(device), destination, source, bytes, wait);
 }
 
 static bool copy_memory(const struct memory_kind *kind, void *destination, const void *source,
                         size_t bytes)
 {
-    return copy_by(copy_anywhere, kind, destination, source, bytes);
+    return copy_by(copy_anywhere, device_of_kind(kind), destination, source, bytes,
+                   &(struct gpu_wait){clock_now_ns() + FINISH_NS, NULL, NULL}) == TUTTI_OK;
 }
 
 static bool read_memory(const struct memory_kind *kind, void *destination, const void *source,
                         size_t bytes)
 {
-    return copy_by(read_anywhere, kind, destination, source, bytes);
+    return copy_by(read_anywhere, device_of_kind(kind), destination, source, bytes,
+                   &(struct gpu_wait){clock_now_ns() + FINISH_NS, NULL, NULL}) == TUTTI_OK;
 }
 
 static enum tutti_status allocate_plainly(struct gpu_device *device, size_t bytes, void **memory)
@@ -938,6 +976,8 @@ static const struct gpu_driver driver_of_cuda = {
     .describe = describe_device,
     .open = open_device,
     .check = check_device,
+    .check_all = check_all,
+    .copy_until = copy_until,
     .allocate_pinned = allocate_pinned,
     .release_pinned = release_pinned,
     .pin = pin,
@@ -1005,6 +1045,9 @@ enum tutti_status cuda_driver(const struct gpu_driver **driver)
         !atomic_compare_exchange_strong_explicit(&cuda, &none, found, memory_order_release,
                                                  memory_order_relaxed))
         free(found);
-    if (status == TUTTI_OK && get() != NULL) *driver = &driver_of_cuda;
+    if (status == TUTTI_OK && get() != NULL) {
+        *driver = &driver_of_cuda;
+        gpu_fault_add_driver(*driver);
+    }
     return status;
 }

@@ -25,6 +25,7 @@ static bool has_thread; /* which has not been joined */
 static pthread_t thread;
 static _Atomic uint32_t state;
 static _Atomic(struct gpu_device *) devices;
+static _Atomic(const struct gpu_driver *) driver;           /* NULL: none was found */
 static pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER; /* held to store a text */
 
 /* -------------------------------------------------------------------------------------------- looking */
@@ -40,6 +41,30 @@ static void tell(struct gpu_device *device, const char *why)
         atomic_store_explicit(&fault->text, fault->room, memory_order_release);
     }
     pthread_mutex_unlock(&telling);
+}
+
+/* Of devices that this library has never used, so that nobody has added them. NULL: none is known to have failed. */
+static const char *ask_about_others(void)
+{
+    static struct gpu_fault others;
+    const struct gpu_driver *const asked = atomic_load_explicit(&driver, memory_order_acquire);
+    const char *found = atomic_load_explicit(&others.text, memory_order_acquire);
+    char before[ERROR_TEXT_MAX];
+    if (found != NULL || asked == NULL || !at_exit_enter()) return found;
+    error_copy(before, sizeof before);
+    if (asked->check_all() != TUTTI_OK) {
+        pthread_mutex_lock(&telling);
+        found = atomic_load_explicit(&others.text, memory_order_relaxed);
+        if (found == NULL) {
+            snprintf(others.room, sizeof others.room, "a GPU has failed: %s", tutti_error_message());
+            found = others.room;
+            atomic_store_explicit(&others.text, found, memory_order_release);
+        }
+        pthread_mutex_unlock(&telling);
+    }
+    error_unless_ok(TUTTI_OK, before);
+    at_exit_leave();
+    return found;
 }
 
 static void ask(struct gpu_device *device)
@@ -66,7 +91,12 @@ const char *gpu_fault_look(const struct gpu_device *device)
         ask(d);
         if (found == NULL) found = gpu_fault_of(d);
     }
-    return found;
+    return found == NULL && device == NULL ? ask_about_others() : found;
+}
+
+void gpu_fault_add_driver(const struct gpu_driver *found)
+{
+    atomic_store_explicit(&driver, found, memory_order_release);
 }
 
 void gpu_fault_add(struct gpu_device *device)

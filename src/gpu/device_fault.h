@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 struct gpu_device;
+struct gpu_driver;
 
 enum { GPU_FAULT_TEXT_MAX = 192 };
 
@@ -38,6 +39,8 @@ struct gpu_fault {
     char room[GPU_FAULT_TEXT_MAX];
 };
 
+/* The process's driver was found: it can be asked about devices that were never opened. Any thread. */
+void gpu_fault_add_driver(const struct gpu_driver *driver);
 /* A device that was opened is known from now on. Once for each; any thread. */
 void gpu_fault_add(struct gpu_device *device);
 
@@ -53,7 +56,7 @@ void gpu_fault_ended(struct gpu_device *device);
 
 /* The fault of a device and what to do about it, "GPU 0 (NVIDIA H200) has failed: ..."; NULL: there is none. A load; any thread. */
 const char *gpu_fault_of(const struct gpu_device *device);
-/* Asks the driver about a device, or (NULL) all, for callers that have had an error of the driver's. Returns the fault of the first one that has
+/* Asks the driver about a device, or (NULL) all, also those that were never added, for callers that have had an error of the driver's. Returns the fault of the first one that has
  * failed, as gpu_fault_of does. Keeps the thread's error. Blocks, perhaps for as long as another thread is in the driver; any thread. */
 const char *gpu_fault_look(const struct gpu_device *device);
 

@@ -455,7 +455,8 @@ static bool read_by(struct gpu_run *run, void *destination, const void *source, 
         sched_yield();
         pthread_mutex_lock(&run->ordering);
         state = gpu_orders_look(&run->orders, reading);
-        if (state == GPU_READING && clock_now_ns() > deadline_ns) {
+        if (state == GPU_READING &&
+            (gpu_fault_of(run->device) != NULL || clock_now_ns() > deadline_ns)) {
             gpu_orders_drop(&run->orders, reading);
             state = GPU_UNREAD;
         }

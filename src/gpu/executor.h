@@ -41,7 +41,7 @@ extern const struct kernel_set gpu_kernels;
 
 /* Copies from memory of the device to the host's by a worker that is on the device, of any run of this process. A copy that a driver queues may
  * stand behind work that waits for that worker to end (CUDA_DEVICE_MAX_CONNECTIONS=1); this one stands behind nothing. False: no worker is there,
- * or it was told to leave first, or does nothing for a minute. The destination is the caller's again either way. Any thread; waits for the
+ * or it was told to leave first, or its device has failed, or it does nothing for a minute. The destination is the caller's again either way. Any thread; waits for the
  * worker alone. */
 bool gpu_run_read(struct gpu_device *device, void *destination, const void *source, size_t bytes);
 

@@ -59,6 +59,13 @@ struct gpu_handle {
     unsigned char bytes[GPU_HANDLE_BYTES];
 };
 
+/* How long whoever asks for something waits for the device. */
+struct gpu_wait {
+    uint64_t deadline_ns;
+    bool (*is_pointless)(const void *context); /* nobody needs it any more; NULL: somebody does */
+    const void *context;
+};
+
 struct gpu_driver {
     const char *name;                                                          /* "cuda" */
     int (*device_count)(void);                                                 /* prompt */
@@ -72,6 +79,12 @@ struct gpu_driver {
     /* Whether the device still works. SYSTEM: it has failed for good, and the error says as what, and what to do. Waits for nothing on the
      * device, but perhaps for other threads that are in the driver. */
     enum tutti_status (*check)(struct gpu_device *device);
+    /* Whether it knows of a device that has failed, among those that were never opened, too: as `check`, but it does not say which. Prompt. */
+    enum tutti_status (*check_all)(void);
+
+    /* As `copy` of the device's kind of memory. TIMEOUT: the wait is over; it has not been done, and may be done later. */
+    enum tutti_status (*copy_until)(struct gpu_device *device, void *destination,
+                                    const void *source, size_t bytes, const struct gpu_wait *wait);
 
     /* Memory of the host that the device reaches under the same address; of any device that is open. Block. */
     enum tutti_status (*allocate_pinned)(struct gpu_device *device, size_t bytes, void **memory);

@@ -34,23 +34,37 @@ static bool is_engaged(struct health *health, int number, int slot)
            board_is_engaged(health_calls_of(health, number, slot));
 }
 
-void health_quiesce(struct health *health, const struct engagement *engagement)
+bool health_leave_call(struct health *health, const struct engagement *engagement)
 {
     board_end(health_own_calls(health, engagement->slot), engagement->begun);
-    if (health_stop_links(health)) return;
-    if (!engagement->any_referenced && !engagement->any_advertised) return;
+    if (health_stop_links(health)) return true;
+    if (!engagement->any_referenced && !engagement->any_advertised) return true;
     fence_everybody(); /* whoever begins after this sees the failure first */
+    return false;
+}
+
+bool health_is_quiet(struct health *health, const struct engagement *engagement, uint64_t left_ns)
+{
     struct tutti_failure failure;
     const bool died = board_failure(health->board, &failure) == TUTTI_PROC_FAILED &&
                       failure.culprit >= 0 && known_state(health, failure.culprit) != RANK_LEFT;
-    const uint64_t begin_ns = clock_now_ns();
     const uint64_t limit_ns = health->team->members.has_threads || engagement->any_advertised
                                   ? QUIESCE_HARM_NS
                                   : QUIESCE_NS;
-    for (int i = 0, r; i < team_local_size(health->team); i++)
-        while ((r = team_local_rank(health->team, i)) != health->team->rank &&
-               !(died && health_share_process(health, r, failure.culprit)) &&
-               is_engaged(health, i, engagement->slot) && !health_is_dead(health, r) &&
-               clock_now_ns() - begin_ns < limit_ns)
-            nanosleep(&(struct timespec){0, 100000}, NULL);
+    if (clock_now_ns() - left_ns >= limit_ns) return true;
+    for (int i = 0; i < team_local_size(health->team); i++) {
+        const int r = team_local_rank(health->team, i);
+        if (r != health->team->rank && !(died && health_share_process(health, r, failure.culprit)) &&
+            is_engaged(health, i, engagement->slot) && !health_is_dead(health, r))
+            return false;
+    }
+    return true;
+}
+
+void health_quiesce(struct health *health, const struct engagement *engagement)
+{
+    if (health_leave_call(health, engagement)) return;
+    const uint64_t left_ns = clock_now_ns();
+    while (!health_is_quiet(health, engagement, left_ns))
+        nanosleep(&(struct timespec){0, 100000}, NULL);
 }
