@@ -56,21 +56,26 @@ static const struct path_rule rules[] = {
     RULE_TO_STAGE,
 };
 
-#define TABLE(called, of)                                                                        \
-    {                                                                                            \
-        .name = (called), .rows = (of), .row_count = COUNT_OF(of), .rules = rules,               \
-        .rule_count = COUNT_OF(rules), .sizes = PATH_SIZES,                                      \
-        .budgets = {.for_slot = 1, .for_shared_slot = 1}, .answer_bytes = CARD_FLIGHT_BYTES_MIN, \
+/* A provider over sockets has done its part when bytes are in a buffer of the kernel's, and so are those that an answer waits behind: 14.7 ms of them between
+ * hosts of 500 Mbit/s. */
+enum { SOFTWARE_ANSWER_BYTES = MIB(1) };
+
+#define TABLE(called, of, answer)                                                   \
+    {                                                                               \
+        .name = (called), .rows = (of), .row_count = COUNT_OF(of), .rules = rules,  \
+        .rule_count = COUNT_OF(rules), .sizes = PATH_SIZES,                         \
+        .budgets = {.for_slot = 1, .for_shared_slot = 1}, .answer_bytes = (answer), \
     }
 
 const struct path_table *card_paths(void)
 {
-    static const struct path_table table = TABLE("card", rows);
+    static const struct path_table table = TABLE("card", rows, CARD_FLIGHT_BYTES_MIN);
     return &table;
 }
 
 const struct path_table *card_software_paths(void)
 {
-    static const struct path_table table = TABLE("card, in software", software_rows);
+    static const struct path_table table =
+        TABLE("card, in software", software_rows, SOFTWARE_ANSWER_BYTES);
     return &table;
 }
