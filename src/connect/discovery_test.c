@@ -2,6 +2,7 @@
  *
  * ctest: waits
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -44,7 +48,7 @@ static void *take_part(void *argument)
     return NULL;
 }
 
-static void prepare(int size, uint64_t time_ns)
+static void describe(int size, uint64_t time_ns)
 {
     memset(ranks, 0, sizeof ranks);
     for (int r = 0; r < size; r++) {
@@ -62,6 +66,11 @@ static void prepare(int size, uint64_t time_ns)
             .deadline_ns = clock_now_ns() + time_ns};
         snprintf(rank->options.self.host_name, DISCOVERY_HOST_NAME_MAX, "host-%d", r / 2);
     }
+}
+
+static void prepare(int size, uint64_t time_ns)
+{
+    describe(size, time_ns);
     for (int r = 0; r < size; r++)
         assert_int_equal(port_open(&ranks[0].place, &ranks[r].options.self.address), TUTTI_OK);
 }
@@ -268,6 +277,62 @@ static void without_rank_0_the_others_say_where_they_looked(void **state)
     port_close();
 }
 
+/* What a rank in a process of its own has heard. */
+struct heard {
+    enum tutti_status status;
+    char why[256];
+};
+
+static pid_t start_rank(int rank, struct heard *heard)
+{
+    const pid_t pid = fork();
+    if (pid != 0) return pid;
+    heard->status = port_open(&ranks[rank].place, &ranks[rank].options.self.address);
+    if (heard->status == TUTTI_OK) take_part(&ranks[rank]);
+    heard->status = ranks[rank].status;
+    snprintf(heard->why, sizeof heard->why, "%.200s", ranks[rank].why);
+    _exit(0);
+}
+
+/* From now on this process can open that many more. */
+static void leave_descriptors(int count, struct rlimit *before)
+{
+    int end = 0;
+    for (int free = 0; free < count; end++) free += fcntl(end, F_GETFD) < 0;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, before), 0);
+    const struct rlimit limit = {(rlim_t)end, before->rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* Rank 0 has room for the connection of one of three ranks. */
+static void all_hear_that_rank_0_has_no_descriptors(void **state)
+{
+    (void)state;
+    enum { SIZE = 4 };
+    pid_t pids[SIZE] = {0};
+    struct rlimit before;
+    struct heard *const heard =
+        mmap(NULL, SIZE * sizeof *heard, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(heard, MAP_FAILED);
+    const uint64_t begin_ns = clock_now_ns();
+    describe(SIZE, LONG_NS / 3);
+    for (int r = 1; r < SIZE; r++) assert_true((pids[r] = start_rank(r, &heard[r])) > 0);
+    assert_int_equal(port_open(&ranks[0].place, &ranks[0].options.self.address), TUTTI_OK);
+    leave_descriptors(1, &before);
+    take_part(&ranks[0]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    port_close();
+    snprintf(heard[0].why, sizeof heard[0].why, "%.200s", ranks[0].why);
+    heard[0].status = ranks[0].status;
+    for (int r = 1; r < SIZE; r++) assert_int_equal(waitpid(pids[r], NULL, 0), pids[r]);
+    assert_true(clock_now_ns() - begin_ns < LONG_NS / 3);
+    for (int r = 0; r < SIZE; r++)
+        if (heard[r].status != TUTTI_NO_DESCRIPTORS ||
+            strstr(heard[r].why, "rank 0 (host host-0, pid 1000)") == NULL)
+            fail_msg("rank %d: %s", r, heard[r].why);
+    munmap(heard, SIZE * sizeof *heard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +344,7 @@ int main(void)
         cmocka_unit_test(each_run_has_a_meeting_of_its_own),
         cmocka_unit_test(a_rank_of_an_earlier_run_is_turned_away),
         cmocka_unit_test(without_rank_0_the_others_say_where_they_looked),
+        cmocka_unit_test(all_hear_that_rank_0_has_no_descriptors),
     };
     setenv("TUTTI_SECRET", "only the ranks of this test know it", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
