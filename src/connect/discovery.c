@@ -16,6 +16,10 @@
 #include "os/clock.h"
 
 enum { NAP_NS = 200000, RECONNECT_NS = 10000000, RECONNECT_NS_MAX = 320000000 };
+enum {
+    PROBE_NS = 30000000,
+    REFUSALS = 10
+}; /* as for peers of a communicator, transport/tcp/gone.h */
 /* Ranks wait for so long after the deadline: rank 0's word on which ranks are missing may come a moment later. */
 static const uint64_t PATIENCE_NS = 1000000000;
 /* For so long ranks take turns to hear that descriptors are at an end. */
@@ -575,12 +579,40 @@ static enum tutti_status report(struct discovery *discovery, struct connection *
     }
 }
 
+/* Looks whether a process still has the port of a rank that has reported. */
+struct probe {
+    int fd; /* -1: no look is under way */
+    unsigned refusals;
+    uint64_t next_ns;
+};
+
+/* Whether the rank's host refuses connections to the port again and again: the rank is gone. Call it again and again. */
+static bool is_gone(struct probe *probe, const struct net_address *port)
+{
+    const uint64_t now = clock_now_ns();
+    enum tutti_status status = TUTTI_OK;
+    if (probe->fd < 0) {
+        if (now < probe->next_ns) return false;
+        probe->next_ns = now + PROBE_NS;
+        status = tcp_connect_start(port, NULL, &probe->fd);
+    }
+    if (status == TUTTI_OK) status = tcp_connect_test(probe->fd, port);
+    if (status == TUTTI_IN_PROGRESS) return false;
+    probe->refusals = status == TUTTI_PROC_FAILED && errno == ECONNREFUSED ? probe->refusals + 1 : 0;
+    if (probe->fd >= 0) close(probe->fd);
+    probe->fd = -1;
+    return probe->refusals >= REFUSALS;
+}
+
 /* Fetches the table from the rank that rank 0 has named. */
-static enum tutti_status fetch(struct discovery *discovery, struct connection *connection,
-                               const struct net_address *address, struct discovery_head *answered)
+static enum tutti_status fetch_looking(struct discovery *discovery, struct connection *connection,
+                                       const struct net_address *address,
+                                       struct discovery_head *answered, struct probe *probe)
 {
     const int parent = parent_of(discovery->place->rank);
+    char where[NET_ADDRESS_TEXT_MAX];
     bool is_connecting = false;
+    net_address_print(address, where);
     while (true) {
         enum tutti_status status = TUTTI_IN_PROGRESS;
         if (connection->socket.fd < 0) {
@@ -595,6 +627,10 @@ static enum tutti_status fetch(struct discovery *discovery, struct connection *c
             if (failed != TUTTI_OK)
                 return error_set((enum tutti_status)failed, "start-up: rank %d: %s", parent,
                                  discovery->client.why);
+            if (is_gone(probe, address))
+                return error_set(TUTTI_PROC_FAILED,
+                                 "start-up: rank %d (%s) died or gave up during start-up", parent,
+                                 where);
             if (port_take(&discovery->client, &peer, &stream, &connection->socket) &&
                 peer != parent) {
                 seat(discovery, peer, connection->socket); /* a child has connected already */
@@ -614,6 +650,15 @@ static enum tutti_status fetch(struct discovery *discovery, struct connection *c
         nap();
     }
     return TUTTI_OK;
+}
+
+static enum tutti_status fetch(struct discovery *discovery, struct connection *connection,
+                               const struct net_address *address, struct discovery_head *answered)
+{
+    struct probe probe = {.fd = -1};
+    const enum tutti_status status = fetch_looking(discovery, connection, address, answered, &probe);
+    if (probe.fd >= 0) close(probe.fd);
+    return status;
 }
 
 /* Whether the table has this rank's own entry: another process may have come as the same rank. */

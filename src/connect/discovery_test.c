@@ -199,7 +199,8 @@ static void each_run_has_a_meeting_of_its_own(void **state)
 }
 
 /* As a rank of the last run comes to where its rank 0 was: with the same key, but it was told of that run. */
-static void connect_as(int rank, const struct discovery_head *said, struct discovery_head *answer)
+static void connect_as(int rank, const struct discovery_head *said, struct discovery_head *answers,
+                       size_t count)
 {
     static const char what[] = "roll call";
     struct port_client old = {.rank = rank};
@@ -214,7 +215,7 @@ static void connect_as(int rank, const struct discovery_head *said, struct disco
     assert_true(net_address_parse("127.0.0.1", &port));
     port.port = MASTER_PORT;
     port_enter(&old);
-    while (done < sizeof *answer) {
+    while (done < count * sizeof *answers) {
         assert_true(clock_now_ns() < deadline_ns);
         enum tutti_status status = TUTTI_OK;
         if (socket.fd < 0) {
@@ -228,7 +229,8 @@ static void connect_as(int rank, const struct discovery_head *said, struct disco
         port_progress(clock_now_ns());
         bytes = 0;
         if (status == TUTTI_OK)
-            status = byte_stream_read(&socket, (char *)answer + done, sizeof *answer - done, &bytes);
+            status = byte_stream_read(&socket, (char *)answers + done,
+                                      count * sizeof *answers - done, &bytes);
         done += bytes;
         if (status == TUTTI_OK) continue;
         byte_stream_close(&socket); /* rank 0 was not in yet */
@@ -245,7 +247,7 @@ static void a_rank_of_an_earlier_run_is_turned_away(void **state)
     memset(&said.run, 9, sizeof said.run);
     prepare(3, LONG_NS);
     assert_int_equal(pthread_create(&ranks[0].thread, NULL, take_part, &ranks[0]), 0);
-    connect_as(1, &said, &answer);
+    connect_as(1, &said, &answer, 1);
     assert_int_equal(answer.kind, DISCOVERY_FAILURE);
     assert_int_equal(answer.status, TUTTI_PROC_FAILED);
     assert_non_null(strstr(answer.text, "another run"));
@@ -275,6 +277,33 @@ static void without_rank_0_the_others_say_where_they_looked(void **state)
         assert_non_null(strstr(ranks[r].why, "127.0.0.1"));
     }
     port_close();
+}
+
+/* Rank 2 has reported, so rank 3 is to fetch the list from it; but nobody listens there any more. */
+static void who_gets_the_list_from_a_dead_rank_learns_that(void **state)
+{
+    (void)state;
+    int listener;
+    struct discovery_head said = discovery_head_make(DISCOVERY_ENTRY, 2, 4), answers[2];
+    const uint64_t begin_ns = clock_now_ns();
+    prepare(4, LONG_NS);
+    struct net_address *const port = &ranks[2].options.self.address;
+    assert_true(net_address_parse("127.0.0.1", port));
+    assert_int_equal(tcp_listen(port, 0, &listener, port), TUTTI_OK);
+    close(listener);
+    for (int r = 0; r < 4; r++)
+        if (r != 2)
+            assert_int_equal(pthread_create(&ranks[r].thread, NULL, take_part, &ranks[r]), 0);
+    connect_as(2, &said, answers, 2); /* the run, and the head of the list */
+    assert_int_equal(answers[1].kind, DISCOVERY_TABLE);
+    for (int r = 0; r < 4; r++) {
+        if (r == 2) continue;
+        pthread_join(ranks[r].thread, NULL);
+        assert_int_equal(ranks[r].status, r == 3 ? TUTTI_PROC_FAILED : TUTTI_OK);
+    }
+    assert_true(clock_now_ns() - begin_ns < LONG_NS);
+    assert_non_null(strstr(ranks[3].why, "rank 2 (127.0.0.1:"));
+    close_ports(4);
 }
 
 /* What a rank in a process of its own has heard. */
@@ -344,6 +373,7 @@ int main(void)
         cmocka_unit_test(each_run_has_a_meeting_of_its_own),
         cmocka_unit_test(a_rank_of_an_earlier_run_is_turned_away),
         cmocka_unit_test(without_rank_0_the_others_say_where_they_looked),
+        cmocka_unit_test(who_gets_the_list_from_a_dead_rank_learns_that),
         cmocka_unit_test(all_hear_that_rank_0_has_no_descriptors),
     };
     setenv("TUTTI_SECRET", "only the ranks of this test know it", 1);
