@@ -254,6 +254,75 @@ static void a_rank_without_its_card_tells_other_hosts(void **state)
     unsetenv("TUTTI_TEST_HOSTS");
 }
 
+static int miss_without_network(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                void *context)
+{
+    (void)seed, (void)context;
+    char who[64];
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    options.rank = rank;
+    options.size = size;
+    options.id = &scene->id;
+    options.init_timeout_ns = UINT64_C(50000000000);
+    if (rank == scene->victim) failing = "transports_open_remote";
+    scene->ranks[rank].pid = getpid();
+    const enum tutti_status status = tutti_comm_create(&options, &comm);
+    atomic_fetch_add(gone, 1);
+    while (atomic_load(gone) < size) ranks_nap_ms(1); /* its process lives on */
+    RANKS_EXPECT(status == (rank == scene->victim ? TUTTI_NO_SPACE : TUTTI_PROC_FAILED));
+    snprintf(who, sizeof who, "pid %d) died or gave up", (int)scene->ranks[scene->victim].pid);
+    RANKS_EXPECT(rank == scene->victim || strstr(tutti_error_message(), who) != NULL);
+    return 0;
+}
+
+/* Nobody tells rank 0, to which the other host would connect; so it has to look there. */
+static void rank_0_misses_a_host_without_a_network(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 30000, .without_comm = true};
+    setenv("TUTTI_TEST_HOSTS", "2", 1);
+    memset(scene, 0, sizeof *scene);
+    atomic_store(gone, 0);
+    scene->victim = 1;
+    assert_int_equal(tutti_id_create(&scene->id), TUTTI_OK);
+    assert_int_equal(ranks_run(HOSTS, &options, miss_without_network, NULL), 0);
+    atomic_store(gone, 0);
+    unsetenv("TUTTI_TEST_HOSTS");
+}
+
+/* Ranks 0, 2 and 4 are on a host, and wait for the other host, which is late; then rank 0 is killed. */
+static int lose_rank_0(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed, (void)context;
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    options.rank = rank;
+    options.size = size;
+    options.id = &scene->id;
+    options.init_timeout_ns = UINT64_C(50000000000);
+    if (rank % HOSTS != 0) failing = "late";
+    if (rank == 0) ualarm(300000, 0);
+    const enum tutti_status status = tutti_comm_create(&options, &comm);
+    if (rank % HOSTS == 0) atomic_fetch_add(gone, (RANKS - 1) / 2);
+    RANKS_EXPECT(status == TUTTI_PROC_FAILED);
+    RANKS_EXPECT(strstr(tutti_error_message(), "rank 0 (") != NULL);
+    return 0;
+}
+
+static void a_rank_that_dies_while_its_host_waits_for_others_is_named(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 30000, .without_comm = true};
+    setenv("TUTTI_TEST_HOSTS", "2", 1);
+    memset(scene, 0, sizeof *scene);
+    atomic_store(gone, 0);
+    assert_int_equal(tutti_id_create(&scene->id), TUTTI_OK);
+    assert_int_equal(ranks_run(RANKS, &options, lose_rank_0, NULL), 1); /* rank 0 itself */
+    atomic_store(gone, 0);
+    unsetenv("TUTTI_TEST_HOSTS");
+}
+
 /* ------------------------------------------------------------------------------------------------ late */
 
 static int miss(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -292,6 +361,8 @@ int main(void)
         cmocka_unit_test(ranks_of_one_host_over_tcp_fail_together),
         cmocka_unit_test(ranks_of_two_hosts_fail_together),
         cmocka_unit_test(a_rank_without_its_card_tells_other_hosts),
+        cmocka_unit_test(rank_0_misses_a_host_without_a_network),
+        cmocka_unit_test(a_rank_that_dies_while_its_host_waits_for_others_is_named),
         cmocka_unit_test(a_rank_that_met_the_others_and_is_late_is_named),
     };
     setenv("TUTTI_LOG", "off", 0); /* failures are what is expected here */

@@ -148,8 +148,8 @@ static enum exit_code place_hosts(struct question *question)
     const int machines = question->options->machines, hosts = machine->host_count;
     if (machines == 0) return EXIT_FINE;
     if (hosts % machines != 0)
-        return usage_error("--machines %d: %d hosts are not the same number on each", machines,
-                           hosts);
+        return usage_error("--machines %d: %d host%s cannot be dealt out evenly", machines, hosts,
+                           hosts == 1 ? "" : "s");
     question->cores_of = malloc((size_t)hosts * sizeof *question->cores_of);
     if (question->cores_of == NULL) return complain("out of memory");
     for (int h = 0; h < hosts; h++) question->cores_of[h] = h - h % (hosts / machines);

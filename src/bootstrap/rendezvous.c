@@ -83,7 +83,8 @@ struct meeting {
     bool is_taken;   /* there are such */
     bool was_let_go; /* by the parent, once: if nobody listens there now, it is gone */
     unsigned dropped;
-    bool heard; /* what failed came from above */
+    bool heard;      /* what failed came from above */
+    bool is_foreign; /* or at least from another rank, which has said whose failure it is */
 };
 
 static void socket_name(const struct rendezvous_key *key, int rank, char name[64])
@@ -97,6 +98,13 @@ static void socket_name(const struct rendezvous_key *key, int rank, char name[64
 static int parent_of(int rank)
 {
     return rank & (rank - 1);
+}
+
+/* What users call a rank: in messages of a meeting ranks are numbered from 0 on each host. */
+static int name_of(const struct meeting *m, int rank)
+{
+    const bool is_known = m->options->names != NULL && rank >= 0 && rank < m->size;
+    return is_known ? m->options->names[rank] : rank;
 }
 
 /* The rank after the last of a rank's subtree. */
@@ -186,9 +194,9 @@ static bool is_welcome(struct meeting *m, struct incoming *incoming, const struc
     enum tutti_status verdict = TUTTI_INVALID_RANK;
     if (packet->version_major != TUTTI_VERSION_MAJOR) {
         verdict = TUTTI_VERSION;
-        snprintf(message, sizeof message, "rank %d runs version %d.%d, rank %d runs %u.%u", m->rank,
-                 TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, packet->rank, packet->version_major,
-                 packet->version_minor);
+        snprintf(message, sizeof message, "rank %d runs version %d.%d, rank %d runs %u.%u",
+                 name_of(m, m->rank), TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
+                 name_of(m, packet->rank), packet->version_major, packet->version_minor);
     } else if (packet->size != m->size || packet->rank < 1 || packet->rank >= m->size) {
         snprintf(message, sizeof message,
                  "rank %d makes a communicator of %d ranks, pid %d came as rank %d of %d", m->rank,
@@ -201,7 +209,7 @@ static bool is_welcome(struct meeting *m, struct incoming *incoming, const struc
             if (m->incoming[i].fd >= 0 && m->incoming[i].reports &&
                 m->incoming[i].rank == packet->rank)
                 snprintf(message, sizeof message, "rank %d came twice, the second time as pid %d",
-                         packet->rank, (int)pid);
+                         name_of(m, packet->rank), (int)pid);
     }
     if (message[0] == '\0') return true;
     log_write(LOG_WARN, "start-up: %s", message);
@@ -209,8 +217,9 @@ static bool is_welcome(struct meeting *m, struct incoming *incoming, const struc
     return false;
 }
 
-static enum tutti_status foreign_failure(const struct packet *packet)
+static enum tutti_status foreign_failure(struct meeting *m, const struct packet *packet)
 {
+    m->is_foreign = true;
     const bool makes_sense = packet->status > TUTTI_IN_PROGRESS && packet->status < STATUS_COUNT;
     return error_set(makes_sense ? (enum tutti_status)packet->status : TUTTI_INTERNAL, "%.*s",
                      MESSAGE_BYTES - 1, packet->message);
@@ -254,26 +263,28 @@ static enum tutti_status listen_to(struct meeting *m, struct incoming *incoming)
     packet.message[sizeof packet.message - 1] = '\0';
     if (incoming->rank >= 0 && incoming->reports) {
         if (status != TUTTI_OK)
-            return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up", incoming->rank);
-        if (packet.magic == MAGIC && packet.kind == PACKET_FAILED) return foreign_failure(&packet);
+            return error_set(TUTTI_PROC_FAILED, "rank %d died during start-up",
+                             name_of(m, incoming->rank));
+        if (packet.magic == MAGIC && packet.kind == PACKET_FAILED)
+            return foreign_failure(m, &packet);
         const uint32_t all = (uint32_t)(subtree_end(incoming->rank, m->size) - incoming->rank);
         if (packet.magic != MAGIC || packet.kind != PACKET_REPORT || packet.member_count != all ||
             m->is_known[incoming->rank])
             return error_set(TUTTI_AUTH_FAILED, "start-up: rank %d sent what makes no sense",
-                             incoming->rank);
+                             name_of(m, incoming->rank));
         incoming->left = all;
         return TUTTI_OK;
     }
     if (status != TUTTI_OK || incoming->rank >= 0) {
         const bool has_spoken = incoming->rank >= 0;
         if (has_spoken && status == TUTTI_OK && packet.magic == MAGIC && packet.kind == PACKET_FAILED)
-            return foreign_failure(&packet);
+            return foreign_failure(m, &packet);
         m->dropped -= has_spoken; /* it needs no answer any more */
         refuse(m, incoming, TUTTI_OK, NULL);
         return TUTTI_OK;
     }
     if (!is_welcome(m, incoming, &packet)) return TUTTI_OK;
-    if (packet.kind == PACKET_FAILED) return foreign_failure(&packet);
+    if (packet.kind == PACKET_FAILED) return foreign_failure(m, &packet);
     incoming->reports = packet.kind == PACKET_HELLO;
     if (packet.kind == PACKET_REPORT || (!incoming->reports && m->rank != 0) ||
         packet.member_count > (uint32_t)m->size) {
@@ -358,7 +369,7 @@ static void tell_of_taken(struct meeting *m, int rank)
     log_write(LOG_WARN,
               "start-up: another user has the name of the socket of rank %d: looking for it under "
               "other names",
-              rank);
+              name_of(m, rank));
     m->is_taken = true;
     m->search_at_ns = 0;
     m->search_ns = SEARCH_NS;
@@ -388,7 +399,7 @@ static enum tutti_status call_on(struct meeting *m, int rank, enum packet_kind k
     struct local_name_look look;
     TRY(find(m, rank, fd, &look));
     if (*fd < 0 && fd == &m->parent && m->was_let_go && !look.is_busy)
-        return error_set(TUTTI_PROC_FAILED, "rank %d went away during start-up", rank);
+        return error_set(TUTTI_PROC_FAILED, "rank %d went away during start-up", name_of(m, rank));
     if (*fd < 0) return TUTTI_OK;
     struct packet packet = {.kind = kind, .member_count = member_count, .key = m->options->key};
     const bool sent = send_packet(m, *fd, &packet, "", NULL) == TUTTI_OK &&
@@ -431,9 +442,9 @@ static enum tutti_status hear(struct meeting *m, int *fd, bool is_parent, bool *
         return TUTTI_OK;
     }
     if (segment_fd >= 0) close(segment_fd);
-    if (fine && packet.status != TUTTI_OK) return foreign_failure(&packet);
+    if (fine && packet.status != TUTTI_OK) return foreign_failure(m, &packet);
     return error_set(TUTTI_AUTH_FAILED, "start-up: rank %d sent an answer that makes no sense",
-                     is_parent ? parent_of(m->rank) : 0);
+                     name_of(m, is_parent ? parent_of(m->rank) : 0));
 }
 
 static enum tutti_status send_report(struct meeting *m)
@@ -452,7 +463,8 @@ static enum tutti_status report(struct meeting *m)
     if (send_report(m) == TUTTI_OK) return TUTTI_OK;
     TRY(hear(m, &m->parent, true, &answered));
     if (m->parent < 0) return TUTTI_OK; /* once more */
-    return error_set(TUTTI_PROC_FAILED, "rank %d went away during start-up", parent_of(m->rank));
+    return error_set(TUTTI_PROC_FAILED, "rank %d went away during start-up",
+                     name_of(m, parent_of(m->rank)));
 }
 
 /* Finds the parent, reports to it, or tells rank 0, as far as it is time for that. */
@@ -473,11 +485,6 @@ static enum tutti_status reach_up(struct meeting *m, uint64_t now)
 
 /* ------------------------------------------------------------------------------------------ waiting */
 
-static int name_of(const struct meeting *m, int rank)
-{
-    return m->options->names != NULL ? m->options->names[rank] : rank;
-}
-
 static enum tutti_status name_missing(const struct meeting *m)
 {
     struct rank_list missing = RANK_LIST_EMPTY;
@@ -495,11 +502,11 @@ static enum tutti_status check_deadline(const struct meeting *m, uint64_t now)
     if (m->rank == 0) return name_missing(m);
     if (m->parent < 0 && m->rank_0 < 0)
         return error_set(TUTTI_INIT_TIMEOUT,
-                         "rank %d of %d: after the start-up deadline rank 0 is missing", m->rank,
-                         m->size);
+                         "after the start-up deadline rank %d is missing, and rank %d waits for it",
+                         name_of(m, 0), name_of(m, m->rank));
     if (now < deadline_ns + ANSWER_NS) return TUTTI_OK;
-    return error_set(TUTTI_INIT_TIMEOUT, "rank %d of %d: no answer came from rank %d", m->rank,
-                     m->size, m->parent >= 0 ? parent_of(m->rank) : 0);
+    return error_set(TUTTI_INIT_TIMEOUT, "rank %d: no answer came from rank %d",
+                     name_of(m, m->rank), name_of(m, m->parent >= 0 ? parent_of(m->rank) : 0));
 }
 
 static int nap_ms(const struct meeting *m, uint64_t now)
@@ -604,7 +611,7 @@ static enum tutti_status receive_members(struct meeting *m)
             if (member->rank != first + i || member->first < 0 || member->first > member->rank)
                 return error_set(TUTTI_AUTH_FAILED,
                                  "start-up: rank %d sent a list of members that makes no sense",
-                                 parent_of(m->rank));
+                                 name_of(m, parent_of(m->rank)));
             m->result->members[member->rank] = *member;
             m->is_known[member->rank] = true;
         }
@@ -628,7 +635,7 @@ static enum tutti_status hand_out(struct meeting *m)
         if (status != TUTTI_OK) {
             char why[256];
             error_copy(why, sizeof why);
-            return error_set(status, "rank %d (pid %d): %s", incoming->rank,
+            return error_set(status, "rank %d (pid %d): %s", name_of(m, incoming->rank),
                              m->result->members[incoming->rank].pid, why);
         }
         close(incoming->fd);
@@ -658,7 +665,7 @@ static enum tutti_status meet(struct meeting *m)
                              "two ranks %d: somebody meets as %s already (another job of the same "
                              "name, or a rank of an earlier run that still starts? TUTTI_JOB_ID "
                              "tells jobs apart)",
-                             m->rank, name);
+                             name_of(m, m->rank), name);
         TRY(status);
         if (look.is_taken) tell_of_taken(m, m->rank);
     }
@@ -670,6 +677,20 @@ static enum tutti_status meet(struct meeting *m)
         TRY(receive_members(m));
     }
     return hand_out(m);
+}
+
+/* What the others are told: with this rank's name, if it failed alone. */
+static void name_failure(const struct meeting *m, enum tutti_status status,
+                         char message[MESSAGE_BYTES])
+{
+    char why[MESSAGE_BYTES], host[64] = "";
+    const bool is_own = status == TUTTI_NO_DESCRIPTORS || status == TUTTI_NO_MEMORY ||
+                        status == TUTTI_NO_SPACE || status == TUTTI_SYSTEM;
+    if (m->is_foreign || !is_own) return;
+    if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "?");
+    snprintf(why, sizeof why, "%s", message);
+    snprintf(message, MESSAGE_BYTES, "rank %d (host %s, pid %d) could not join: %.250s",
+             name_of(m, m->rank), host, (int)getpid(), why);
 }
 
 /* Everybody who can be reached hears why. */
@@ -741,10 +762,12 @@ enum tutti_status rendezvous_meet(const struct rendezvous_options *options,
     else
         status = meet(&m);
     if (status != TUTTI_OK && m.incoming != NULL) {
-        char message[MESSAGE_BYTES];
-        error_copy(message, sizeof message);
+        char message[MESSAGE_BYTES], why[ERROR_TEXT_MAX];
+        error_copy(why, sizeof why);
+        snprintf(message, sizeof message, "%.*s", MESSAGE_BYTES - 1, why);
+        name_failure(&m, status, message);
         tell_all(&m, status, message);
-        error_set(status, "%s", message);
+        error_set(status, "%s", why);
     }
     if (m.dropped > 0) log_write(LOG_WARN, "start-up: dropped %u strangers", m.dropped);
     release(&m);

@@ -225,6 +225,35 @@ static void who_gives_up_in_the_middle_is_heard_by_all(void **state)
     release(participants, 7);
 }
 
+static enum tutti_status lacks_memory(void *unused)
+{
+    (void)unused;
+    return error_set(TUTTI_NO_MEMORY, "out of memory");
+}
+
+/* Where the ranks of a host are others to their users: 11, 12, ... */
+static void a_rank_that_fails_alone_is_named_as_users_call_it(void **state)
+{
+    (void)state;
+    static const int names[] = {11, 12, 13, 14};
+    char who[160];
+    struct participant participants[4];
+    prepare(participants, 4, 5, 20000000000u);
+    for (int r = 0; r < 4; r++) participants[r].options.names = names;
+    participants[2].options.look = lacks_memory;
+    participants[2].delay_ms = 100; /* the others are there by then */
+    run(participants, 4);
+    for (int r = 0; r < 4; r++) {
+        assert_int_equal(participants[r].status, TUTTI_NO_MEMORY);
+        assert_non_null(strstr(participants[r].message, "out of memory"));
+        snprintf(who, sizeof who, "pid %d) could not join", (int)getpid());
+        const bool is_named = strncmp(participants[r].message, "rank 13 (host ", 14) == 0 &&
+                              strstr(participants[r].message, who) != NULL;
+        if (is_named != (r != 2)) fail_msg("rank %d: %s", r, participants[r].message);
+    }
+    release(participants, 4);
+}
+
 static void without_rank_0_that_is_said(void **state)
 {
     (void)state;
@@ -502,6 +531,28 @@ static void a_refused_message_leaves_no_descriptor(void **state)
     close(ends[1]);
 }
 
+static void a_descriptor_that_has_no_place_is_missed_as_one(void **state)
+{
+    (void)state;
+    int ends[2], received = -1, count = -1;
+    char data[16] = {0};
+    struct rlimit before;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    assert_int_equal(local_socket_send(ends[0], data, sizeof data, &ends[0], 1, 0), TUTTI_OK);
+    const int first_free = dup(0);
+    close(first_free);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {(rlim_t)first_free, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const enum tutti_status status =
+        local_socket_receive(ends[1], data, sizeof data, &received, 1, &count, 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, TUTTI_NO_DESCRIPTORS);
+    assert_non_null(strstr(tutti_error_message(), "no descriptor is left"));
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -509,6 +560,7 @@ int main(void)
         cmocka_unit_test(missing_ranks_are_listed_to_everybody),
         cmocka_unit_test(who_misses_its_parent_is_not_missing_itself),
         cmocka_unit_test(who_gives_up_in_the_middle_is_heard_by_all),
+        cmocka_unit_test(a_rank_that_fails_alone_is_named_as_users_call_it),
         cmocka_unit_test(without_rank_0_that_is_said),
         cmocka_unit_test(who_thinks_of_another_size_is_refused),
         cmocka_unit_test(who_has_another_key_does_not_disturb),
@@ -519,6 +571,7 @@ int main(void)
         cmocka_unit_test(a_silent_crowd_of_another_user_does_not_get_in),
         cmocka_unit_test(a_silent_crowd_of_the_same_user_makes_room),
         cmocka_unit_test(a_refused_message_leaves_no_descriptor),
+        cmocka_unit_test(a_descriptor_that_has_no_place_is_missed_as_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

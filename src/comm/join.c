@@ -466,12 +466,12 @@ static void use_host(struct tutti_comm *comm)
 }
 
 /* Those that are reached over a network. */
-static enum tutti_status join_others(struct tutti_comm *comm, const struct creation *creation)
+static enum tutti_status join_others(struct tutti_comm *comm, struct joining *joining)
 {
     if (!health_has_network(&comm->health)) return TUTTI_OK;
     domain_set_spinning(&comm->team.domain, false);
     comm->team.transports.maps_heaps = false; /* not all do */
-    TRY(network_join(&comm->health, creation->look, creation->look_context, creation->deadline_ns));
+    TRY(network_join(&comm->health, look_at_joining, joining, joining->creation->deadline_ns));
     health_share_table(&comm->health);
     return domain_register(&comm->team.domain);
 }
@@ -551,5 +551,5 @@ enum tutti_status comm_join_all(struct tutti_comm *comm, const struct creation *
     const enum tutti_status status = transports_begin_host(&comm->team.transports.set, &patience,
                                                            &comm->team.transports.maps_heaps);
     if (status == TUTTI_INIT_TIMEOUT) return name_late(comm);
-    return status == TUTTI_OK ? join_others(comm, creation) : status;
+    return status == TUTTI_OK ? join_others(comm, &joining) : status;
 }

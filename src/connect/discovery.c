@@ -16,8 +16,14 @@
 #include "os/clock.h"
 
 enum { NAP_NS = 200000, RECONNECT_NS = 10000000, RECONNECT_NS_MAX = 320000000 };
+enum {
+    PROBE_NS = 30000000,
+    REFUSALS = 10
+}; /* as for peers of a communicator, transport/tcp/gone.h */
 /* Ranks wait for so long after the deadline: rank 0's word on which ranks are missing may come a moment later. */
 static const uint64_t PATIENCE_NS = 1000000000;
+/* For so long ranks take turns to hear that descriptors are at an end. */
+static const uint64_t TURNS_NS = 1000000000;
 
 /* One connection, and how far a message has got on it. */
 struct connection {
@@ -284,14 +290,29 @@ static bool is_ready(const struct connection *connection, enum tutti_status stat
 
 /* ---------------------------------------------------------------------------------------------- answers */
 
-/* Tells all ranks, or only those below this one. Waits for ranks that have not come yet, unless something failed. */
+/* Whether ranks cannot come because this one has had no descriptor for their connections for a while. */
+static enum tutti_status check_descriptors(const struct discovery *discovery)
+{
+    char why[DISCOVERY_TEXT_MAX / 2];
+    if (!port_starves(clock_now_ns())) return TUTTI_OK;
+    error_copy(why, sizeof why);
+    return error_set(TUTTI_NO_DESCRIPTORS, "start-up: rank %d (host %s, pid %d): %s",
+                     discovery->place->rank, discovery->options->self.host_name,
+                     discovery->options->self.pid, why);
+}
+
+/* Tells all ranks, or only those below this one. Waits for ranks that have not come yet, unless something failed: if descriptors are at
+ * an end, each rank that was told makes room for another one, so there is some waiting after all. */
 static enum tutti_status answer(struct discovery *discovery, bool all, enum tutti_status status,
                                 uint64_t deadline_ns)
 {
     const int own = discovery->place->rank;
     char why[DISCOVERY_TEXT_MAX] = "";
+    const uint64_t turns_until_ns = clock_now_ns() + TURNS_NS;
     if (status != TUTTI_OK) error_copy(why, sizeof why);
     for (int missing = 0;;) {
+        const bool takes_turns =
+            own == 0 && status == TUTTI_NO_DESCRIPTORS && clock_now_ns() < turns_until_ns;
         take_connections(discovery);
         missing = -1;
         for (int r = own + 1; r < discovery->place->size; r++) {
@@ -299,8 +320,10 @@ static enum tutti_status answer(struct discovery *discovery, bool all, enum tutt
             if (connection->is_over || connection->is_unfit || (!all && !is_child(r, own)))
                 continue;
             if (own == 0 && !connection->is_answering) hear_report(discovery, r);
-            if (connection->socket.fd < 0 || (own == 0 && !is_ready(connection, status))) {
-                if (status == TUTTI_OK || connection->has_reported) missing = r;
+            const bool waits_for_it = /* or what it still sends would make the kernel drop the answer */
+                own == 0 && !(takes_turns ? connection->is_told : is_ready(connection, status));
+            if (connection->socket.fd < 0 || waits_for_it) {
+                if (status == TUTTI_OK || connection->has_reported || takes_turns) missing = r;
                 continue;
             }
             if (!connection->is_answering)
@@ -313,9 +336,17 @@ static enum tutti_status answer(struct discovery *discovery, bool all, enum tutt
             connection->is_over = sent == TUTTI_OK;
             if (sent == TUTTI_IN_PROGRESS) missing = r;
             if (sent != TUTTI_OK && sent != TUTTI_IN_PROGRESS) hang_up(connection);
+            if (connection->is_over && takes_turns) {
+                hang_up(connection);
+                connection->is_over = true;
+            }
         }
-        if (missing < 0) break;
-        if (clock_now_ns() > deadline_ns)
+        if (missing < 0 || (status != TUTTI_OK && clock_now_ns() > deadline_ns)) break;
+        if (status == TUTTI_OK) {
+            status = check_descriptors(discovery);
+            if (status != TUTTI_OK) error_copy(why, sizeof why);
+        }
+        if (status == TUTTI_OK && clock_now_ns() > deadline_ns)
             return error_set(TUTTI_INIT_TIMEOUT,
                              "start-up: rank %d did not come for the list of ranks", missing);
         nap();
@@ -369,6 +400,7 @@ static enum tutti_status collect(struct discovery *discovery)
             }
             hear_report(discovery, r);
         }
+        if (discovery->known_count < size) TRY(check_descriptors(discovery));
         if (discovery->known_count < size && clock_now_ns() > discovery->options->deadline_ns)
             return say_who_is_missing(discovery, (double)(clock_now_ns() - begin_ns) * 1e-9);
         nap();
@@ -386,7 +418,7 @@ static enum tutti_status lead(struct discovery *discovery)
     if (discovery->reports == NULL || discovery->is_known == NULL)
         return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
     const enum tutti_status status = collect(discovery);
-    discovery->is_complete = true;
+    discovery->is_complete = status == TUTTI_OK;
     return answer(discovery, true, status, clock_now_ns() + PATIENCE_NS * 10);
 }
 
@@ -547,12 +579,40 @@ static enum tutti_status report(struct discovery *discovery, struct connection *
     }
 }
 
+/* Looks whether a process still has the port of a rank that has reported. */
+struct probe {
+    int fd; /* -1: no look is under way */
+    unsigned refusals;
+    uint64_t next_ns;
+};
+
+/* Whether the rank's host refuses connections to the port again and again: the rank is gone. Call it again and again. */
+static bool is_gone(struct probe *probe, const struct net_address *port)
+{
+    const uint64_t now = clock_now_ns();
+    enum tutti_status status = TUTTI_OK;
+    if (probe->fd < 0) {
+        if (now < probe->next_ns) return false;
+        probe->next_ns = now + PROBE_NS;
+        status = tcp_connect_start(port, NULL, &probe->fd);
+    }
+    if (status == TUTTI_OK) status = tcp_connect_test(probe->fd, port);
+    if (status == TUTTI_IN_PROGRESS) return false;
+    probe->refusals = status == TUTTI_PROC_FAILED && errno == ECONNREFUSED ? probe->refusals + 1 : 0;
+    if (probe->fd >= 0) close(probe->fd);
+    probe->fd = -1;
+    return probe->refusals >= REFUSALS;
+}
+
 /* Fetches the table from the rank that rank 0 has named. */
-static enum tutti_status fetch(struct discovery *discovery, struct connection *connection,
-                               const struct net_address *address, struct discovery_head *answered)
+static enum tutti_status fetch_looking(struct discovery *discovery, struct connection *connection,
+                                       const struct net_address *address,
+                                       struct discovery_head *answered, struct probe *probe)
 {
     const int parent = parent_of(discovery->place->rank);
+    char where[NET_ADDRESS_TEXT_MAX];
     bool is_connecting = false;
+    net_address_print(address, where);
     while (true) {
         enum tutti_status status = TUTTI_IN_PROGRESS;
         if (connection->socket.fd < 0) {
@@ -567,6 +627,10 @@ static enum tutti_status fetch(struct discovery *discovery, struct connection *c
             if (failed != TUTTI_OK)
                 return error_set((enum tutti_status)failed, "start-up: rank %d: %s", parent,
                                  discovery->client.why);
+            if (is_gone(probe, address))
+                return error_set(TUTTI_PROC_FAILED,
+                                 "start-up: rank %d (%s) died or gave up during start-up", parent,
+                                 where);
             if (port_take(&discovery->client, &peer, &stream, &connection->socket) &&
                 peer != parent) {
                 seat(discovery, peer, connection->socket); /* a child has connected already */
@@ -586,6 +650,15 @@ static enum tutti_status fetch(struct discovery *discovery, struct connection *c
         nap();
     }
     return TUTTI_OK;
+}
+
+static enum tutti_status fetch(struct discovery *discovery, struct connection *connection,
+                               const struct net_address *address, struct discovery_head *answered)
+{
+    struct probe probe = {.fd = -1};
+    const enum tutti_status status = fetch_looking(discovery, connection, address, answered, &probe);
+    if (probe.fd >= 0) close(probe.fd);
+    return status;
 }
 
 /* Whether the table has this rank's own entry: another process may have come as the same rank. */

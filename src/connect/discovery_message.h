@@ -27,8 +27,8 @@ enum { DISCOVERY_HOST_NAME_MAX = 64, DISCOVERY_TEXT_MAX = 256 };
 
 /* A rank's description of itself. */
 struct discovery_entry {
-    uint64_t host; /* equal for ranks that can share memory, see host_id_read */
-    uint64_t cores; /* equal for ranks that may run on the same cores, see host_id_cores; 0: they are its host's own */
+    uint64_t host;  /* equal for ranks that can share memory, see host_id_read */
+    uint64_t cores; /* equal for ranks that may run on the same set of cores, see host_id_cores; 0: they are its host's own */
     struct net_address address; /* of its process's port; none: it has no port */
     int32_t pid;
     int32_t core_count; /* how many cores it may run on, or as many as their time is limited to */

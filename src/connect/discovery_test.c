@@ -2,6 +2,7 @@
  *
  * ctest: waits
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -44,7 +48,7 @@ static void *take_part(void *argument)
     return NULL;
 }
 
-static void prepare(int size, uint64_t time_ns)
+static void describe(int size, uint64_t time_ns)
 {
     memset(ranks, 0, sizeof ranks);
     for (int r = 0; r < size; r++) {
@@ -62,6 +66,11 @@ static void prepare(int size, uint64_t time_ns)
             .deadline_ns = clock_now_ns() + time_ns};
         snprintf(rank->options.self.host_name, DISCOVERY_HOST_NAME_MAX, "host-%d", r / 2);
     }
+}
+
+static void prepare(int size, uint64_t time_ns)
+{
+    describe(size, time_ns);
     for (int r = 0; r < size; r++)
         assert_int_equal(port_open(&ranks[0].place, &ranks[r].options.self.address), TUTTI_OK);
 }
@@ -190,7 +199,8 @@ static void each_run_has_a_meeting_of_its_own(void **state)
 }
 
 /* As a rank of the last run comes to where its rank 0 was: with the same key, but it was told of that run. */
-static void connect_as(int rank, const struct discovery_head *said, struct discovery_head *answer)
+static void connect_as(int rank, const struct discovery_head *said, struct discovery_head *answers,
+                       size_t count)
 {
     static const char what[] = "roll call";
     struct port_client old = {.rank = rank};
@@ -205,7 +215,7 @@ static void connect_as(int rank, const struct discovery_head *said, struct disco
     assert_true(net_address_parse("127.0.0.1", &port));
     port.port = MASTER_PORT;
     port_enter(&old);
-    while (done < sizeof *answer) {
+    while (done < count * sizeof *answers) {
         assert_true(clock_now_ns() < deadline_ns);
         enum tutti_status status = TUTTI_OK;
         if (socket.fd < 0) {
@@ -219,7 +229,8 @@ static void connect_as(int rank, const struct discovery_head *said, struct disco
         port_progress(clock_now_ns());
         bytes = 0;
         if (status == TUTTI_OK)
-            status = byte_stream_read(&socket, (char *)answer + done, sizeof *answer - done, &bytes);
+            status = byte_stream_read(&socket, (char *)answers + done,
+                                      count * sizeof *answers - done, &bytes);
         done += bytes;
         if (status == TUTTI_OK) continue;
         byte_stream_close(&socket); /* rank 0 was not in yet */
@@ -236,7 +247,7 @@ static void a_rank_of_an_earlier_run_is_turned_away(void **state)
     memset(&said.run, 9, sizeof said.run);
     prepare(3, LONG_NS);
     assert_int_equal(pthread_create(&ranks[0].thread, NULL, take_part, &ranks[0]), 0);
-    connect_as(1, &said, &answer);
+    connect_as(1, &said, &answer, 1);
     assert_int_equal(answer.kind, DISCOVERY_FAILURE);
     assert_int_equal(answer.status, TUTTI_PROC_FAILED);
     assert_non_null(strstr(answer.text, "another run"));
@@ -268,6 +279,89 @@ static void without_rank_0_the_others_say_where_they_looked(void **state)
     port_close();
 }
 
+/* Rank 2 has reported, so rank 3 is to fetch the list from it; but nobody listens there any more. */
+static void who_gets_the_list_from_a_dead_rank_learns_that(void **state)
+{
+    (void)state;
+    int listener;
+    struct discovery_head said = discovery_head_make(DISCOVERY_ENTRY, 2, 4), answers[2];
+    const uint64_t begin_ns = clock_now_ns();
+    prepare(4, LONG_NS);
+    struct net_address *const port = &ranks[2].options.self.address;
+    assert_true(net_address_parse("127.0.0.1", port));
+    assert_int_equal(tcp_listen(port, 0, &listener, port), TUTTI_OK);
+    close(listener);
+    for (int r = 0; r < 4; r++)
+        if (r != 2)
+            assert_int_equal(pthread_create(&ranks[r].thread, NULL, take_part, &ranks[r]), 0);
+    connect_as(2, &said, answers, 2); /* the run, and the head of the list */
+    assert_int_equal(answers[1].kind, DISCOVERY_TABLE);
+    for (int r = 0; r < 4; r++) {
+        if (r == 2) continue;
+        pthread_join(ranks[r].thread, NULL);
+        assert_int_equal(ranks[r].status, r == 3 ? TUTTI_PROC_FAILED : TUTTI_OK);
+    }
+    assert_true(clock_now_ns() - begin_ns < LONG_NS);
+    assert_non_null(strstr(ranks[3].why, "rank 2 (127.0.0.1:"));
+    close_ports(4);
+}
+
+/* What a rank in a process of its own has heard. */
+struct heard {
+    enum tutti_status status;
+    char why[256];
+};
+
+static pid_t start_rank(int rank, struct heard *heard)
+{
+    const pid_t pid = fork();
+    if (pid != 0) return pid;
+    heard->status = port_open(&ranks[rank].place, &ranks[rank].options.self.address);
+    if (heard->status == TUTTI_OK) take_part(&ranks[rank]);
+    heard->status = ranks[rank].status;
+    snprintf(heard->why, sizeof heard->why, "%.200s", ranks[rank].why);
+    _exit(0);
+}
+
+/* From now on this process can open that many more. */
+static void leave_descriptors(int count, struct rlimit *before)
+{
+    int end = 0;
+    for (int free = 0; free < count; end++) free += fcntl(end, F_GETFD) < 0;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, before), 0);
+    const struct rlimit limit = {(rlim_t)end, before->rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* Rank 0 has room for the connection of one of three ranks. */
+static void all_hear_that_rank_0_has_no_descriptors(void **state)
+{
+    (void)state;
+    enum { SIZE = 4 };
+    pid_t pids[SIZE] = {0};
+    struct rlimit before;
+    struct heard *const heard =
+        mmap(NULL, SIZE * sizeof *heard, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(heard, MAP_FAILED);
+    const uint64_t begin_ns = clock_now_ns();
+    describe(SIZE, LONG_NS / 3);
+    for (int r = 1; r < SIZE; r++) assert_true((pids[r] = start_rank(r, &heard[r])) > 0);
+    assert_int_equal(port_open(&ranks[0].place, &ranks[0].options.self.address), TUTTI_OK);
+    leave_descriptors(1, &before);
+    take_part(&ranks[0]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    port_close();
+    snprintf(heard[0].why, sizeof heard[0].why, "%.200s", ranks[0].why);
+    heard[0].status = ranks[0].status;
+    for (int r = 1; r < SIZE; r++) assert_int_equal(waitpid(pids[r], NULL, 0), pids[r]);
+    assert_true(clock_now_ns() - begin_ns < LONG_NS / 3);
+    for (int r = 0; r < SIZE; r++)
+        if (heard[r].status != TUTTI_NO_DESCRIPTORS ||
+            strstr(heard[r].why, "rank 0 (host host-0, pid 1000)") == NULL)
+            fail_msg("rank %d: %s", r, heard[r].why);
+    munmap(heard, SIZE * sizeof *heard);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +373,8 @@ int main(void)
         cmocka_unit_test(each_run_has_a_meeting_of_its_own),
         cmocka_unit_test(a_rank_of_an_earlier_run_is_turned_away),
         cmocka_unit_test(without_rank_0_the_others_say_where_they_looked),
+        cmocka_unit_test(who_gets_the_list_from_a_dead_rank_learns_that),
+        cmocka_unit_test(all_hear_that_rank_0_has_no_descriptors),
     };
     setenv("TUTTI_SECRET", "only the ranks of this test know it", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,6 +27,7 @@ struct incoming {
     struct loop_entry entry;
     enum incoming_state state;
     uint64_t number; /* in the order in which they came */
+    uint64_t came_ns;
     struct handshake handshake;
 };
 
@@ -177,6 +178,7 @@ static void incoming_start(struct listener *listener, struct incoming *incoming,
 {
     incoming->state = INCOMING_HANDSHAKE;
     incoming->number = listener->incoming_count++;
+    incoming->came_ns = now_ns;
     incoming->handshake.socket = byte_stream_plain(fd);
     incoming->handshake.events = 0;
     incoming->handshake.address = *address;
@@ -186,13 +188,15 @@ static void incoming_start(struct listener *listener, struct incoming *incoming,
         incoming_close(listener, incoming);
 }
 
-/* The system has no descriptor. The oldest handshake gives its own back, and the listener accepts again in a moment. */
+/* The system has no descriptor. The oldest handshake gives its own back, unless it has just begun, and the listener accepts again in a
+ * moment. */
 static void pause_accepting(struct listener *listener, uint64_t now_ns)
 {
     listener->counts.starved++;
     if (now_ns > listener->starved_last_ns + STARVED_APART_NS) listener->starved_first_ns = now_ns;
     listener->starved_last_ns = now_ns;
-    push_out(listener);
+    const struct incoming *const oldest = oldest_incoming(listener);
+    if (oldest != NULL && now_ns >= oldest->came_ns + STARVED_PAUSE_NS) push_out(listener);
     snprintf(listener->last_stray, sizeof listener->last_stray, "%.200s", tutti_error_message());
     listener->resume_ns = now_ns + STARVED_PAUSE_NS;
     set_accepting(listener, false);

@@ -857,6 +857,36 @@ static void without_descriptors_the_listener_waits(void **state)
     pair_close(&pair);
 }
 
+/* Two callers, and a descriptor for one of them: each attempt to let the other one in would end the first one's handshake. */
+static void without_descriptors_one_comes_after_the_other(void **state)
+{
+    (void)state;
+    skip_without_openssl();
+    struct pair pair = pair_of(0);
+    struct rlimit before;
+    struct connector *connectors[2];
+    struct accepted_connection own[2];
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int i = 0; i < 2; i++) connectors[i] = sent(pair.caller, &pair.address, 2, 20 * SECOND_NS);
+    listener_progress(pair.caller, clock_now_ns());
+    const int first_free = dup(STDERR_FILENO);
+    close(first_free);
+    const struct rlimit limit = {(rlim_t)first_free + 1, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    listener_progress(pair.listener, clock_now_ns());
+    assert_int_equal(counts_of(&pair).starved, 1);
+    assert_int_equal(counts_of(&pair).pushed_out, 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(outcome(&pair, connectors[i], &own[i]), TUTTI_OK);
+        expect_accepted(&pair, 2);
+        close(own[i].socket.fd);
+        connector_free(connectors[i]);
+    }
+    assert_int_equal(counts_of(&pair).incoming, 2); /* at their first attempts */
+    pair_close(&pair);
+}
+
 static void ports_are_taken_from_the_range(void **state)
 {
     (void)state;
@@ -929,6 +959,7 @@ int main(void)
         cmocka_unit_test(a_recorded_hello_is_of_no_use),
         cmocka_unit_test(proven_peers_are_pushed_out_last),
         cmocka_unit_test(without_descriptors_the_listener_waits),
+        cmocka_unit_test(without_descriptors_one_comes_after_the_other),
         cmocka_unit_test(ports_are_taken_from_the_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

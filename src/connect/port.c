@@ -17,6 +17,9 @@
 #include "os/process.h"
 
 enum { PURPOSE_LINKS = 1, PURPOSE_CALLBACK, PAYLOAD_BYTES = sizeof(struct rendezvous_key) + 9 };
+enum {
+    STARVED_CALLBACKS = 2
+}; /* in a row; the next one comes a second later, and then there may be descriptors again */
 static const uint64_t CALLBACK_NS = 2000000000, STARVED_NS = 1000000000;
 /* For so long the failure of a callback request counts. The next request is under way by then. */
 static const uint64_t FRESH_NS = 2000000000;
@@ -593,12 +596,24 @@ static void receive_accepted(const struct accepted_connection *accepted)
     byte_stream_close(&socket); /* its communicator is gone, or it has none */
 }
 
+/* With this thread's error: a connection cannot be made. */
+static void fail_client(struct port_client *client, enum tutti_status status)
+{
+    if (atomic_load_explicit(&client->status, memory_order_relaxed) != TUTTI_OK) return;
+    error_copy(client->why, sizeof client->why);
+    atomic_store_explicit(&client->status, (int)status,
+                          memory_order_release); /* pairs with the acquire of a reader of `why` */
+}
+
 /* A request that got through takes back the failures of earlier ones. */
 static void note_callback(struct port_client *client, const struct port_pending *request,
                           enum tutti_status status)
 {
     char why[CONNECTOR_TEXT_MAX];
     const uint64_t now = clock_now_ns();
+    const bool is_short = status == TUTTI_NO_DESCRIPTORS || status == TUTTI_NO_MEMORY;
+    client->callbacks_starved = is_short ? client->callbacks_starved + 1 : 0;
+    if (client->callbacks_starved >= STARVED_CALLBACKS) fail_client(client, status);
     if (status == TUTTI_OK && client->callback_peer == request->peer) client->callback_ns = 0;
     if (status == TUTTI_OK || !connector_trouble(request->connector, now, why)) return;
     client->callback_peer = request->peer;
@@ -625,11 +640,8 @@ static void look_at_pending(struct port_client *client)
         } else if (pending->is_optional) {
             deliver(client, pending->peer, pending->stream,
                     (struct byte_stream){.fd = PORT_NOT_REACHED});
-        } else if (atomic_load_explicit(&client->status, memory_order_relaxed) == TUTTI_OK) {
-            error_copy(client->why, sizeof client->why);
-            atomic_store_explicit(
-                &client->status, (int)status,
-                memory_order_release); /* pairs with the acquire of a reader of `why` */
+        } else {
+            fail_client(client, status);
         }
         *link = pending->next;
         connector_free(pending->connector);

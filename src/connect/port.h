@@ -52,7 +52,8 @@ struct port_client {
     int callback_peer; /* the last callback request that failed: to which peer it was, when that was, and why it failed */
     uint64_t callback_ns;
     char callback_why[PORT_TROUBLE_MAX];
-    uint32_t generation; /* of the process that called port_enter */
+    unsigned callbacks_starved; /* how many in a row failed for want of descriptors or memory */
+    uint32_t generation;        /* of the process that called port_enter */
 };
 
 /* Opens the port, which stays open until the last port_close. *address is where other ranks find it.
@@ -89,7 +90,7 @@ enum tutti_status port_connect_from(struct port_client *client, int peer, unsign
                                     const struct net_address *from,
                                     const struct net_address *address, uint64_t deadline_ns);
 /* Sends a higher rank a callback request: it should connect to this rank. Tries for a while; no
- * error is reported if the request does not get through. */
+ * error is reported if the request does not get through, unless this rank lacks descriptors or memory for it again and again. */
 enum tutti_status port_request_callback(struct port_client *client, int peer, unsigned stream,
                                         const struct net_address *address);
 /* The number of attempts in a row to connect to a peer that reached another process at its address,

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -247,6 +248,30 @@ static void one_connector_at_a_time_goes_to_a_peer(void **state)
     close(listener);
 }
 
+/* Once may be by chance. */
+static void a_rank_that_cannot_ask_for_want_of_descriptors_says_so(void **state)
+{
+    (void)state;
+    struct meeting meeting;
+    struct rlimit before, none;
+    open_meeting(&meeting, 0, 1);
+    struct port_client *low = &meeting.clients[0];
+    const int first_free = dup(0);
+    close(first_free);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){(rlim_t)first_free, before.rlim_max};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(low->status, TUTTI_OK);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        assert_int_equal(port_request_callback(low, 1, 0, &meeting.port), TUTTI_OK);
+        port_progress(clock_now_ns());
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    }
+    assert_int_equal(low->status, TUTTI_NO_DESCRIPTORS);
+    assert_non_null(strstr(low->why, "Too many open files"));
+    close_meeting(&meeting);
+}
+
 /* A thread that moves the port does so for others: what fails there is not its own failure. */
 static void a_connection_that_breaks_leaves_no_message(void **state)
 {
@@ -279,6 +304,7 @@ int main(void)
         cmocka_unit_test(who_comes_without_end_waits_once),
         cmocka_unit_test(connections_that_nobody_has_a_number_for_are_not_let_in),
         cmocka_unit_test(one_connector_at_a_time_goes_to_a_peer),
+        cmocka_unit_test(a_rank_that_cannot_ask_for_want_of_descriptors_says_so),
         cmocka_unit_test(a_connection_that_breaks_leaves_no_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

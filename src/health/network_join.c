@@ -4,6 +4,7 @@
 
 #include "base/rank_list.h"
 #include "base/status.h"
+#include "connect/port.h"
 #include "health/failure.h"
 #include "health/heartbeats.h"
 #include "health/network.h"
@@ -52,11 +53,11 @@ static enum tutti_status fail_missing(struct health *health)
     return health_check(health);
 }
 
-/* Whether one of the missing ranks has died. */
+/* Whether one of the missing ranks has died, or this one cannot let others in. */
 static enum tutti_status look_around(struct health *health, uint64_t now)
 {
     const int dead = remote_find_dead(health, now);
-    if (dead < 0) return TUTTI_OK;
+    if (dead < 0) return port_starves(now) ? TUTTI_NO_DESCRIPTORS : TUTTI_OK;
     char who[128];
     health_name_rank(health, dead, who, sizeof who);
     return error_set(TUTTI_PROC_FAILED, "%s died or gave up during start-up", who);

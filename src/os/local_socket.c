@@ -156,9 +156,12 @@ enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *de
             *descriptor_count = 0;
             if (received == 0)
                 return error_set(TUTTI_PROC_FAILED, "the other side closed during start-up");
-            return error_set(
-                message.msg_flags & MSG_CTRUNC ? TUTTI_NO_DESCRIPTORS : TUTTI_AUTH_FAILED,
-                "a start-up message of %zd bytes where %zu were expected", received, bytes);
+            if (message.msg_flags & MSG_CTRUNC)
+                return error_set(TUTTI_NO_DESCRIPTORS,
+                                 "start-up: no descriptor is left for one that another rank sent");
+            return error_set(TUTTI_AUTH_FAILED,
+                             "a start-up message of %zd bytes where %zu were expected", received,
+                             bytes);
         }
         *descriptor_count = 0;
         if (errno == ECONNRESET)

@@ -29,36 +29,23 @@ static struct comm_hosts *allocate(int size)
     return NULL;
 }
 
-typedef uint64_t key_of(const struct discovery_entry *entry);
-
-static uint64_t host_key(const struct discovery_entry *entry)
-{
-    return entry->host;
-}
-
-static uint64_t cores_key(const struct discovery_entry *entry)
-{
-    return entry->cores;
-}
-
 /* A table of ranks by a key of theirs, in which nothing is deleted: the place of the first rank with that key (the rank and 1), or the
  * free one where it belongs. */
-static int *place_of(const struct comm_hosts *hosts, int *places, key_of *key, uint64_t wanted)
+static int *place_of(int *places, const uint64_t *keys, int size, uint64_t wanted)
 {
-    const size_t place_count = 2 * (size_t)hosts->size;
+    const size_t place_count = 2 * (size_t)size;
     size_t at = (size_t)((wanted ^ wanted >> 29) * 0x9e3779b97f4a7c15u >> 20) % place_count;
-    while (places[at] > 0 && key(&hosts->entries[places[at] - 1]) != wanted)
-        at = (at + 1) % place_count;
+    while (places[at] > 0 && keys[places[at] - 1] != wanted) at = (at + 1) % place_count;
     return &places[at];
 }
 
 /* Of each rank, the first one with the same key. */
-static bool find_firsts(const struct comm_hosts *hosts, key_of *key, int *first_of)
+static bool find_firsts(const uint64_t *keys, int size, int *first_of)
 {
-    int *const places = calloc(2 * (size_t)hosts->size, sizeof *places);
+    int *const places = calloc(2 * (size_t)size, sizeof *places);
     if (places == NULL) return false;
-    for (int r = 0; r < hosts->size; r++) {
-        int *const place = place_of(hosts, places, key, key(&hosts->entries[r]));
+    for (int r = 0; r < size; r++) {
+        int *const place = place_of(places, keys, size, keys[r]);
         if (*place == 0) *place = r + 1;
         first_of[r] = *place - 1;
     }
@@ -67,10 +54,11 @@ static bool find_firsts(const struct comm_hosts *hosts, key_of *key, int *first_
 }
 
 /* Numbers the hosts in the order of their first ranks. */
-static bool number_hosts(struct comm_hosts *hosts)
+static bool number_hosts(struct comm_hosts *hosts, uint64_t *keys)
 {
     int *const host_of = hosts->host_of;
-    if (!find_firsts(hosts, host_key, host_of)) return false;
+    for (int r = 0; r < hosts->size; r++) keys[r] = hosts->entries[r].host;
+    if (!find_firsts(keys, hosts->size, host_of)) return false;
     for (int r = 0; r < hosts->size; r++) {
         if (host_of[r] == r) hosts->firsts[hosts->host_count++] = r;
         host_of[r] = host_of[r] == r ? hosts->host_count - 1 : host_of[host_of[r]];
@@ -78,14 +66,10 @@ static bool number_hosts(struct comm_hosts *hosts)
     return true;
 }
 
-/* The ranks of a host may be tied to different cores, so its first rank counts for all of them. */
-static bool find_shared_cores(struct comm_hosts *hosts)
+/* Of each rank, the first one on the same cores. The ranks of a host may be tied to different cores; hosts share cores if their first
+ * ranks do. Whether any do. */
+static bool find_sharers(const struct comm_hosts *hosts, int *cores_of)
 {
-    int *const cores_of = calloc((size_t)hosts->size, sizeof *cores_of);
-    hosts->cores_of = cores_of;
-    hosts->crowds = calloc((size_t)hosts->size, sizeof *hosts->crowds);
-    if (cores_of == NULL || hosts->crowds == NULL || !find_firsts(hosts, cores_key, cores_of))
-        return false;
     bool are_shared = false;
     for (int r = 0; r < hosts->size; r++) {
         const int first = hosts->firsts[hosts->host_of[r]];
@@ -96,13 +80,49 @@ static bool find_shared_cores(struct comm_hosts *hosts)
         else
             cores_of[r] = cores_of[cores_of[r]];
         are_shared |= hosts->host_of[cores_of[r]] != hosts->host_of[r];
-        hosts->crowds[cores_of[r]]++;
     }
-    if (are_shared) return true;
-    free(cores_of);
-    free(hosts->crowds);
-    hosts->cores_of = hosts->crowds = NULL;
-    return true;
+    return are_shared;
+}
+
+/* Each set of cores that ranks are tied to counts once. (That sets overlap in part nobody knows.) */
+static void count_cores(struct comm_hosts *hosts, const int *cores_of, const int *first_of)
+{
+    for (int r = 0; r < hosts->size; r++) {
+        const int host = hosts->host_of[cores_of[r]], more = hosts->entries[r].core_count;
+        int *const count = &hosts->core_counts[host];
+        if (first_of[r] == r) *count = *count < INT_MAX - more ? *count + more : INT_MAX;
+        hosts->crowds[host]++;
+    }
+    for (int h = 0; h < hosts->host_count; h++) {
+        const int first = hosts->host_of[cores_of[hosts->firsts[h]]];
+        hosts->crowds[h] = hosts->crowds[first];
+        hosts->core_counts[h] = hosts->core_counts[first];
+    }
+}
+
+static bool find_cores(struct comm_hosts *hosts, uint64_t *keys)
+{
+    const size_t host_count = (size_t)hosts->host_count;
+    int *const cores_of = calloc((size_t)hosts->size, sizeof *cores_of), *const first_of = calloc(
+                                                                             (size_t)hosts->size,
+                                                                             sizeof *first_of);
+    hosts->crowds = calloc(host_count, sizeof *hosts->crowds);
+    hosts->core_counts = calloc(host_count, sizeof *hosts->core_counts);
+    bool is_found =
+        cores_of != NULL && first_of != NULL && hosts->crowds != NULL && hosts->core_counts != NULL;
+    for (int r = 0; r < hosts->size; r++) keys[r] = hosts->entries[r].cores;
+    is_found = is_found && find_firsts(keys, hosts->size, cores_of);
+    const bool are_shared = is_found && find_sharers(hosts, cores_of);
+    for (int r = 0; r < hosts->size && is_found; r++) /* sets of cores, of those that share some */
+        keys[r] ^= ((uint64_t)cores_of[r] + 1) * 0x9e3779b97f4a7c15u;
+    is_found = is_found && find_firsts(keys, hosts->size, first_of);
+    if (is_found) count_cores(hosts, cores_of, first_of);
+    free(first_of);
+    if (are_shared)
+        hosts->cores_of = cores_of;
+    else
+        free(cores_of);
+    return is_found;
 }
 
 /* What there is one of for each host, or for each rank of this one. */
@@ -124,7 +144,11 @@ static bool count_ranks(struct comm_hosts *hosts, int own_host)
 static enum tutti_status number(struct comm_hosts **hosts, int rank)
 {
     struct comm_hosts *const made = *hosts;
-    if (!number_hosts(made) || !count_ranks(made, made->host_of[rank]) || !find_shared_cores(made)) {
+    uint64_t *const keys = malloc((size_t)made->size * sizeof *keys);
+    const bool is_made = keys != NULL && number_hosts(made, keys) &&
+                         count_ranks(made, made->host_of[rank]) && find_cores(made, keys);
+    free(keys);
+    if (!is_made) {
         *hosts = NULL;
         return out_of_memory(made);
     }
@@ -166,6 +190,7 @@ void comm_hosts_free(struct comm_hosts *hosts)
     free(hosts->local_numbers);
     free(hosts->cores_of);
     free(hosts->crowds);
+    free(hosts->core_counts);
     free(hosts);
 }
 
@@ -185,36 +210,23 @@ void comm_hosts_share(struct comm_hosts *hosts, const struct rank_table *table)
     hosts->entries = NULL;
 }
 
-static int crowd_of(const struct comm_hosts *hosts, int rank)
-{
-    return hosts->cores_of != NULL ? hosts->crowds[hosts->cores_of[rank]]
-                                   : hosts->counts[hosts->host_of[rank]];
-}
-
 bool comm_hosts_crowd(const struct comm_hosts *hosts, int rank)
 {
-    struct discovery_entry first;
-    comm_hosts_entry(hosts, hosts->firsts[hosts->host_of[rank]], &first);
-    return crowd_of(hosts, rank) > first.core_count;
+    const int host = hosts->host_of[rank];
+    return hosts->crowds[host] > hosts->core_counts[host];
 }
 
 bool comm_hosts_share_cores(const struct comm_hosts *hosts)
 {
-    struct discovery_entry entry;
-    for (int r = 0; r < hosts->size; r++) {
-        comm_hosts_entry(hosts, r, &entry);
-        if (crowd_of(hosts, r) > entry.core_count) return true;
-    }
+    for (int h = 0; h < hosts->host_count; h++)
+        if (hosts->crowds[h] > hosts->core_counts[h]) return true;
     return false;
 }
 
 int comm_hosts_core_count(const struct comm_hosts *hosts)
 {
-    struct discovery_entry entry;
     int least = INT_MAX;
-    for (int r = 0; r < hosts->size; r++) {
-        comm_hosts_entry(hosts, r, &entry);
-        if (entry.core_count < least) least = entry.core_count;
-    }
+    for (int h = 0; h < hosts->host_count; h++)
+        if (hosts->core_counts[h] < least) least = hosts->core_counts[h];
     return least > 0 ? least : 1;
 }

@@ -26,7 +26,8 @@ struct comm_hosts {
     int local_size;
     int largest;   /* the most that a host has */
     int *cores_of; /* of each rank, the first rank that runs on the same cores or is of the same host; NULL: no host shares cores with another one */
-    int *crowds;   /* with it: of each such first rank, how many ranks run there */
+    int *crowds; /* of each host: how many ranks run on its cores, those of hosts that share these included */
+    int *core_counts; /* and how many cores these are */
 };
 
 /* Takes a copy of the entries. NO_MEMORY. */
@@ -44,10 +45,10 @@ void comm_hosts_share(struct comm_hosts *hosts, const struct rank_table *table);
 /* Hosts may be containers of one machine, and then share its cores. Whether more ranks run on the cores of some rank than there are: the
  * same on all ranks. */
 bool comm_hosts_share_cores(const struct comm_hosts *hosts);
-/* The same of the cores of one rank's host, as its first rank says: the same on all ranks of the host. */
+/* The same of the cores of one rank's host: the same on all ranks of the host. */
 bool comm_hosts_crowd(const struct comm_hosts *hosts, int rank);
 
-/* The cores that a rank may run on, of the rank that has the fewest: the same on all ranks. */
+/* The cores that the ranks of a host may run on, of the host that has the fewest: the same on all ranks. */
 int comm_hosts_core_count(const struct comm_hosts *hosts);
 
 #endif

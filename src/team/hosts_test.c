@@ -79,9 +79,18 @@ static void hosts_that_share_cores_are_found(void **state)
     }
     assert_int_equal(comm_hosts_create(entries, 0, SIZE, &hosts), TUTTI_OK);
     assert_memory_equal(hosts->cores_of, expected, sizeof expected);
-    for (int r = 0; r < SIZE; r++) /* three ranks run on the two cores that hosts 1 and 3 share */
-        assert_int_equal(comm_hosts_crowd(hosts, r), host_of[r] == 1 || host_of[r] == 3);
+    assert_false(comm_hosts_share_cores(hosts)); /* hosts 1 and 3 have three ranks on four cores */
+    assert_int_equal(comm_hosts_core_count(hosts), 2);
+    comm_hosts_free(hosts);
+    for (int r = 0; r < SIZE; r++) entries[r].core_count = 1;
+    assert_int_equal(comm_hosts_create(entries, 0, SIZE, &hosts), TUTTI_OK);
+    for (int r = 0; r < SIZE; r++) /* now on two; the two of host 2 are on one */
+        assert_int_equal(comm_hosts_crowd(hosts, r), host_of[r] != 4);
     assert_true(comm_hosts_share_cores(hosts));
+    assert_int_equal(comm_hosts_core_count(hosts), 1);
+    comm_hosts_free(hosts);
+    for (int r = 0; r < SIZE; r++) entries[r].core_count = 2;
+    assert_int_equal(comm_hosts_create(entries, 0, SIZE, &hosts), TUTTI_OK);
     assert_int_equal(comm_hosts_of_some(hosts, some, 0, 3, &part), TUTTI_OK);
     assert_null(part->cores_of); /* rank 2 alone of its host counts by its own cores */
     comm_hosts_free(part);
@@ -96,6 +105,30 @@ static void hosts_that_share_cores_are_found(void **state)
     assert_null(part->cores_of);
     comm_hosts_free(part);
     comm_hosts_free(hosts);
+}
+
+/* Two hosts of four ranks, each of which is tied to cores of its own; or two to each set of cores. */
+static void ranks_that_are_tied_to_parts_of_a_host_do_not_crowd_it(void **state)
+{
+    enum { SIZE = 8 };
+    struct discovery_entry entries[SIZE] = {0};
+    struct comm_hosts *hosts;
+    (void)state;
+    for (int ranks_a_set = 1; ranks_a_set <= 4; ranks_a_set *= 2) {
+        for (int r = 0; r < SIZE; r++) {
+            entries[r] = (struct discovery_entry){.host = 1 + (uint64_t)(r / 4),
+                                                  .cores = 100 + (uint64_t)(r / ranks_a_set),
+                                                  .core_count = 2};
+            strcpy(entries[r].host_name, "somewhere");
+        }
+        assert_int_equal(comm_hosts_create(entries, 0, SIZE, &hosts), TUTTI_OK);
+        assert_null(hosts->cores_of);
+        assert_int_equal(comm_hosts_core_count(hosts), 4 / ranks_a_set * 2);
+        assert_int_equal(comm_hosts_share_cores(hosts), ranks_a_set == 4);
+        for (int r = 0; r < SIZE; r++)
+            assert_int_equal(comm_hosts_crowd(hosts, r), ranks_a_set == 4);
+        comm_hosts_free(hosts);
+    }
 }
 
 static struct rank_table *make_table(int size)
@@ -172,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_are_numbered_in_the_order_of_their_first_ranks),
         cmocka_unit_test(hosts_that_share_cores_are_found),
+        cmocka_unit_test(ranks_that_are_tied_to_parts_of_a_host_do_not_crowd_it),
         cmocka_unit_test(a_table_is_shared_once_it_says_the_same),
         cmocka_unit_test(what_makes_no_sense_in_a_table_is_not_used),
     };

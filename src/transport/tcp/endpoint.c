@@ -237,13 +237,14 @@ static enum tutti_status endpoint_connect(struct transport *transport, int peer)
 {
     struct endpoint *endpoint = endpoint_of(transport);
     struct peer_report report;
+    struct endpoint_peer *about;
     tcp_report(endpoint->tcp, peer, &report);
     if (report.state != PEER_UNUSED) return TUTTI_OK;
-    struct remote_location is_at;
-    endpoint->locates(endpoint->context, peer, &is_at);
+    TRY(know(endpoint, peer, &about));
+    if (about->asked_ns == 0) about->asked_ns = clock_now_ns();
     return peer < endpoint->base.rank
-               ? port_connect(&endpoint->client, peer, 0, &is_at.port, FOR_GOOD)
-               : port_request_callback(&endpoint->client, peer, 0, &is_at.port);
+               ? port_connect(&endpoint->client, peer, 0, &about->is_at.port, FOR_GOOD)
+               : port_request_callback(&endpoint->client, peer, 0, &about->is_at.port);
 }
 
 static bool endpoint_is_connecting(const struct transport *transport)

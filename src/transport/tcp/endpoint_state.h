@@ -21,6 +21,7 @@ struct endpoint_peer {
     uint8_t wanted;    /* a bit for each connection that is still to be gone for */
     uint8_t awaited;   /* the same for those that have not come; some come twice */
     uint64_t next_ns;  /* when to go for it again at the earliest */
+    uint64_t asked_ns; /* when it was first asked to connect, though nothing is to be sent to it; 0: it was not */
     struct gone gone;
 };
 

@@ -47,10 +47,13 @@ static void probe(struct gone *gone, const struct net_address *port, uint64_t no
 
 /* Whether the peer's connections were lost and it has not been heard on new ones. *is_lost: there
  * are none. */
-static bool is_doubtful(const struct peer_report *report, const struct gone *gone, uint64_t now_ns,
-                        bool *is_lost)
+static bool is_doubtful(const struct peer_report *report, const struct endpoint_peer *about,
+                        uint64_t now_ns, bool *is_lost)
 {
-    const bool is_late = report->state == PEER_WANTED && now_ns > report->since_ns + LATE_NS;
+    const struct gone *const gone = &about->gone;
+    const bool is_asked = report->state == PEER_UNUSED && about->asked_ns != 0;
+    const bool is_late = (report->state == PEER_WANTED && now_ns > report->since_ns + LATE_NS) ||
+                         (is_asked && now_ns > about->asked_ns + LATE_NS);
     /* A connection on which nothing was heard since the loss may lead to another process, which
      * closes it. */
     const bool is_unheard =
@@ -68,7 +71,7 @@ enum peer_presence gone_look(struct endpoint *endpoint, int peer, uint64_t now_n
     struct gone *gone = &about->gone;
     if (gone->presence != PEER_PRESENT) return gone->presence;
     tcp_report(endpoint->tcp, peer, &report);
-    if (!is_doubtful(&report, gone, now_ns, &is_lost)) {
+    if (!is_doubtful(&report, about, now_ns, &is_lost)) {
         gone->lost_ns = 0;
         gone->refusals = 0;
         gone_release(gone);
