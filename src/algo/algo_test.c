@@ -333,6 +333,26 @@ static void prove_all(const struct algorithm *algorithm, int rank_count, struct 
     }
 }
 
+static void who_keeps_its_partner_sends_to_one_rank(void **state)
+{
+    (void)state;
+    enum { RANKS = 7 };
+    int count = 0;
+    for (int i = 0; i < algo_count; i++) {
+        if (!algo_list[i].keeps_partner || algo_list[i].needs_levels) continue;
+        for (int rank = 0; rank < RANKS; rank++) {
+            struct rank_plan *plan =
+                make_rank(algo_list[i].collective, algo_list[i].name, RANKS, rank);
+            assert_true(plan->target_count > 0);
+            for (uint32_t t = 0; t < plan->target_count; t++)
+                assert_int_equal(plan->targets[t], plan->targets[0]);
+            plan_rank_free(plan);
+        }
+        count++;
+    }
+    assert_int_equal(count, 3);
+}
+
 /* And flags are set only where they are needed: an algorithm that could do more is not kept from
  * it. */
 static void every_algorithm_is_proven_for_every_rank_count(void **state)
@@ -1149,6 +1169,7 @@ int main(void)
         cmocka_unit_test(every_collective_has_two_algorithms_for_any_rank_count),
         cmocka_unit_test(deterministic_reductions_exist_for_any_rank_count),
         cmocka_unit_test(impossible_demands_are_refused),
+        cmocka_unit_test(who_keeps_its_partner_sends_to_one_rank),
         cmocka_unit_test(every_algorithm_is_proven_for_every_rank_count),
         cmocka_unit_test(every_algorithm_is_proven_for_some_large_rank_counts),
         cmocka_unit_test(logarithmic_algorithms_are_proven_for_a_thousand_ranks),

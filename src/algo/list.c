@@ -12,13 +12,14 @@ static const char OUT_OF_MEMORY[] = "out of memory while a plan was made";
 /* What an algorithm needs and promises, see struct algorithm. */
 enum property {
     NONE = 0,
-    CUBE = 1,        /* a power of two of ranks */
-    COMMUTATIVE = 2, /* needs it of the operation */
-    ONE_TREE = 4,    /* deterministic */
-    RADIX = 8,       /* takes one */
-    DIRECT = 16,     /* blocks pass through nobody */
-    LEVELS = 32,     /* needs the host map */
-    RANK_ORDER = 64  /* adds one rank after the other */
+    CUBE = 1,         /* a power of two of ranks */
+    COMMUTATIVE = 2,  /* needs it of the operation */
+    ONE_TREE = 4,     /* deterministic */
+    RADIX = 8,        /* takes one */
+    DIRECT = 16,      /* blocks pass through nobody */
+    LEVELS = 32,      /* needs the host map */
+    RANK_ORDER = 64,  /* adds one rank after the other */
+    ONE_PARTNER = 128 /* keeps it, between hosts */
 };
 
 /* A chunk a pair of ranks has to be counted in 32 bits. */
@@ -44,18 +45,18 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
 #define CHO "Cho, Finkler, Kung, Hunter, MLSys 2019"
 #define TRAEFF_HIERARCHY "Träff, Rougier, EuroMPI/ASIA 2014"
 
-#define ENTRY(of, called, function, properties, what, price, origin)                            \
-    {                                                                                           \
-        .name = called, .collective = COLLECTIVE_##of, .generate = function,                    \
-        .has_radix = ((properties)&RADIX) != 0, .needs_power_of_two = ((properties)&CUBE) != 0, \
-        .needs_levels = ((properties)&LEVELS) != 0,                                             \
-        .needs_commutative = ((properties)&COMMUTATIVE) != 0,                                   \
-        .deterministic = ((properties)&ONE_TREE) != 0,                                          \
-        .adds_in_rank_order = ((properties)&RANK_ORDER) != 0,                                   \
-        .is_direct = ((properties)&DIRECT) != 0,                                                \
-        .rank_count_max =                                                                       \
-            COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX,          \
-        .summary = what, .cost = price, .source = origin                                        \
+#define ENTRY(of, called, function, properties, what, price, origin)                               \
+    {                                                                                              \
+        .name = called, .collective = COLLECTIVE_##of, .generate = function,                       \
+        .has_radix = ((properties)&RADIX) != 0, .needs_power_of_two = ((properties)&CUBE) != 0,    \
+        .needs_levels = ((properties)&LEVELS) != 0,                                                \
+        .needs_commutative = ((properties)&COMMUTATIVE) != 0,                                      \
+        .deterministic = ((properties)&ONE_TREE) != 0,                                             \
+        .adds_in_rank_order = ((properties)&RANK_ORDER) != 0,                                      \
+        .is_direct = ((properties)&DIRECT) != 0, .keeps_partner = ((properties)&ONE_PARTNER) != 0, \
+        .rank_count_max =                                                                          \
+            COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX,             \
+        .summary = what, .cost = price, .source = origin                                           \
     }
 
 /* Of each collective the one with the least latency comes first.  n is the bytes of a vector, or of
@@ -77,7 +78,7 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "halving_doubling", halving_allreduce, ONE_TREE,
           "recursive halving, then doubling; medium messages",
           "2 lg p alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", RABENSEIFNER),
-    ENTRY(ALLREDUCE, "ring", ring_allreduce, COMMUTATIVE,
+    ENTRY(ALLREDUCE, "ring", ring_allreduce, COMMUTATIVE | ONE_PARTNER,
           "reduce_scatter and allgather around a ring; large messages",
           "2 (p-1) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma", PATARASUK),
     ENTRY(ALLREDUCE, "chain", chain_allreduce, NONE,
@@ -107,7 +108,8 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "hierarchical", hierarchical_allreduce, LEVELS | COMMUTATIVE,
           "a rail across hosts for every rank of a host, on circulant graphs; medium to large",
           "2 lg N alpha + 2 (N-1)/N n/L beta across", CHO),
-    ENTRY(ALLREDUCE, "hierarchical_ring", hierarchical_ring_allreduce, LEVELS | COMMUTATIVE,
+    ENTRY(ALLREDUCE, "hierarchical_ring", hierarchical_ring_allreduce,
+          LEVELS | COMMUTATIVE | ONE_PARTNER,
           "a rail across hosts for every rank of a host, around rings; large messages",
           "2 (N-1) alpha + 2 (N-1)/N n/L beta across", CHO),
     ENTRY(ALLREDUCE, "hierarchical_tree", hierarchical_tree_allreduce,
@@ -201,7 +203,7 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLGATHER, "gather_broadcast", composed_allgather, RADIX,
           "tree gather to 0, then tree broadcast; small blocks",
           "2 lg_k p (k-1) alpha + (1 + (k-1) lg_k p) n beta", GEIJN),
-    ENTRY(ALLGATHER, "ring", ring_allgather, NONE, "around a ring; large blocks",
+    ENTRY(ALLGATHER, "ring", ring_allgather, ONE_PARTNER, "around a ring; large blocks",
           "(p-1) alpha + (p-1)/p n beta", PATARASUK),
     ENTRY(ALLGATHER, "circulant", circulant_allgather, RADIX,
           "circulant graph, all rounds alike; small and medium blocks, any number of ranks",
@@ -221,7 +223,7 @@ const struct algorithm algo_list[] = {
     ENTRY(ALLGATHER, "two_way_ring", ring_allgather_two_ways, NONE,
           "half way round a ring in both directions; large blocks",
           "p/2 alpha + 1/2 n beta on each of two links", FRAIGNIAUD),
-    ENTRY(ALLGATHER, "hierarchical", hierarchical_allgather, LEVELS,
+    ENTRY(ALLGATHER, "hierarchical", hierarchical_allgather, LEVELS | ONE_PARTNER,
           "a rail across hosts for every rank of a host, around rings; large blocks",
           "(N-1) alpha + (N-1)/N n/L beta across", CHO),
     ENTRY(ALLGATHER, "hierarchical_tree", hierarchical_tree_allgather, LEVELS,
@@ -237,8 +239,8 @@ const struct algorithm algo_list[] = {
     ENTRY(REDUCE_SCATTER, "pairwise", pairwise_reduce_scatter, COMMUTATIVE,
           "one exchange at a time; large blocks", "(p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma",
           THAKUR),
-    ENTRY(REDUCE_SCATTER, "ring", ring_reduce_scatter, COMMUTATIVE, "around a ring; large blocks",
-          "(p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma", PATARASUK),
+    ENTRY(REDUCE_SCATTER, "ring", ring_reduce_scatter, COMMUTATIVE | ONE_PARTNER,
+          "around a ring; large blocks", "(p-1) alpha + (p-1)/p n beta + (p-1)/p n gamma", PATARASUK),
     ENTRY(REDUCE_SCATTER, "circulant", circulant_reduce_scatter, COMMUTATIVE | RADIX,
           "circulant graph; small and medium blocks, any number of ranks",
           "lg_k p alpha + (p-1)/p n beta + (p-1)/p n gamma", TRAEFF_REDUCE),
@@ -251,7 +253,8 @@ const struct algorithm algo_list[] = {
     ENTRY(REDUCE_SCATTER, "torus", torus_reduce_scatter, COMMUTATIVE,
           "rings in all dimensions and directions at once; large blocks on a torus",
           "sum(d_i-1) alpha + (p-1)/p n/2D beta + (p-1)/p n gamma", JAIN),
-    ENTRY(REDUCE_SCATTER, "hierarchical", hierarchical_reduce_scatter, LEVELS | COMMUTATIVE,
+    ENTRY(REDUCE_SCATTER, "hierarchical", hierarchical_reduce_scatter,
+          LEVELS | COMMUTATIVE | ONE_PARTNER,
           "a rail across hosts for every rank of a host, around rings; large blocks",
           "(N-1) alpha + (N-1)/N n/L beta across", CHO),
     ENTRY(REDUCE_SCATTER, "hierarchical_tree", hierarchical_tree_reduce_scatter,

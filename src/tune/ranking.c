@@ -153,13 +153,22 @@ void tune_room_release(struct tune_room *room)
 
 /* -------------------------------------------------------------------------------------------- estimates */
 
+/* The model knows nothing of connections that slow down while they rest, nor of what is under way when several ranks turn to the same one.
+ * So where plans cost about the same between hosts, those in which ranks keep their partners are faster: of an allreduce of 16 MiB on 8
+ * hosts others took 1.02 to 1.12 times as long as a ring over TCP, and 1.2 over a card in software, where the model saw 1.00. */
+static uint64_t weighed_ps(const struct ranked *ranked)
+{
+    return ranked->time_ps + (ranked->changes_partners ? ranked->time_ps / 32 : 0);
+}
+
 /* Addresses have the same order on all ranks only within the list, whose algorithms have no
  * fingerprint (0). Of two algorithms that are equally expensive, one that may turn out to be more
  * expensive comes first, so that it is looked at first. */
 static int by_time(const void *a, const void *b)
 {
     const struct ranked *one = a, *other = b;
-    if (one->time_ps != other->time_ps) return one->time_ps < other->time_ps ? -1 : 1;
+    const uint64_t one_ps = weighed_ps(one), other_ps = weighed_ps(other);
+    if (one_ps != other_ps) return one_ps < other_ps ? -1 : 1;
     if (one->is_least != other->is_least) return one->is_least ? -1 : 1;
     if (one->algorithm->plan_fingerprint != other->algorithm->plan_fingerprint)
         return one->algorithm->plan_fingerprint < other->algorithm->plan_fingerprint ? -1 : 1;
@@ -214,7 +223,10 @@ static void list(const struct search *search, const struct algorithm *algorithm)
         if (predict_begin(&search->job, algorithm, only_hosts != 0, &prediction) &&
             ranking->count < RANKED_MAX)
             ranking->ranked[ranking->count++] = (struct ranked){
-                .algorithm = algorithm, .only_hosts = only_hosts != 0, .is_least = true};
+                .algorithm = algorithm,
+                .only_hosts = only_hosts != 0,
+                .is_least = true,
+                .changes_partners = search->machine.host_count > 1 && !algorithm->keeps_partner};
         if (prediction.has_one_plan) break;
     }
 }

@@ -62,6 +62,7 @@ struct ranked {
     const struct algorithm *algorithm;
     bool only_hosts; /* its plan is made with the level of hosts alone, though there are racks */
     bool is_least;   /* its time is at least so much: more was not needed yet */
+    bool changes_partners; /* between hosts: then another one comes first that is slower by less than the model can tell */
     uint64_t time_ps;
 };
 
