@@ -173,12 +173,12 @@ says out "400000 bytes to 1: write, forward, read"
 says out "400000 bytes are advertised"
 exits 0 paths broadcast direct --ranks 3 --count 8192 --memory private
 says out "32768 bytes to all: copy, group-slot"
-exits 0 paths broadcast direct --ranks 8 --count 2048 --memory private --why
+exits 0 paths broadcast direct --ranks 5 --count 2048 --memory private --why
 says out "8192 bytes to all: group-slot, stage"
 says out "+ group-slot from 41 bytes on: "
 says out "- read from 8192 bytes on, in other memory: "
-says out "- copy from 16384 to 1048576 bytes: "
-says out "rank 7 sends nothing"
+says out "- copy from 16384 to 1048576 bytes, up to 4 readers: "
+says out "rank 4 sends nothing"
 exits 0 paths gather --ranks 4 --count 20000 --shared-cores --why
 says out "algorithm direct"
 says out "+ copy from 16384 to 524288 bytes: "

@@ -128,6 +128,7 @@ static void print_rule(char sign, const struct path_rule *rule, const char *unle
         printf(" up to %zu bytes", rule->bytes_max);
     else if (rule->bytes_min > 1)
         printf(" from %zu bytes on", rule->bytes_min);
+    if (rule->readers_max > 0) printf(", up to %u readers", rule->readers_max);
     if (rule->all_bytes_max > 0) printf(", up to %zu of all ranks together", rule->all_bytes_max);
     printf("%s: %s\n", unless, rule->why);
 }

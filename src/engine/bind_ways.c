@@ -18,6 +18,19 @@ static enum path_readers readers_of(const struct binder *binder, const struct pl
                                                                    : PATH_TO_ONE;
 }
 
+/* The ranks to which a step sends its message. */
+static unsigned reader_count(const struct binder *binder, const struct program_step *bound)
+{
+    const struct program *program = binder->program;
+    unsigned count = bound->tx_count;
+    for (uint32_t i = 0; i < bound->tx_count; i++) {
+        const struct program_link *link = &program->tx_links[program->step_tx[bound->first_tx + i]];
+        if (link->group != PROGRAM_NONE)
+            count += (unsigned)binder->options->groups[link->group].count - 2;
+    }
+    return count;
+}
+
 static struct path_case case_of(const struct binder *binder, const struct program_step *bound)
 {
     const struct plan_shape *shape = &binder->plan->shape;
@@ -27,6 +40,7 @@ static struct path_case case_of(const struct binder *binder, const struct progra
         .cores = binder->options->shares_cores ? PATH_SHARED_CORES : PATH_OWN_CORES,
         .senders = binder->flow.has_few_senders ? PATH_FEW_SENDERS : PATH_MANY_SENDERS,
         .rank_count = shape->rank_count,
+        .reader_count = reader_count(binder, bound),
         .is_encoded = binder->options->encoding != NULL};
 }
 

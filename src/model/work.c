@@ -20,6 +20,13 @@ static bool fits_group(const struct model_machine *machine, uint64_t bytes)
     return bytes / piece < machine->piece_count_max;
 }
 
+static uint32_t reader_count(const struct rank_plan *rank_plan, const struct plan_step *step)
+{
+    const bool has_group = step->target_group != PLAN_NO_GROUP;
+    const uint32_t others = has_group ? rank_plan->groups[step->target_group].member_count - 1 : 0;
+    return others + step->target_count;
+}
+
 static enum path_readers readers_of(const struct model_sender *sender,
                                     const struct model_machine *machine,
                                     const struct rank_plan *rank_plan, const struct plan_step *step,
@@ -28,8 +35,7 @@ static enum path_readers readers_of(const struct model_sender *sender,
     const bool has_group = step->target_group != PLAN_NO_GROUP;
     if (has_group && distance == MODEL_SAME_HOST && fits_group(machine, bytes))
         return PATH_TO_GROUP;
-    const uint32_t others = has_group ? rank_plan->groups[step->target_group].member_count - 1 : 0;
-    if (others + step->target_count > 1) return PATH_TO_SEVERAL;
+    if (reader_count(rank_plan, step) > 1) return PATH_TO_SEVERAL;
     return plan_flow_is_partial(&sender->flow, rank_plan, step) ? PATH_TO_ONE_ON_A_CHAIN
                                                                 : PATH_TO_ONE;
 }
@@ -101,6 +107,7 @@ struct model_work model_work_of(struct model_sender *sender, const struct model_
     message.cores = sender->shares_core ? PATH_SHARED_CORES : PATH_OWN_CORES;
     message.senders = sender->flow.has_few_senders ? PATH_FEW_SENDERS : PATH_MANY_SENDERS;
     message.rank_count = rank_plan->shape.rank_count;
+    message.reader_count = reader_count(rank_plan, step);
     const bool is_alike = answer->step != NULL && answer->memory == memory &&
                           memcmp(&answer->message, &message, sizeof message) == 0;
     answer->step = step;

@@ -56,6 +56,7 @@ bool path_applies(const struct path_rule *rule, const struct path_case *message)
            (rule->traffic & message->traffic) != 0 && (rule->readers & message->readers) != 0 &&
            (rule->steps & message->step) != 0 && (rule->cores & message->cores) != 0 &&
            (rule->senders & message->senders) != 0 &&
+           (rule->readers_max == 0 || message->reader_count <= rule->readers_max) &&
            (rule->all_bytes_max == 0 ||
             message->bytes <= rule->all_bytes_max / (size_t)message->rank_count);
 }

@@ -123,6 +123,7 @@ struct path_case {
     enum path_cores cores;
     enum path_senders senders;
     int rank_count;
+    unsigned reader_count; /* of ranks that the step sends this to */
     bool is_encoded; /* on the link its bytes are others than in memory: no way moves them as they lie */
 };
 
@@ -178,6 +179,7 @@ struct path_rule {
     size_t bytes_min, bytes_max;
     unsigned traffic, readers, steps, cores, senders; /* of the enums above, or-ed */
     size_t all_bytes_max; /* of the messages of all ranks together; 0: any */
+    unsigned readers_max; /* 0: any number */
     const char *why;      /* what makes these bounds, and what they were measured with */
 };
 

@@ -20,7 +20,7 @@
 static const struct path_row rows[] = {ROW(PATH_READ), ROW(PATH_SLOT), ROW(PATH_INLINE),
                                        ROW(PATH_STAGE)};
 static const struct path_rule rules[] = {
-    {.way = PATH_READ, .bytes_min = 1000, .bytes_max = 2000, ANY, .steps = PATH_SENDS},
+    {.way = PATH_READ, .bytes_min = 1000, .bytes_max = 2000, .readers_max = 3, ANY, .steps = PATH_SENDS},
     {.way = PATH_READ,
      .bytes_min = 500,
      .bytes_max = SIZE_MAX,
@@ -71,7 +71,12 @@ static void ways_follow_the_order_of_rules_and_their_bounds(void **state)
         const struct path_case message = message_of(cases[i].bytes);
         expect_ways(&message, cases[i].ways);
     }
-    struct path_case message = message_of(600);
+    struct path_case message = message_of(1500);
+    message.reader_count = 3;
+    expect_ways(&message, "read, slot");
+    message.reader_count = 4;
+    expect_ways(&message, "slot");
+    message = message_of(600);
     expect_ways(&message, "read, slot");
     message.rank_count = 7; /* 7 of them are too much together */
     expect_ways(&message, "slot");
