@@ -41,8 +41,8 @@ enum {
     /* For each rank: its host and local number (8), its place in the order and its group (8), how long it was waited for (8), flags (4), the
      * way to it (1), and a pointer to a page in each of three maps (0.4): 29.4. */
     RANK_BYTES = 30,
-    /* For each host: its first rank, how many it has, when to ask it to connect. */
-    HOST_BYTES = 16,
+    /* For each host: its first rank, how many it has, how many share its cores, how many these are, when to ask it to connect. */
+    HOST_BYTES = 24,
     /* For each peer that was talked to: two connections (15 KB), control messages for it (13 KB), and what it said of one slot (1.4 KB); pages of
      * the maps. */
     PEER_BYTES = 34 << 10,

@@ -23,7 +23,8 @@ static size_t bytes_of_hosts(const struct tutti_comm *comm)
     size_t bytes = 0;
     if (hosts != NULL)
         bytes += held(hosts) + held(hosts->entries) + held(hosts->host_of) + held(hosts->firsts) +
-                 held(hosts->counts) + held(hosts->local_ranks) + held(hosts->local_numbers);
+                 held(hosts->counts) + held(hosts->local_ranks) + held(hosts->local_numbers) +
+                 held(hosts->cores_of) + held(hosts->crowds) + held(hosts->core_counts);
     if (levels != NULL) bytes += held(levels) + held(levels->order) + held(levels->groups);
     return bytes;
 }
