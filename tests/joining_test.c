@@ -254,16 +254,38 @@ static void a_rank_without_its_card_tells_other_hosts(void **state)
     unsetenv("TUTTI_TEST_HOSTS");
 }
 
-static int miss_without_network(struct tutti_comm *comm, int rank, int size, uint64_t seed,
-                                void *context)
+/* Ranks of two hosts create a communicator; returns how many of them did not do what they should. */
+static int run_two_hosts(int size, int victim, ranks_function *function)
 {
-    (void)seed, (void)context;
-    char who[64];
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 30000, .without_comm = true};
+    setenv("TUTTI_TEST_HOSTS", "2", 1);
+    memset(scene, 0, sizeof *scene);
+    atomic_store(gone, 0);
+    scene->victim = victim;
+    assert_int_equal(tutti_id_create(&scene->id), TUTTI_OK);
+    const int failed = ranks_run(size, &options, function, NULL);
+    atomic_store(gone, 0);
+    unsetenv("TUTTI_TEST_HOSTS");
+    return failed;
+}
+
+static struct tutti_comm_options options_of(int rank, int size)
+{
     struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
     options.rank = rank;
     options.size = size;
     options.id = &scene->id;
     options.init_timeout_ns = UINT64_C(50000000000);
+    return options;
+}
+
+static int miss_without_network(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                void *context)
+{
+    (void)seed, (void)context;
+    char who[64];
+    const struct tutti_comm_options options = options_of(rank, size);
     if (rank == scene->victim) failing = "transports_open_remote";
     scene->ranks[rank].pid = getpid();
     const enum tutti_status status = tutti_comm_create(&options, &comm);
@@ -279,27 +301,14 @@ static int miss_without_network(struct tutti_comm *comm, int rank, int size, uin
 static void rank_0_misses_a_host_without_a_network(void **state)
 {
     (void)state;
-    const struct ranks_options options = {
-        .kind = RANKS_PROCESSES, .deadline_ms = 30000, .without_comm = true};
-    setenv("TUTTI_TEST_HOSTS", "2", 1);
-    memset(scene, 0, sizeof *scene);
-    atomic_store(gone, 0);
-    scene->victim = 1;
-    assert_int_equal(tutti_id_create(&scene->id), TUTTI_OK);
-    assert_int_equal(ranks_run(HOSTS, &options, miss_without_network, NULL), 0);
-    atomic_store(gone, 0);
-    unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(run_two_hosts(HOSTS, 1, miss_without_network), 0);
 }
 
 /* Ranks 0, 2 and 4 are on a host, and wait for the other host, which is late; then rank 0 is killed. */
 static int lose_rank_0(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)seed, (void)context;
-    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
-    options.rank = rank;
-    options.size = size;
-    options.id = &scene->id;
-    options.init_timeout_ns = UINT64_C(50000000000);
+    const struct tutti_comm_options options = options_of(rank, size);
     if (rank % HOSTS != 0) failing = "late";
     if (rank == 0) ualarm(300000, 0);
     const enum tutti_status status = tutti_comm_create(&options, &comm);
@@ -312,15 +321,7 @@ static int lose_rank_0(struct tutti_comm *comm, int rank, int size, uint64_t see
 static void a_rank_that_dies_while_its_host_waits_for_others_is_named(void **state)
 {
     (void)state;
-    const struct ranks_options options = {
-        .kind = RANKS_PROCESSES, .deadline_ms = 30000, .without_comm = true};
-    setenv("TUTTI_TEST_HOSTS", "2", 1);
-    memset(scene, 0, sizeof *scene);
-    atomic_store(gone, 0);
-    assert_int_equal(tutti_id_create(&scene->id), TUTTI_OK);
-    assert_int_equal(ranks_run(RANKS, &options, lose_rank_0, NULL), 1); /* rank 0 itself */
-    atomic_store(gone, 0);
-    unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(run_two_hosts(RANKS, -1, lose_rank_0), 1); /* rank 0 itself */
 }
 
 /* ------------------------------------------------------------------------------------------------ late */

@@ -155,7 +155,7 @@ void tune_room_release(struct tune_room *room)
 
 /* The model knows nothing of connections that slow down while they rest, nor of what is under way when several ranks turn to the same one.
  * So where plans cost about the same between hosts, those in which ranks keep their partners are faster: of an allreduce of 16 MiB on 8
- * hosts others took 1.02 to 1.12 times as long as a ring over TCP, and 1.2 over a card in software, where the model saw 1.00. */
+ * hosts others took up to 1.12 times as long as a ring over TCP, and 1.2 over a card in software, where the model saw 1.00. */
 static uint64_t weighed_ps(const struct ranked *ranked)
 {
     return ranked->time_ps + (ranked->changes_partners ? ranked->time_ps / 32 : 0);
