@@ -333,7 +333,7 @@ static void prove_all(const struct algorithm *algorithm, int rank_count, struct 
     }
 }
 
-static void who_keeps_its_partner_sends_to_one_rank(void **state)
+static void a_rank_that_keeps_its_partner_sends_to_nobody_else(void **state)
 {
     (void)state;
     enum { RANKS = 7 };
@@ -1169,7 +1169,7 @@ int main(void)
         cmocka_unit_test(every_collective_has_two_algorithms_for_any_rank_count),
         cmocka_unit_test(deterministic_reductions_exist_for_any_rank_count),
         cmocka_unit_test(impossible_demands_are_refused),
-        cmocka_unit_test(who_keeps_its_partner_sends_to_one_rank),
+        cmocka_unit_test(a_rank_that_keeps_its_partner_sends_to_nobody_else),
         cmocka_unit_test(every_algorithm_is_proven_for_every_rank_count),
         cmocka_unit_test(every_algorithm_is_proven_for_some_large_rank_counts),
         cmocka_unit_test(logarithmic_algorithms_are_proven_for_a_thousand_ranks),

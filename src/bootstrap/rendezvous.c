@@ -100,7 +100,7 @@ static int parent_of(int rank)
     return rank & (rank - 1);
 }
 
-/* What users call a rank: in messages of a meeting ranks are numbered from 0 on each host. */
+/* The number by which users know a rank: in messages of a meeting ranks are numbered from 0 on each host. */
 static int name_of(const struct meeting *m, int rank)
 {
     const bool is_known = m->options->names != NULL && rank >= 0 && rank < m->size;
@@ -679,7 +679,7 @@ static enum tutti_status meet(struct meeting *m)
     return hand_out(m);
 }
 
-/* What the others are told: with this rank's name, if it failed alone. */
+/* Adds this rank's name to the message for the others, if it failed alone. */
 static void name_failure(const struct meeting *m, enum tutti_status status,
                          char message[MESSAGE_BYTES])
 {

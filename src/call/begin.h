@@ -64,7 +64,7 @@ void comm_end_wait(struct tutti_comm *comm, const struct call_request *request);
 /* After a failure: blocks until no other rank can still be reading or writing the call's memory.
  * Then its gate, if it has one, is told that it was given up. */
 void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request);
-/* The same of a started call, without waiting: false: not yet. Until then it is asked again, and does nothing else. */
+/* The same of a started call, without waiting for other ranks. False: not yet; ask again, and do nothing else with the call until then. */
 bool comm_quit_call(struct tutti_comm *comm, struct call_request *request);
 
 /* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be recorded. */

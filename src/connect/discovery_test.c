@@ -306,7 +306,7 @@ static void who_gets_the_list_from_a_dead_rank_learns_that(void **state)
     close_ports(4);
 }
 
-/* What a rank in a process of its own has heard. */
+/* The outcome of a rank that is a process of its own. */
 struct heard {
     enum tutti_status status;
     char why[256];

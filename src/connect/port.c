@@ -17,9 +17,9 @@
 #include "os/process.h"
 
 enum { PURPOSE_LINKS = 1, PURPOSE_CALLBACK, PAYLOAD_BYTES = sizeof(struct rendezvous_key) + 9 };
-enum {
-    STARVED_CALLBACKS = 2
-}; /* in a row; the next one comes a second later, and then there may be descriptors again */
+/* So many callback requests in a row fail for want of descriptors before the client does. They come a second apart, and there may be
+ * descriptors again by then. */
+enum { STARVED_CALLBACKS = 2 };
 static const uint64_t CALLBACK_NS = 2000000000, STARVED_NS = 1000000000;
 /* For so long the failure of a callback request counts. The next request is under way by then. */
 static const uint64_t FRESH_NS = 2000000000;

@@ -336,7 +336,7 @@ static enum tutti_status lock_bounce(struct cuda_device *device, const struct gp
     return TUTTI_OK;
 }
 
-/* With bounce_lock. What is lost comes to an end before anything else of that stream does. */
+/* With bounce_lock. A copy that was given up comes to an end before anything that its stream is given later. */
 static enum tutti_status find_bounce(struct cuda_device *device, const struct gpu_wait *wait)
 {
     if (device->is_bounce_lost) TRY(finish(device, copying, wait));

@@ -56,8 +56,8 @@ void gpu_fault_ended(struct gpu_device *device);
 
 /* The fault of a device and what to do about it, "GPU 0 (NVIDIA H200) has failed: ..."; NULL: there is none. A load; any thread. */
 const char *gpu_fault_of(const struct gpu_device *device);
-/* Asks the driver about a device, or (NULL) all, also those that were never added, for callers that have had an error of the driver's. Returns the fault of the first one that has
- * failed, as gpu_fault_of does. Keeps the thread's error. Blocks, perhaps for as long as another thread is in the driver; any thread. */
+/* Asks the driver about a device, or (NULL) all, also those that were never added, for callers that have had an error of the driver's.
+ * Returns the fault of the first one that has failed, as gpu_fault_of does. Keeps the thread's error. Blocks, perhaps for as long as another thread is in the driver; any thread. */
 const char *gpu_fault_look(const struct gpu_device *device);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/status.h"
 
 static enum tutti_status out_of_memory(struct comm_hosts *hosts)
@@ -114,7 +115,7 @@ static bool find_cores(struct comm_hosts *hosts, uint64_t *keys)
     is_found = is_found && find_firsts(keys, hosts->size, cores_of);
     const bool are_shared = is_found && find_sharers(hosts, cores_of);
     for (int r = 0; r < hosts->size && is_found; r++) /* sets of cores, of those that share some */
-        keys[r] ^= ((uint64_t)cores_of[r] + 1) * 0x9e3779b97f4a7c15u;
+        keys[r] = hash_take(hash_take(1, (uint64_t)cores_of[r]), keys[r]);
     is_found = is_found && find_firsts(keys, hosts->size, first_of);
     if (is_found) count_cores(hosts, cores_of, first_of);
     free(first_of);
