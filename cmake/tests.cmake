@@ -19,8 +19,8 @@
 # What tests share: the other files of tests/, links in virtual time, simulated network cards, and devices' kernels on the host.
 file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c src/transport/virtual_card/*.c src/transport/sim/*.c src/gpu/twins.c)
 list(FILTER shared_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
-set(cuda_standin_sources tests/cuda_standin.c tests/cuda_standin_memory.c tests/cuda_standin_work.c)
-list(FILTER shared_sources EXCLUDE REGEX "/cuda_standin(_memory|_work)?\\.c$")
+set(cuda_standin_sources tests/cuda_standin.c tests/cuda_standin_memory.c tests/cuda_standin_mapped.c tests/cuda_standin_work.c)
+list(FILTER shared_sources EXCLUDE REGEX "/cuda_standin(_memory|_mapped|_work)?\\.c$")
 add_library(tutti_testing STATIC ${shared_sources})
 target_compile_options(tutti_testing PUBLIC -UNDEBUG) # a test's assert() always counts
 target_include_directories(tutti_testing PUBLIC tests ${CMOCKA_INCLUDE_DIR})

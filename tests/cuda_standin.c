@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cuda_standin_mapped.h"
 #include "cuda_standin_memory.h"
 #include "cuda_standin_work.h"
 #include "gpu/twins.h"
@@ -569,10 +570,10 @@ static void set_attribute(int attribute, void *value, const struct memory_range 
         range != NULL && (range->sort == MEMORY_PINNED || range->sort == MEMORY_REGISTERED);
     switch (attribute) {
     case CUDA_POINTER_CONTEXT:
-        *(struct cuda_context **)value = range == NULL || range->sort == MEMORY_BARE ? NULL
-                                         : range->sort == MEMORY_FOREIGN
-                                             ? &state.foreign
-                                             : &state.contexts[range->device];
+        *(struct cuda_context **)value =
+            range == NULL || range->sort == MEMORY_BARE || range->sort == MEMORY_MAPPED ? NULL
+            : range->sort == MEMORY_FOREIGN ? &state.foreign
+                                            : &state.contexts[range->device];
         break;
     case CUDA_POINTER_MEMORY_TYPE:
         *(unsigned *)value = range == NULL ? 0 : is_host ? CUDA_MEMORY_HOST : CUDA_MEMORY_DEVICE;
@@ -644,7 +645,7 @@ int standin_address_range(uint64_t *base, size_t *bytes, uint64_t address)
     struct memory_range range;
     BEGIN_IN_CONTEXT("cuMemGetAddressRange_v2");
     if (!memory_find(address, &range) ||
-        (range.sort != MEMORY_DEVICE && range.sort != MEMORY_IMPORTED))
+        (range.sort != MEMORY_DEVICE && range.sort != MEMORY_IMPORTED && range.sort != MEMORY_MAPPED))
         return CUDA_INVALID_VALUE;
     *base = range.begin - range.block_lead;
     *bytes = range.block_lead + range.bytes + range.block_rest;
@@ -724,6 +725,97 @@ int standin_ipc_close(uint64_t address)
     finish_devices("cuIpcCloseMemHandle");
     RETURN_UNLESS_OK(current_fault());
     memory_release("cuIpcCloseMemHandle", 1u << MEMORY_IMPORTED, address);
+    return CUDA_OK;
+}
+
+/* Memory that is mapped by hand. */
+
+int standin_memory_granularity(size_t *bytes, const struct cuda_memory_kind *kind, int option)
+{
+    (void)option;
+    BEGIN_ANYWHERE("cuMemGetAllocationGranularity");
+    *bytes = STANDIN_GRANULARITY;
+    return is_device(kind->location.device) ? CUDA_OK : CUDA_INVALID_DEVICE;
+}
+
+int standin_memory_create(cuda_memory *memory, size_t bytes, const struct cuda_memory_kind *kind,
+                          unsigned long long flags)
+{
+    BEGIN_ANYWHERE("cuMemCreate");
+    if (flags != 0 || kind->type != CUDA_MEMORY_PINNED ||
+        kind->location.type != CUDA_LOCATION_DEVICE || !is_device(kind->location.device))
+        return CUDA_INVALID_VALUE;
+    return mapped_create(kind->location.device, bytes,
+                         (kind->handle_types & CUDA_MEMORY_AS_DESCRIPTOR) != 0, memory);
+}
+
+int standin_memory_retain(cuda_memory *memory, void *address)
+{
+    BEGIN_ANYWHERE("cuMemRetainAllocationHandle");
+    return mapped_retain((uintptr_t)address, memory);
+}
+
+int standin_memory_release(cuda_memory memory)
+{
+    BEGIN_ANYWHERE("cuMemRelease");
+    mapped_release(memory);
+    return CUDA_OK;
+}
+
+int standin_memory_export(void *descriptor, cuda_memory memory, int type, unsigned long long flags)
+{
+    BEGIN_ANYWHERE("cuMemExportToShareableHandle");
+    if (type != CUDA_MEMORY_AS_DESCRIPTOR || flags != 0) return CUDA_INVALID_VALUE;
+    return mapped_export(memory, descriptor);
+}
+
+int standin_memory_import(cuda_memory *memory, void *descriptor, int type)
+{
+    BEGIN_ANYWHERE("cuMemImportFromShareableHandle");
+    if (type != CUDA_MEMORY_AS_DESCRIPTOR) return CUDA_INVALID_VALUE;
+    return mapped_import((int)(intptr_t)descriptor, memory);
+}
+
+int standin_address_reserve(uint64_t *address, size_t bytes, size_t alignment, uint64_t wish,
+                            unsigned long long flags)
+{
+    BEGIN_ANYWHERE("cuMemAddressReserve");
+    if (alignment != 0 || wish != 0 || flags != 0) return CUDA_INVALID_VALUE;
+    return mapped_reserve(bytes, address);
+}
+
+int standin_address_free(uint64_t address, size_t bytes)
+{
+    BEGIN_ANYWHERE("cuMemAddressFree");
+    mapped_free(address, bytes);
+    return CUDA_OK;
+}
+
+int standin_map(uint64_t address, size_t bytes, size_t offset, cuda_memory memory,
+                unsigned long long flags)
+{
+    BEGIN_ANYWHERE("cuMemMap");
+    if (offset != 0 || flags != 0) return CUDA_INVALID_VALUE;
+    return mapped_map(address, bytes, memory);
+}
+
+int standin_unmap(uint64_t address, size_t bytes)
+{
+    BEGIN_ANYWHERE("cuMemUnmap");
+    mapped_unmap(address, bytes);
+    return CUDA_OK;
+}
+
+int standin_set_access(uint64_t address, size_t bytes, const struct cuda_access *access,
+                       size_t count)
+{
+    BEGIN_ANYWHERE("cuMemSetAccess");
+    for (size_t a = 0; a < count; a++) {
+        if (access[a].location.type != CUDA_LOCATION_DEVICE ||
+            !is_device(access[a].location.device) || access[a].flags != CUDA_READ_AND_WRITE)
+            return CUDA_INVALID_VALUE;
+        mapped_give_access(address, bytes, access[a].location.device);
+    }
     return CUDA_OK;
 }
 

@@ -32,6 +32,8 @@
  *     TUTTI_STANDIN_LOCK=1         0: whoever waits in the driver keeps nobody out
  *     TUTTI_STANDIN_WAIT=0         1: to allocate waits, too, as a driver may
  *
+ * Memory that is mapped by hand: cuda_standin_mapped.h.
+ *
  * Lacks: graphs but for the state of a capture that a test sets, per-thread default streams, pools, contexts beside the primary ones.
  */
 #ifndef TUTTI_TESTS_CUDA_STANDIN_H
@@ -46,12 +48,28 @@
 
 struct cuda_event;
 
+/* Of physical memory: what cuMemCreate makes. */
+struct cuda_memory_kind {
+    int type, handle_types;
+    struct cuda_location location;
+    void *security;
+    unsigned char flags[8];
+};
+enum { CUDA_MEMORY_PINNED = 1 };
+enum { STANDIN_GRANULARITY = 2 << 20 }; /* of it */
+
 /* Further functions of the driver, for tests, as CUDA_FUNCTION_LIST has those of the library. */
 #define CUDA_TEST_FUNCTION_LIST(X)                                                                 \
     X(context_set, "cuCtxSetCurrent", (struct cuda_context * context))                             \
     X(context_get, "cuCtxGetCurrent", (struct cuda_context * *context))                            \
     X(context_synchronize, "cuCtxSynchronize", (void))                                             \
     X(allocate_managed, "cuMemAllocManaged", (uint64_t * address, size_t bytes, unsigned flags))   \
+    X(ipc_close, "cuIpcCloseMemHandle", (uint64_t address))                                        \
+    X(memory_create, "cuMemCreate",                                                                \
+      (cuda_memory * memory, size_t bytes, const struct cuda_memory_kind *kind,                    \
+       unsigned long long flags))                                                                  \
+    X(memory_granularity, "cuMemGetAllocationGranularity",                                         \
+      (size_t * bytes, const struct cuda_memory_kind *kind, int option))                           \
     X(copy_to_device, "cuMemcpyHtoD_v2", (uint64_t destination, const void *source, size_t bytes)) \
     X(copy_to_host, "cuMemcpyDtoH_v2", (void *destination, uint64_t source, size_t bytes))         \
     X(stream_synchronize, "cuStreamSynchronize", (struct cuda_stream * stream))                    \

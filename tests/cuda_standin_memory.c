@@ -26,6 +26,7 @@ enum {
 };
 #define DEVICE_BYTES (UINT64_C(8) << 30)
 #define IMPORT_BYTES (UINT64_C(32) << 30)
+#define RESERVABLE_BYTES (UINT64_C(32) << 30)
 #define TABLE_BYTES (SLOTS * sizeof(uint64_t))
 #define HANDLE_MAGIC UINT32_C(0x53544e44)
 
@@ -53,7 +54,7 @@ static struct {
     struct memory_range *ranges; /* by address */
     size_t count, room;
     uint64_t buffers;
-    unsigned counts[MEMORY_MANAGED + 1];
+    unsigned counts[MEMORY_MAPPED + 1];
 } state = {.lock = PTHREAD_RWLOCK_INITIALIZER};
 
 /* Grows whenever a range goes, so that what threads remember of ranges counts no more. */
@@ -122,7 +123,7 @@ void memory_init(int device_count)
     void *frame;
     backtrace(&frame, 1); /* the first time it loads a library, which a handler must not */
     state.device_count = device_count;
-    state.hidden_bytes = (uint64_t)device_count * DEVICE_BYTES + IMPORT_BYTES;
+    state.hidden_bytes = (uint64_t)device_count * DEVICE_BYTES + IMPORT_BYTES + RESERVABLE_BYTES;
     state.hidden = (uintptr_t)map(NULL, state.hidden_bytes + BLOCK, PROT_NONE, -1, 0);
     if (state.hidden == 0) standin_die("no address space for devices: %s", strerror(errno));
     state.hidden = (state.hidden + BLOCK - 1) / BLOCK * BLOCK;
@@ -538,4 +539,41 @@ unsigned memory_count(enum memory_sort sort)
     const unsigned count = state.counts[sort];
     pthread_rwlock_unlock(&state.lock);
     return count;
+}
+
+uint64_t memory_reservable(uint64_t *bytes)
+{
+    *bytes = RESERVABLE_BYTES;
+    return window_of(state.device_count) + IMPORT_BYTES;
+}
+
+uint64_t memory_new_number(void)
+{
+    pthread_rwlock_wrlock(&state.lock);
+    const uint64_t number = ++state.buffers;
+    pthread_rwlock_unlock(&state.lock);
+    return number;
+}
+
+void memory_insert(const struct memory_range *range)
+{
+    pthread_rwlock_wrlock(&state.lock);
+    insert(range);
+    pthread_rwlock_unlock(&state.lock);
+}
+
+void memory_remove(uint64_t begin)
+{
+    pthread_rwlock_wrlock(&state.lock);
+    erase(range_of(begin));
+    pthread_rwlock_unlock(&state.lock);
+}
+
+bool memory_is_in(uint64_t address, size_t bytes)
+{
+    pthread_rwlock_rdlock(&state.lock);
+    const size_t place = place_of(address);
+    const bool is_in = place < state.count && state.ranges[place].begin < address + bytes;
+    pthread_rwlock_unlock(&state.lock);
+    return is_in;
 }

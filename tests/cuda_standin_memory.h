@@ -1,6 +1,6 @@
 /* cuda_standin_memory.h - memory that the stand-in's devices reach (cuda_standin.h): which there is, whose it is, and where it really lies.
  *
- *     the program's side   │ device 0 │ device 1 │ ... │ imported │     one reservation, nothing of it can be touched
+ *     the program's side   │ device 0 │ device 1 │ ... │ imported │ reservations │    nothing of it can be touched
  *     the other side       │ device 0 │ device 1 │                      files without a name; imported memory lies in others' files
  *
  * A file begins with a table: the number of each allocation while it lives. So processes that have imported one see that it was freed.
@@ -25,7 +25,8 @@ enum memory_sort {
     MEMORY_IMPORTED,
     MEMORY_PINNED,
     MEMORY_REGISTERED,
-    MEMORY_MANAGED
+    MEMORY_MANAGED,
+    MEMORY_MAPPED /* by hand: cuda_standin_mapped.h */
 };
 
 struct memory_range {
@@ -37,7 +38,7 @@ struct memory_range {
     uint64_t buffer;     /* a number that no other allocation of this process ever has */
     uint64_t block_lead,
         block_rest; /* of an import: what else of its blocks lies before and behind it */
-    uint32_t slot;  /* of the table of its file; of imported memory: of its owner's */
+    uint32_t slot; /* of the table of its file; of imported memory: of its owner's; MAPPED: which memory is there */
     /* Imported: how often, whose table, what is mapped, and of which allocation of which process. */
     unsigned opened;
     const _Atomic(uint64_t) *table;
@@ -69,6 +70,16 @@ void *memory_reach(const char *what, int device, uint64_t address, size_t bytes)
 
 int memory_export(uint64_t address, struct cuda_ipc_handle *handle);
 int memory_import(int device, const struct cuda_ipc_handle *handle, uint64_t *address);
+
+/* For cuda_standin_mapped.c. Where the program may reserve addresses. */
+uint64_t memory_reservable(uint64_t *bytes);
+/* For an allocation. */
+uint64_t memory_new_number(void);
+/* Adds a range; takes away the one that begins there. */
+void memory_insert(const struct memory_range *range);
+void memory_remove(uint64_t begin);
+/* Whether anything is there. */
+bool memory_is_in(uint64_t address, size_t bytes);
 
 /* How many ranges of a sort there are. */
 unsigned memory_count(enum memory_sort sort);

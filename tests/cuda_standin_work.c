@@ -222,13 +222,15 @@ static void end(struct item *item)
     pthread_cond_broadcast(&state.changed);
 }
 
-/* Private memory of the host is reached as the host does. A copy reaches all devices, whichever its stream is of. */
+/* Private memory of the host is reached as the host does. A copy reaches all devices, whichever its stream is of;
+ * of memory that was mapped by hand, what the stream's device was given access to. */
 static void *side_of_copy(int device, uint64_t address, size_t bytes)
 {
     struct memory_range range;
     const bool is_known = memory_find(address, &range);
     if (!is_known && !memory_is_hidden(address)) return (void *)(uintptr_t)address;
-    return memory_reach("a copy", is_known ? range.device : device, address, bytes);
+    return memory_reach("a copy", is_known && range.sort != MEMORY_MAPPED ? range.device : device,
+                        address, bytes);
 }
 
 static void run_copy(struct item *item)

@@ -109,8 +109,9 @@ static bool is_on_device(const struct device_case *c, int rank, int side)
 
 void device_room_open(struct device_room *room)
 {
+    room->memory[0] = device_driver_allocate(DEVICE_CASE_BYTES);
+    room->memory[1] = device_driver_map(DEVICE_CASE_BYTES, true);
     for (int side = 0; side < 2; side++) {
-        room->memory[side] = device_driver_allocate(DEVICE_CASE_BYTES);
         room->pinned[side] = device_driver_pinned(DEVICE_CASE_BYTES);
         room->images[side] = device_driver_pinned(DEVICE_CASE_BYTES);
     }
@@ -119,8 +120,9 @@ void device_room_open(struct device_room *room)
 
 void device_room_close(struct device_room *room)
 {
+    device_driver_free(room->memory[0]);
+    device_driver_unmap(room->memory[1], DEVICE_CASE_BYTES);
     for (int side = 0; side < 2; side++) {
-        device_driver_free(room->memory[side]);
         device_driver_free_pinned(room->pinned[side]);
         device_driver_free_pinned(room->images[side]);
     }

@@ -33,6 +33,8 @@ struct scenario {
     int devices;
     unsigned direct;    /* whose messages are read where they lie in the end, a bit for each rank */
     bool bare;          /* memory that has no handle */
+    bool by_hand;       /* memory that is mapped by hand */
+    bool secret;        /* such memory, which may not be exported */
     bool fails;         /* rank 1's driver opens no handle */
     bool has_no_driver; /* rank 1 */
     bool frees;         /* all memory, a few times */
@@ -70,6 +72,7 @@ static float *take(const struct scenario *s, int rank)
 {
     uint64_t address = 0;
     if (s->has_no_driver && rank == 1) return malloc(BYTES);
+    if (s->by_hand || s->secret) return device_driver_map(BYTES, !s->secret);
     if (!s->bare) return device_driver_allocate(BYTES);
     return cuda_standin_use()->allocate(rank % s->devices, BYTES, STANDIN_BARE, &address) == CUDA_OK
                ? (float *)(uintptr_t)address
@@ -80,6 +83,8 @@ static void give(const struct scenario *s, int rank, float *memory)
 {
     if (s->has_no_driver && rank == 1)
         free(memory);
+    else if (s->by_hand || s->secret)
+        device_driver_unmap(memory, BYTES);
     else
         device_driver_free(memory);
 }
@@ -237,6 +242,26 @@ static void memory_at_an_address_that_was_freed_is_not_mixed_up(void **state)
     run_scenario(2, (struct scenario){.devices = 1, .direct = 7, .frees = true}, 0);
 }
 
+static void memory_that_was_mapped_by_hand_is_read_where_it_lies(void **state)
+{
+    (void)state;
+    run_scenario(2, (struct scenario){.devices = 1, .direct = 7, .by_hand = true, .derives = true},
+                 0);
+    run_scenario(3, (struct scenario){.devices = 2, .direct = 7, .by_hand = true}, 0);
+}
+
+static void what_is_mapped_anew_is_not_mixed_up(void **state)
+{
+    (void)state;
+    run_scenario(2, (struct scenario){.devices = 1, .direct = 7, .by_hand = true, .frees = true}, 0);
+}
+
+static void memory_that_may_not_be_exported_goes_through_the_host(void **state)
+{
+    (void)state;
+    run_scenario(2, (struct scenario){.devices = 1, .secret = true}, 0);
+}
+
 static void memory_without_a_handle_goes_through_the_host(void **state)
 {
     (void)state;
@@ -287,6 +312,9 @@ int main(void)
         cmocka_unit_test(memory_of_several_devices_is_read_where_it_lies),
         cmocka_unit_test(another_communicator_reads_it_too),
         cmocka_unit_test(memory_at_an_address_that_was_freed_is_not_mixed_up),
+        cmocka_unit_test(memory_that_was_mapped_by_hand_is_read_where_it_lies),
+        cmocka_unit_test(what_is_mapped_anew_is_not_mixed_up),
+        cmocka_unit_test(memory_that_may_not_be_exported_goes_through_the_host),
         cmocka_unit_test(memory_without_a_handle_goes_through_the_host),
         cmocka_unit_test(a_process_that_opens_no_handle_gets_its_data_through_the_host),
         cmocka_unit_test(a_process_without_a_driver_takes_part),

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda_standin.h"
+
 typedef unsigned long long address;
 
 static struct {
@@ -15,8 +17,20 @@ static struct {
     int (*device)(int *device, int number);
     int (*retain)(void **context, int device);
     int (*use)(void *context);
+    int (*current)(int *device);
     int (*allocate)(address *memory, size_t bytes);
     int (*release)(address memory);
+    int (*create)(address *physical, size_t bytes, const struct cuda_memory_kind *kind,
+                  unsigned long long flags);
+    int (*granularity)(size_t *bytes, const struct cuda_memory_kind *kind, int option);
+    int (*let_go)(address physical);
+    int (*reserve)(address *memory, size_t bytes, size_t alignment, address wish,
+                   unsigned long long flags);
+    int (*free_reserved)(address memory, size_t bytes);
+    int (*map)(address memory, size_t bytes, size_t offset, address physical,
+               unsigned long long flags);
+    int (*unmap)(address memory, size_t bytes);
+    int (*set_access)(address memory, size_t bytes, const struct cuda_access *access, size_t count);
     int (*put)(address device, const void *host, size_t bytes);
     int (*get)(void *host, address device, size_t bytes);
     int (*copy)(address destination, address source, size_t bytes, void *stream);
@@ -37,8 +51,17 @@ static const struct {
     {&cuda.device, "cuDeviceGet"},
     {&cuda.retain, "cuDevicePrimaryCtxRetain"},
     {&cuda.use, "cuCtxSetCurrent"},
+    {&cuda.current, "cuCtxGetDevice"},
     {&cuda.allocate, "cuMemAlloc_v2"},
     {&cuda.release, "cuMemFree_v2"},
+    {&cuda.create, "cuMemCreate"},
+    {&cuda.granularity, "cuMemGetAllocationGranularity"},
+    {&cuda.let_go, "cuMemRelease"},
+    {&cuda.reserve, "cuMemAddressReserve"},
+    {&cuda.free_reserved, "cuMemAddressFree"},
+    {&cuda.map, "cuMemMap"},
+    {&cuda.unmap, "cuMemUnmap"},
+    {&cuda.set_access, "cuMemSetAccess"},
     {&cuda.put, "cuMemcpyHtoD_v2"},
     {&cuda.get, "cuMemcpyDtoH_v2"},
     {&cuda.copy, "cuMemcpyAsync"},
@@ -123,6 +146,44 @@ void *device_driver_allocate(size_t bytes)
 void device_driver_free(void *memory)
 {
     must(cuda.release((uintptr_t)memory), "cuMemFree");
+}
+
+static size_t rounded_up(size_t bytes, const struct cuda_memory_kind *kind)
+{
+    size_t grain = 0;
+    must(cuda.granularity(&grain, kind, 0), "cuMemGetAllocationGranularity");
+    return (bytes + grain - 1) / grain * grain;
+}
+
+static struct cuda_memory_kind kind_of(bool may_be_exported)
+{
+    int device;
+    must(cuda.current(&device), "cuCtxGetDevice");
+    return (struct cuda_memory_kind){.type = CUDA_MEMORY_PINNED,
+                                     .handle_types = may_be_exported ? CUDA_MEMORY_AS_DESCRIPTOR : 0,
+                                     .location = {CUDA_LOCATION_DEVICE, device}};
+}
+
+void *device_driver_map(size_t bytes, bool may_be_exported)
+{
+    const struct cuda_memory_kind kind = kind_of(may_be_exported);
+    const struct cuda_access access = {kind.location, CUDA_READ_AND_WRITE};
+    const size_t whole = rounded_up(bytes, &kind);
+    address physical, memory;
+    must(cuda.create(&physical, whole, &kind, 0), "cuMemCreate");
+    must(cuda.reserve(&memory, whole, 0, 0, 0), "cuMemAddressReserve");
+    must(cuda.map(memory, whole, 0, physical, 0), "cuMemMap");
+    must(cuda.set_access(memory, whole, &access, 1), "cuMemSetAccess");
+    must(cuda.let_go(physical), "cuMemRelease");
+    return (void *)(uintptr_t)memory;
+}
+
+void device_driver_unmap(void *memory, size_t bytes)
+{
+    const struct cuda_memory_kind kind = kind_of(false);
+    const size_t whole = rounded_up(bytes, &kind);
+    must(cuda.unmap((uintptr_t)memory, whole), "cuMemUnmap");
+    must(cuda.free_reserved((uintptr_t)memory, whole), "cuMemAddressFree");
 }
 
 void device_driver_put(void *device, const void *host, size_t bytes)

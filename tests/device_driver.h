@@ -17,6 +17,10 @@ void device_driver_use(int device);
 /* Memory of the current device. */
 void *device_driver_allocate(size_t bytes);
 void device_driver_free(void *memory);
+/* The same, mapped by hand, as one mapping in a reservation of its own; another process can have it if it may be exported. Rounds the number
+ * of bytes up, and so does unmap. */
+void *device_driver_map(size_t bytes, bool may_be_exported);
+void device_driver_unmap(void *memory, size_t bytes);
 /* Wait until it is done. */
 void device_driver_put(void *device, const void *host, size_t bytes);
 void device_driver_get(void *host, const void *device, size_t bytes);

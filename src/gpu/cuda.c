@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
@@ -23,7 +24,6 @@
 
 enum { DEVICES_MAX = 64, LOG_BYTES = 400, BOUNCE_BYTES = 512 << 10 };
 #define FINISH_NS UINT64_C(60000000000)
-static_assert(sizeof(struct gpu_handle) == sizeof(struct cuda_ipc_handle), "one is the other");
 
 /* The driver in this process, never freed. */
 struct cuda {
@@ -901,72 +901,143 @@ static enum tutti_status unsupported(int result, const char *what)
     return TUTTI_UNSUPPORTED;
 }
 
+/* The driver's name of the physical memory at an address; 0: that was not mapped by hand. As long as anything keeps that memory, it is
+ * no other's name. */
+static cuda_memory memory_at(uint64_t address)
+{
+    cuda_memory memory = 0;
+    if (calls()->memory_retain(&memory, (void *)(uintptr_t)address) != CUDA_OK) return 0;
+    calls()->memory_release(memory);
+    return memory;
+}
+
+static bool is_kept(const void *address, const struct gpu_handle *handle)
+{
+    return !is_child() && memory_at((uintptr_t)address) == handle->kept;
+}
+
+/* Whether a range is one mapping of that memory, from its beginning: importers map it so. */
+static bool is_mapped_once(cuda_memory memory, uint64_t base, size_t bytes)
+{
+    return memory_at(base) == memory && memory_at(base + bytes - 1) == memory &&
+           memory_at(base - 1) != memory;
+}
+
+static enum tutti_status export_mapped(cuda_memory memory, uint64_t base, size_t bytes,
+                                       struct gpu_handle *handle)
+{
+    int descriptor = -1;
+    if (!is_mapped_once(memory, base, bytes))
+        return error_set(TUTTI_UNSUPPORTED, "memory of a CUDA device that is mapped several times");
+    const int result = calls()->memory_export(&descriptor, memory, CUDA_MEMORY_AS_DESCRIPTOR, 0);
+    if (result != CUDA_OK)
+        return unsupported(result, "memory of a CUDA device that was not created to be exported");
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    *handle = (struct gpu_handle){.descriptor = descriptor, .kept = memory};
+    return TUTTI_OK;
+}
+
+static enum tutti_status export_range(uint64_t base, size_t bytes, struct gpu_handle *handle)
+{
+    struct cuda_ipc_handle made;
+    cuda_memory memory = 0;
+    if (calls()->memory_retain(&memory, (void *)(uintptr_t)base) == CUDA_OK) {
+        const enum tutti_status status = export_mapped(memory, base, bytes, handle);
+        if (status != TUTTI_OK) calls()->memory_release(memory);
+        return status;
+    }
+    const int result = calls()->ipc_export(&made, base);
+    if (result != CUDA_OK)
+        return unsupported(result, "memory of a CUDA device that other processes cannot map");
+    *handle = (struct gpu_handle){.descriptor = -1};
+    static_assert(sizeof handle->bytes == sizeof made.bytes, "one is the other");
+    memcpy(handle->bytes, made.bytes, sizeof handle->bytes);
+    return TUTTI_OK;
+}
+
 static enum tutti_status export_memory(struct gpu_device *device, const void *address,
                                        struct gpu_handle *handle, size_t *offset, size_t *bytes)
 {
-    struct cuda_ipc_handle made;
     uint64_t base = 0;
     size_t whole = 0;
     int mode;
     TRY(enter(device_of(device), &mode));
-    enum tutti_status status = TUTTI_OK;
-    int result = calls()->address_range(&base, &whole, (uintptr_t)address);
-    if (result != CUDA_OK) {
-        status = unsupported(result, "memory of a CUDA device that is no allocation");
-        goto leave_context;
-    }
-    result = calls()->ipc_export(&made, base);
-    if (result != CUDA_OK) {
-        status = unsupported(result, "memory of a CUDA device that other processes cannot map");
-        goto leave_context;
-    }
-    memcpy(handle->bytes, made.bytes, sizeof handle->bytes);
-    *offset = (uintptr_t)address - base;
-    *bytes = whole;
-leave_context:
+    const int result = calls()->address_range(&base, &whole, (uintptr_t)address);
+    const enum tutti_status status =
+        result == CUDA_OK ? export_range(base, whole, handle)
+                          : unsupported(result, "memory of a CUDA device that is no allocation");
     leave(mode);
+    *offset = result == CUDA_OK ? (uintptr_t)address - base : 0;
+    *bytes = whole;
     return status;
 }
 
-/* Of what is mapped, from there on: the driver's word, not the peer's. The context is the calling thread's. */
-static enum tutti_status size_of_import(uint64_t address, size_t *bytes)
+/* By the driver's word on what is mapped, not the peer's. The context is the calling thread's. */
+static enum tutti_status check_import(uint64_t address, size_t bytes)
 {
     uint64_t base = 0;
     size_t whole = 0;
     const int result = calls()->address_range(&base, &whole, address);
     if (result != CUDA_OK) return fail(result, "the size of memory of another process");
-    if (address - base >= whole)
-        return error_set(TUTTI_SYSTEM, "memory of another process is not where it was mapped");
-    *bytes = whole - (size_t)(address - base);
+    if (address - base >= whole || bytes > whole - (size_t)(address - base))
+        return error_set(TUTTI_SYSTEM, "memory of another process is smaller than that says");
     return TUTTI_OK;
 }
 
-static enum tutti_status import_memory(struct gpu_device *device, const struct gpu_handle *handle,
-                                       void **memory, size_t *bytes)
+static enum tutti_status import_handle(const struct gpu_handle *handle, size_t bytes,
+                                       uint64_t *address)
 {
     struct cuda_ipc_handle theirs;
+    memcpy(theirs.bytes, handle->bytes, sizeof theirs.bytes);
+    const int result = calls()->ipc_open(address, theirs, CUDA_IPC_ENABLE_PEER_ACCESS);
+    if (result != CUDA_OK) return fail(result, "memory of another process on a CUDA device");
+    return check_import(*address, bytes); /* to close it would wait for all that the device does */
+}
+
+/* What is mapped keeps the memory, so it is not kept by its name. A driver maps no more of it than there is. */
+static int map_memory(const struct cuda_device *device, cuda_memory memory, size_t bytes,
+                      uint64_t *address)
+{
+    const struct cuda_access access = {.location = {CUDA_LOCATION_DEVICE, device->device},
+                                       .flags = CUDA_READ_AND_WRITE};
+    int result = calls()->address_reserve(address, bytes, 0, 0, 0);
+    if (result != CUDA_OK) return result;
+    result = calls()->map(*address, bytes, 0, memory, 0);
+    if (result == CUDA_OK) {
+        result = calls()->set_access(*address, bytes, &access, 1);
+        if (result != CUDA_OK) calls()->unmap(*address, bytes);
+    }
+    if (result != CUDA_OK) calls()->address_free(*address, bytes);
+    return result;
+}
+
+static enum tutti_status import_descriptor(const struct cuda_device *device, int descriptor,
+                                           size_t bytes, uint64_t *address)
+{
+    cuda_memory memory = 0;
+    int result =
+        calls()->memory_import(&memory, (void *)(intptr_t)descriptor, CUDA_MEMORY_AS_DESCRIPTOR);
+    if (result == CUDA_OK) {
+        result = map_memory(device, memory, bytes, address);
+        calls()->memory_release(memory);
+    }
+    return result == CUDA_OK ? TUTTI_OK
+                             : fail(result, "memory that another process has mapped by hand");
+}
+
+static enum tutti_status import_memory(struct gpu_device *device, const struct gpu_handle *handle,
+                                       size_t bytes, void **memory)
+{
+    struct cuda_device *const on = device_of(device);
     uint64_t address = 0;
     int mode;
-    memcpy(theirs.bytes, handle->bytes, sizeof theirs.bytes);
-    TRY(enter(device_of(device), &mode));
-    const int result = calls()->ipc_open(&address, theirs, CUDA_IPC_ENABLE_PEER_ACCESS);
-    enum tutti_status status =
-        result == CUDA_OK ? TUTTI_OK : fail(result, "memory of another process on a CUDA device");
-    if (status == TUTTI_OK) {
-        status = size_of_import(address, bytes);
-        if (status != TUTTI_OK) calls()->ipc_close(address);
-    }
+    TRY(enter(on, &mode));
+    const enum tutti_status status =
+        handle->descriptor >= 0 ? import_descriptor(on, handle->descriptor, bytes, &address)
+                                : import_handle(handle, bytes, &address);
     leave(mode);
     if (status == TUTTI_OK) *memory = (void *)(uintptr_t)address;
     return status;
-}
-
-static void close_memory(struct gpu_device *device, void *memory)
-{
-    int mode;
-    if (enter(device_of(device), &mode) != TUTTI_OK) return;
-    calls()->ipc_close((uintptr_t)memory);
-    leave(mode);
 }
 
 static const struct gpu_driver driver_of_cuda = {
@@ -991,8 +1062,8 @@ static const struct gpu_driver driver_of_cuda = {
     .stream_check = stream_check,
     .start_worker = start_worker,
     .export_memory = export_memory,
+    .is_kept = is_kept,
     .import_memory = import_memory,
-    .close_memory = close_memory,
 };
 
 /* The driver itself. */

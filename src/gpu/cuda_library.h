@@ -23,6 +23,21 @@ struct cuda_ipc_handle {
     unsigned char bytes[64];
 };
 
+/* Physical memory, which a program maps by hand; 0: none. */
+typedef unsigned long long cuda_memory;
+
+/* Whose such memory is, or who reaches it. */
+struct cuda_location {
+    int type, device;
+};
+enum { CUDA_LOCATION_DEVICE = 1 };
+struct cuda_access {
+    struct cuda_location location;
+    int flags;
+};
+enum { CUDA_READ_AND_WRITE = 3 };
+enum { CUDA_MEMORY_AS_DESCRIPTOR = 1 }; /* how it goes to other processes */
+
 /* The results of functions. */
 enum cuda_result {
     CUDA_OK = 0,
@@ -95,59 +110,72 @@ enum cuda_host_flag { CUDA_HOST_PORTABLE = 1, CUDA_HOST_DEVICE_MAP = 2 };
 enum cuda_ipc_flag { CUDA_IPC_ENABLE_PEER_ACCESS = 1 };
 
 /* X(slot, symbol, parameters): all return enum cuda_result, as an int. A device is an int that cuDeviceGet makes of its number. */
-#define CUDA_FUNCTION_LIST(X)                                                                    \
-    X(init, "cuInit", (unsigned flags))                                                          \
-    X(error_name, "cuGetErrorName", (int result, const char **name))                             \
-    X(error_text, "cuGetErrorString", (int result, const char **text))                           \
-    X(device_count, "cuDeviceGetCount", (int *count))                                            \
-    X(device_get, "cuDeviceGet", (int *device, int number))                                      \
-    X(device_name, "cuDeviceGetName", (char *name, int bytes, int device))                       \
-    X(device_bus, "cuDeviceGetPCIBusId", (char *bus, int bytes, int device))                     \
-    X(device_memory, "cuDeviceTotalMem_v2", (size_t * bytes, int device))                        \
-    X(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))         \
-    X(primary_retain, "cuDevicePrimaryCtxRetain", (struct cuda_context * *context, int device))  \
-    X(primary_release, "cuDevicePrimaryCtxRelease_v2", (int device))                             \
-    X(context_push, "cuCtxPushCurrent_v2", (struct cuda_context * context))                      \
-    X(context_pop, "cuCtxPopCurrent_v2", (struct cuda_context * *context))                       \
-    X(context_device, "cuCtxGetDevice", (int *device))                                           \
-    X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))                   \
-    X(module_load, "cuModuleLoadDataEx",                                                         \
-      (struct cuda_module * *module, const void *image, unsigned option_count, int *options,     \
-       void **values))                                                                           \
-    X(module_unload, "cuModuleUnload", (struct cuda_module * module))                            \
-    X(module_function, "cuModuleGetFunction",                                                    \
-      (struct cuda_function * *function, struct cuda_module * module, const char *name))         \
-    X(function_attribute, "cuFuncGetAttribute",                                                  \
-      (int *value, int attribute, struct cuda_function *function))                               \
-    X(launch, "cuLaunchKernel",                                                                  \
-      (struct cuda_function * function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, \
-       unsigned threads_x, unsigned threads_y, unsigned threads_z, unsigned shared_bytes,        \
-       struct cuda_stream *stream, void **parameters, void **extra))                             \
-    X(pointer_attributes, "cuPointerGetAttributes",                                              \
-      (unsigned count, int *attributes, void **values, uint64_t address))                        \
-    X(allocate, "cuMemAlloc_v2", (uint64_t * address, size_t bytes))                             \
-    X(release, "cuMemFree_v2", (uint64_t address))                                               \
-    X(address_range, "cuMemGetAddressRange_v2",                                                  \
-      (uint64_t * base, size_t * bytes, uint64_t address))                                       \
-    X(host_allocate, "cuMemHostAlloc", (void **memory, size_t bytes, unsigned flags))            \
-    X(host_release, "cuMemFreeHost", (void *memory))                                             \
-    X(host_register, "cuMemHostRegister_v2", (void *memory, size_t bytes, unsigned flags))       \
-    X(host_unregister, "cuMemHostUnregister", (void *memory))                                    \
-    X(host_device_pointer, "cuMemHostGetDevicePointer_v2",                                       \
-      (uint64_t * address, void *memory, unsigned flags))                                        \
-    X(ipc_export, "cuIpcGetMemHandle", (struct cuda_ipc_handle * handle, uint64_t address))      \
-    X(ipc_open, "cuIpcOpenMemHandle_v2",                                                         \
-      (uint64_t * address, struct cuda_ipc_handle handle, unsigned flags))                       \
-    X(ipc_close, "cuIpcCloseMemHandle", (uint64_t address))                                      \
-    X(stream_create, "cuStreamCreate", (struct cuda_stream * *stream, unsigned flags))           \
-    X(stream_destroy, "cuStreamDestroy_v2", (struct cuda_stream * stream))                       \
-    X(stream_context, "cuStreamGetCtx",                                                          \
-      (struct cuda_stream * stream, struct cuda_context * *context))                             \
-    X(stream_is_capturing, "cuStreamIsCapturing", (struct cuda_stream * stream, int *status))    \
-    X(stream_query, "cuStreamQuery", (struct cuda_stream * stream))                              \
-    X(copy, "cuMemcpyAsync",                                                                     \
-      (uint64_t destination, uint64_t source, size_t bytes, struct cuda_stream * stream))        \
-    X(allocate_later, "cuMemAllocAsync",                                                         \
+#define CUDA_FUNCTION_LIST(X)                                                                        \
+    X(init, "cuInit", (unsigned flags))                                                              \
+    X(error_name, "cuGetErrorName", (int result, const char **name))                                 \
+    X(error_text, "cuGetErrorString", (int result, const char **text))                               \
+    X(device_count, "cuDeviceGetCount", (int *count))                                                \
+    X(device_get, "cuDeviceGet", (int *device, int number))                                          \
+    X(device_name, "cuDeviceGetName", (char *name, int bytes, int device))                           \
+    X(device_bus, "cuDeviceGetPCIBusId", (char *bus, int bytes, int device))                         \
+    X(device_memory, "cuDeviceTotalMem_v2", (size_t * bytes, int device))                            \
+    X(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))             \
+    X(primary_retain, "cuDevicePrimaryCtxRetain", (struct cuda_context * *context, int device))      \
+    X(primary_release, "cuDevicePrimaryCtxRelease_v2", (int device))                                 \
+    X(context_push, "cuCtxPushCurrent_v2", (struct cuda_context * context))                          \
+    X(context_pop, "cuCtxPopCurrent_v2", (struct cuda_context * *context))                           \
+    X(context_device, "cuCtxGetDevice", (int *device))                                               \
+    X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))                       \
+    X(module_load, "cuModuleLoadDataEx",                                                             \
+      (struct cuda_module * *module, const void *image, unsigned option_count, int *options,         \
+       void **values))                                                                               \
+    X(module_unload, "cuModuleUnload", (struct cuda_module * module))                                \
+    X(module_function, "cuModuleGetFunction",                                                        \
+      (struct cuda_function * *function, struct cuda_module * module, const char *name))             \
+    X(function_attribute, "cuFuncGetAttribute",                                                      \
+      (int *value, int attribute, struct cuda_function *function))                                   \
+    X(launch, "cuLaunchKernel",                                                                      \
+      (struct cuda_function * function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z,     \
+       unsigned threads_x, unsigned threads_y, unsigned threads_z, unsigned shared_bytes,            \
+       struct cuda_stream *stream, void **parameters, void **extra))                                 \
+    X(pointer_attributes, "cuPointerGetAttributes",                                                  \
+      (unsigned count, int *attributes, void **values, uint64_t address))                            \
+    X(allocate, "cuMemAlloc_v2", (uint64_t * address, size_t bytes))                                 \
+    X(release, "cuMemFree_v2", (uint64_t address))                                                   \
+    X(address_range, "cuMemGetAddressRange_v2",                                                      \
+      (uint64_t * base, size_t * bytes, uint64_t address))                                           \
+    X(host_allocate, "cuMemHostAlloc", (void **memory, size_t bytes, unsigned flags))                \
+    X(host_release, "cuMemFreeHost", (void *memory))                                                 \
+    X(host_register, "cuMemHostRegister_v2", (void *memory, size_t bytes, unsigned flags))           \
+    X(host_unregister, "cuMemHostUnregister", (void *memory))                                        \
+    X(host_device_pointer, "cuMemHostGetDevicePointer_v2",                                           \
+      (uint64_t * address, void *memory, unsigned flags))                                            \
+    X(ipc_export, "cuIpcGetMemHandle", (struct cuda_ipc_handle * handle, uint64_t address))          \
+    X(ipc_open, "cuIpcOpenMemHandle_v2",                                                             \
+      (uint64_t * address, struct cuda_ipc_handle handle, unsigned flags))                           \
+    X(memory_retain, "cuMemRetainAllocationHandle", (cuda_memory * memory, void *address))           \
+    X(memory_release, "cuMemRelease", (cuda_memory memory))                                          \
+    X(memory_export, "cuMemExportToShareableHandle",                                                 \
+      (void *descriptor, cuda_memory memory, int type, unsigned long long flags))                    \
+    X(memory_import, "cuMemImportFromShareableHandle",                                               \
+      (cuda_memory * memory, void *descriptor, int type))                                            \
+    X(address_reserve, "cuMemAddressReserve",                                                        \
+      (uint64_t * address, size_t bytes, size_t alignment, uint64_t wish, unsigned long long flags)) \
+    X(address_free, "cuMemAddressFree", (uint64_t address, size_t bytes))                            \
+    X(map, "cuMemMap",                                                                               \
+      (uint64_t address, size_t bytes, size_t offset, cuda_memory memory, unsigned long long flags)) \
+    X(unmap, "cuMemUnmap", (uint64_t address, size_t bytes))                                         \
+    X(set_access, "cuMemSetAccess",                                                                  \
+      (uint64_t address, size_t bytes, const struct cuda_access *access, size_t count))              \
+    X(stream_create, "cuStreamCreate", (struct cuda_stream * *stream, unsigned flags))               \
+    X(stream_destroy, "cuStreamDestroy_v2", (struct cuda_stream * stream))                           \
+    X(stream_context, "cuStreamGetCtx",                                                              \
+      (struct cuda_stream * stream, struct cuda_context * *context))                                 \
+    X(stream_is_capturing, "cuStreamIsCapturing", (struct cuda_stream * stream, int *status))        \
+    X(stream_query, "cuStreamQuery", (struct cuda_stream * stream))                                  \
+    X(copy, "cuMemcpyAsync",                                                                         \
+      (uint64_t destination, uint64_t source, size_t bytes, struct cuda_stream * stream))            \
+    X(allocate_later, "cuMemAllocAsync",                                                             \
       (uint64_t * address, size_t bytes, struct cuda_stream * stream))
 
 struct cuda_library {

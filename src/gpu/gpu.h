@@ -56,7 +56,9 @@ enum { GPU_HANDLE_BYTES = 64 };
 
 /* Of memory, so that another process can map it. */
 struct gpu_handle {
-    unsigned char bytes[GPU_HANDLE_BYTES];
+    unsigned char bytes[GPU_HANDLE_BYTES]; /* if there is no descriptor */
+    int descriptor; /* of memory that was mapped by hand, in the process that has the struct; -1: of other memory. Whoever has it closes it. */
+    uint64_t kept; /* where it was exported: with a descriptor, the driver's name of that memory, see is_kept */
 };
 
 /* How long whoever asks for something waits for the device. */
@@ -113,13 +115,16 @@ struct gpu_driver {
     enum tutti_status (*start_worker)(struct gpu_device *device, void *stream, unsigned blocks,
                                       struct worker_home *home);
 
-    /* The handle of the allocation in which an address lies, and how far in. UNSUPPORTED: this memory has none. Blocks. */
+    /* The handle of the allocation in which an address lies, and how far in. UNSUPPORTED: this memory has none; *bytes is 0 if it is not
+     * known where it begins and ends. Memory that was mapped by hand is kept until the process ends, so that no other memory gets its name.
+     * Blocks. */
     enum tutti_status (*export_memory)(struct gpu_device *device, const void *address,
                                        struct gpu_handle *handle, size_t *offset, size_t *bytes);
-    /* Maps memory of another process, and says how much of it there is from there on. Blocks. */
+    /* Whether memory that was mapped by hand is what it was when it was exported. Prompt. */
+    bool (*is_kept)(const void *address, const struct gpu_handle *handle);
+    /* Maps memory of another process, so many bytes of it. An error if there are fewer. Blocks. */
     enum tutti_status (*import_memory)(struct gpu_device *device, const struct gpu_handle *handle,
-                                       void **memory, size_t *bytes);
-    void (*close_memory)(struct gpu_device *device, void *memory);
+                                       size_t bytes, void **memory);
 };
 
 /* The process's driver, found at the first call; NULL: there is none, and it stays so until a later call finds that the application has

@@ -689,29 +689,27 @@ static void handle_from_text(const char *text, struct gpu_handle *handle)
 
 static void importer(const char *argument)
 {
-    struct gpu_handle handle, wrong;
+    struct gpu_handle handle = {.descriptor = -1}, wrong;
     char text[32];
     void *memory = NULL, *again = NULL;
-    size_t bytes = 0;
     begin();
     struct gpu_device *const device = open_device(1);
     handle_from_text(argument, &handle);
     wrong = handle;
     wrong.bytes[0] ^= 1;
-    assert(driver->import_memory(device, &wrong, &memory, &bytes) == TUTTI_SYSTEM && memory == NULL);
+    assert(driver->import_memory(device, &wrong, BYTES, &memory) == TUTTI_SYSTEM && memory == NULL);
     assert(error_has("CUDA_ERROR_INVALID_HANDLE"));
     standin->fail("cuMemGetAddressRange_v2", CUDA_INVALID_VALUE, 0, 1);
-    assert(driver->import_memory(device, &handle, &memory, &bytes) == TUTTI_SYSTEM);
-    assert(memory == NULL && bytes == 0 && standin->count().imported == 0);
-    assert(driver->import_memory(device, &handle, &memory, &bytes) == TUTTI_OK && bytes >= BYTES);
-    assert(driver->import_memory(device, &handle, &again, &bytes) == TUTTI_OK && again == memory);
+    assert(driver->import_memory(device, &handle, BYTES, &memory) == TUTTI_SYSTEM && memory == NULL);
+    assert(driver->import_memory(device, &handle, 4 << 20, &memory) == TUTTI_SYSTEM);
+    assert(memory == NULL && error_has("smaller than that says"));
+    assert(driver->import_memory(device, &handle, BYTES, &memory) == TUTTI_OK);
+    assert(driver->import_memory(device, &handle, BYTES, &again) == TUTTI_OK && again == memory);
     assert(cuda.copy_to_host(text, (uintptr_t)memory + 100, sizeof text) == CUDA_OK);
     assert(strcmp(text, "from another process") == 0);
     assert(put((char *)memory + 200, "and back", 9));
     assert(found(memory)->number == 0); /* where it is, whoever reaches it */
-    driver->close_memory(device, again);
-    driver->close_memory(device, memory);
-    assert(found(memory) == NULL);
+    while (found(memory) != NULL) assert(cuda.ipc_close((uintptr_t)memory) == CUDA_OK);
     end();
 }
 
@@ -719,7 +717,7 @@ static void memory_goes_to_other_processes(const char *argument)
 {
     struct gpu_handle handle;
     char text[2 * GPU_HANDLE_BYTES + 1], output[2048], answer[9];
-    size_t offset = 0, bytes = 0, mapped = 0;
+    size_t offset = 0, bytes = 0;
     void *memory = NULL;
     (void)argument;
     begin();
@@ -729,7 +727,8 @@ static void memory_goes_to_other_processes(const char *argument)
     assert(put(mine + 100, "from another process", 21));
     assert(driver->export_memory(device, mine + 100, &handle, &offset, &bytes) == TUTTI_OK);
     assert(offset == 100 && bytes == BYTES);
-    assert(driver->import_memory(device, &handle, &memory, &mapped) ==
+    assert(handle.descriptor < 0);
+    assert(driver->import_memory(device, &handle, bytes, &memory) ==
            TUTTI_SYSTEM); /* it is one's own */
     handle_as_text(&handle, text);
     const int fate = apart_run("importer", text, output, sizeof output);
@@ -884,6 +883,7 @@ static void sharer(const char *argument)
     assert(sscanf(argument, "%lu %lu %lu", &share.process, &share.number, &share.bytes) == 3);
     handle_from_text(strrchr(argument, ' ') + 1, &handle);
     memcpy(share.handle, handle.bytes, sizeof share.handle);
+    share.descriptor = -1;
     share.offset = 77; /* does not matter */
     wrong = larger = again = share;
     wrong.handle[0] ^= 1;
@@ -940,6 +940,120 @@ static void what_is_shared_is_mapped_in_other_processes(const char *argument)
     gpu_shares_open(device); /* a driver maps none of its own */
     assert(is_mapped(device, &share, &none, &bytes) == MEMORY_REFUSED);
     release(mine);
+    end();
+}
+
+/* Memory that is mapped by hand. */
+
+static char *mapped(int device, uint64_t at, size_t bytes, bool may_be_exported)
+{
+    const struct cuda_memory_kind kind = {.type = CUDA_MEMORY_PINNED,
+                                          .handle_types =
+                                              may_be_exported ? CUDA_MEMORY_AS_DESCRIPTOR : 0,
+                                          .location = {CUDA_LOCATION_DEVICE, device}};
+    const struct cuda_access access = {kind.location, CUDA_READ_AND_WRITE};
+    cuda_memory memory;
+    assert(cuda.memory_create(&memory, bytes, &kind, 0) == CUDA_OK);
+    assert(cuda.driver.map(at, bytes, 0, memory, 0) == CUDA_OK);
+    assert(cuda.driver.set_access(at, bytes, &access, 1) == CUDA_OK);
+    assert(cuda.driver.memory_release(memory) == CUDA_OK);
+    return (char *)(uintptr_t)at;
+}
+
+static uint64_t reserved(size_t bytes)
+{
+    uint64_t at;
+    assert(cuda.driver.address_reserve(&at, bytes, 0, 0, 0) == CUDA_OK);
+    return at;
+}
+
+static bool is_shared_soon(struct gpu_device *device, const void *address, size_t bytes,
+                           struct memory_share *share)
+{
+    const bool is_shared_now = is_shared(device, address, bytes, share);
+    gpu_shares_open(device);
+    return !is_shared_now && is_shared(device, address, bytes, share);
+}
+
+/* The stand-in gives all that is mapped in a reservation one number. */
+static void what_is_mapped_by_hand_is_known_by_what_is_mapped(const char *argument)
+{
+    enum { PART = STANDIN_GRANULARITY };
+    struct memory_share first, second, again;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    const uint64_t at = reserved(3 * PART);
+    char *const one = mapped(0, at, PART, true), *const two = mapped(0, at + PART, PART, true);
+    assert(is_shared_soon(device, one + 100, 50, &first));
+    assert(first.offset == 100 && first.bytes == PART && first.descriptor >= 0 &&
+           first.pid == getpid());
+    assert(is_shared_soon(device, two, PART, &second) && second.number != first.number);
+    assert(second.offset == 0 && second.descriptor != first.descriptor);
+    assert(!is_shared(device, one + 1, PART, &again)); /* into the other one */
+    assert(is_shared(device, one, PART, &again) && again.number == first.number);
+    assert(cuda.driver.unmap(at, PART) == CUDA_OK);
+    mapped(0, at, PART, true);
+    assert(!is_shared(device, one, PART, &again));
+    assert(is_shared_soon(device, one, PART, &again));
+    assert(again.number != first.number && again.number != second.number);
+    assert(is_shared(device, two, 1, &first) && first.number == second.number);
+    char *const secret = mapped(0, at + 2 * PART, PART, false);
+    assert(!is_shared_soon(device, secret, 1, &first) && !is_shared_soon(device, secret, 1, &first));
+    assert(is_shared(device, one, 1, &first) && first.number == again.number);
+    end();
+}
+
+static void by_hand_sharer(const char *argument)
+{
+    struct memory_share share = {.handle = ""}, wrong;
+    void *address = NULL, *other = NULL;
+    size_t bytes = 0;
+    char text[32];
+    begin();
+    struct gpu_device *const device = open_device(1);
+    assert(sscanf(argument, "%lu %lu %lu %lu %d %d", &share.process, &share.process_at,
+                  &share.number, &share.bytes, &share.pid, &share.descriptor) == 6);
+    assert(is_mapped(device, &share, &address, &bytes) == MEMORY_NOT_YET);
+    wrong = share;
+    wrong.number++;
+    wrong.process++; /* it is no proof */
+    assert(is_mapped(device, &wrong, &other, &bytes) == MEMORY_REFUSED);
+    wrong = share;
+    wrong.number += 2;
+    wrong.descriptor = 9999;
+    assert(is_mapped(device, &wrong, &other, &bytes) == MEMORY_REFUSED);
+    wrong.number++;
+    wrong.descriptor = 2; /* it is none of a driver's */
+    assert(is_mapped(device, &wrong, &other, &bytes) == MEMORY_NOT_YET);
+    wrong = share;
+    wrong.number += 4;
+    wrong.bytes *= 2;
+    assert(is_mapped(device, &wrong, &other, &bytes) == MEMORY_NOT_YET);
+    gpu_shares_open(device);
+    assert(is_mapped(device, &wrong, &other, &bytes) == MEMORY_REFUSED);
+    assert(is_mapped(device, &share, &address, &bytes) == MEMORY_MAPPED && bytes == share.bytes);
+    assert(cuda.copy_to_host(text, (uintptr_t)address + 100, sizeof text) == CUDA_OK);
+    assert(strcmp(text, "from another process") == 0);
+}
+
+static void what_is_mapped_by_hand_goes_to_other_processes(const char *argument)
+{
+    struct memory_share share;
+    char all[200], output[2048];
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    char *const mine = mapped(0, reserved(STANDIN_GRANULARITY), STANDIN_GRANULARITY, true);
+    assert(cuda.context_set(context_of(0)) == CUDA_OK); /* the other one does not reach it */
+    assert(put(mine + 100, "from another process", 21));
+    assert(cuda.context_set(context_of(1)) == CUDA_OK);
+    assert(is_shared_soon(device, mine, BYTES, &share));
+    snprintf(all, sizeof all, "%lu %lu %lu %lu %d %d", share.process, share.process_at,
+             share.number, share.bytes, share.pid, share.descriptor);
+    const int fate = apart_run("by_hand_sharer", all, output, sizeof output);
+    if (fate != 0) fprintf(stderr, "%s", output);
+    assert(fate == 0);
     end();
 }
 
@@ -1035,10 +1149,13 @@ int main(int argc, char **argv)
         CASE(some_memory_is_not_shared),
         CASE(who_frees_much_that_was_shared_shares_no_more),
         CASE(what_is_shared_is_mapped_in_other_processes),
+        CASE(what_is_mapped_by_hand_is_known_by_what_is_mapped),
+        CASE(what_is_mapped_by_hand_goes_to_other_processes),
         CASE(a_child_cannot_use_its_parents_driver),
         CASE(a_child_uses_a_driver_that_its_parent_did_not),
 #undef CASE
         {"importer", importer, apart_is_part},
-        {"sharer", sharer, apart_is_part}};
+        {"sharer", sharer, apart_is_part},
+        {"by_hand_sharer", by_hand_sharer, apart_is_part}};
     return apart_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

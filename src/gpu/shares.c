@@ -1,30 +1,35 @@
 #include "gpu/shares.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
 #include "gpu/gpu.h"
+#include "os/process.h"
 
 enum state { WISHED, DONE, FAILED };
 
 struct exported {
     struct gpu_device *device; /* NULL: the place is free */
-    uint64_t number;           /* of the allocation */
+    uint64_t number;           /* the driver's, of the allocation; 0: that is gone */
+    uint64_t told;             /* what other processes know it by */
     uintptr_t base;            /* where it begins; WISHED: an address in it */
-    size_t bytes;
+    size_t bytes;              /* 0: not known */
     enum state state;
-    struct gpu_handle handle;
+    struct gpu_handle handle; /* DONE */
 };
 
 struct imported {
     struct gpu_device *device;
     struct memory_share share; /* offset 0 */
     enum state state;
+    int descriptor; /* WISHED: this process's copy */
     void *address;
     size_t bytes;
 };
@@ -33,6 +38,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t opening =
     PTHREAD_MUTEX_INITIALIZER;                   /* of the one that the driver works for */
 static struct exported exports[GPU_EXPORTS_MAX]; /* under the lock, as all below */
+static uint64_t export_count;                    /* ever */
 static uint64_t freed_bytes;                     /* of allocations that had been exported */
 static struct imported imports[GPU_IMPORTS_MAX];
 static unsigned import_count;
@@ -46,10 +52,16 @@ static struct gpu_device *device_of(const struct memory_kind *kind)
     return (struct gpu_device *)((uintptr_t)kind - offsetof(struct gpu_device, kind));
 }
 
-static struct exported *find_export(const struct gpu_device *device, uint64_t number)
+/* Of memory that was mapped by hand, several allocations may have one number. */
+static struct exported *find_export(const struct gpu_device *device, uint64_t number,
+                                    const void *address)
 {
-    for (unsigned e = 0; e < GPU_EXPORTS_MAX; e++)
-        if (exports[e].device == device && exports[e].number == number) return &exports[e];
+    for (unsigned e = 0; e < GPU_EXPORTS_MAX; e++) {
+        struct exported *const found = &exports[e];
+        if (found->device == device && found->number == number &&
+            (found->bytes == 0 || (uintptr_t)address - found->base < found->bytes))
+            return found;
+    }
     return NULL;
 }
 
@@ -62,10 +74,13 @@ static void end_wish(enum state *state, enum state now)
 /* For nothing if there is no place. */
 static void wish_export(struct gpu_device *device, uint64_t number, const void *address)
 {
-    struct exported *const place = find_export(NULL, 0);
+    struct exported *const place = find_export(NULL, 0, NULL);
     if (place == NULL) return;
-    *place = (struct exported){
-        .device = device, .number = number, .base = (uintptr_t)address, .state = WISHED};
+    *place = (struct exported){.device = device,
+                               .number = number,
+                               .told = ++export_count,
+                               .base = (uintptr_t)address,
+                               .state = WISHED};
     atomic_fetch_add_explicit(&wish_count, 1, memory_order_relaxed);
 }
 
@@ -82,8 +97,13 @@ static bool fill_share(const struct exported *made, const void *address, size_t 
 {
     const uintptr_t offset = (uintptr_t)address - made->base;
     if (made->state != DONE || offset >= made->bytes || bytes > made->bytes - offset) return false;
-    *share = (struct memory_share){
-        .process = own_process(), .number = made->number, .bytes = made->bytes, .offset = offset};
+    *share = (struct memory_share){.process = own_process(),
+                                   .process_at = (uintptr_t)&process,
+                                   .pid = getpid(),
+                                   .descriptor = made->handle.descriptor,
+                                   .number = made->told,
+                                   .bytes = made->bytes,
+                                   .offset = offset};
     static_assert(sizeof share->handle == sizeof made->handle.bytes, "one is the other");
     memcpy(share->handle, made->handle.bytes, sizeof share->handle);
     return share->process != 0;
@@ -100,7 +120,29 @@ static uint64_t number_at(const struct gpu_device *device, const void *address)
         return 0;
     }
     const bool is_its = memory.place == GPU_DEVICE_MEMORY && memory.device == device->number;
-    return is_its && memory.buffer < MEMORY_SHARE_NUMBERS ? memory.buffer : 0;
+    return is_its ? memory.buffer : 0;
+}
+
+static bool is_mapped_by_hand(const struct exported *made)
+{
+    return made->state == DONE && made->handle.descriptor >= 0;
+}
+
+/* Whether it is not what it was when it was exported. */
+static bool is_gone(const struct exported *was, const void *address)
+{
+    if (was->number == 0) return true;
+    return is_mapped_by_hand(was) ? !was->device->driver->is_kept(address, &was->handle)
+                                  : number_at(was->device, address) != was->number;
+}
+
+/* The next call with such memory wishes for it anew. */
+static void retire(const struct exported *was)
+{
+    pthread_mutex_lock(&lock);
+    for (unsigned e = 0; e < GPU_EXPORTS_MAX; e++)
+        if (exports[e].device != NULL && exports[e].told == was->told) exports[e].number = 0;
+    pthread_mutex_unlock(&lock);
 }
 
 bool gpu_shares_share(const struct memory_kind *kind, const void *address, size_t bytes,
@@ -108,13 +150,17 @@ bool gpu_shares_share(const struct memory_kind *kind, const void *address, size_
 {
     struct gpu_device *const device = device_of(kind);
     const uint64_t number = number_at(device, address);
+    struct exported was = {.device = NULL};
     if (number == 0) return false;
     pthread_mutex_lock(&lock);
-    const struct exported *const made = find_export(device, number);
+    const struct exported *const made = find_export(device, number, address);
     const bool is_there = made != NULL && fill_share(made, address, bytes, share);
+    if (is_there && is_mapped_by_hand(made)) was = *made;
     if (made == NULL) wish_export(device, number, address);
     pthread_mutex_unlock(&lock);
-    return is_there;
+    if (was.device == NULL || !is_gone(&was, address)) return is_there;
+    retire(&was);
+    return false;
 }
 
 static struct imported *find_import(const struct gpu_device *device,
@@ -130,6 +176,28 @@ static struct imported *find_import(const struct gpu_device *device,
     return NULL;
 }
 
+static enum memory_mapping wish_import(struct gpu_device *device, const struct memory_share *share)
+{
+    struct imported *const wish = &imports[import_count++];
+    *wish = (struct imported){.device = device, .share = *share, .descriptor = -1};
+    wish->share.offset = 0;
+    /* At once: later that may be the number of another descriptor. */
+    if (share->descriptor >= 0)
+        wish->descriptor = process_copy_descriptor(share->pid, share->descriptor, share->process_at,
+                                                   share->process);
+    if (share->descriptor >= 0 && wish->descriptor < 0) {
+        log_write(LOG_INFO,
+                  "GPU %d does not read memory of process %d where it lies: a descriptor of that "
+                  "process cannot be copied (pidfd_getfd): %s",
+                  device->number, (int)share->pid, strerror(errno));
+        wish->state = FAILED;
+        return MEMORY_REFUSED;
+    }
+    wish->state = WISHED;
+    atomic_fetch_add_explicit(&wish_count, 1, memory_order_relaxed);
+    return MEMORY_NOT_YET;
+}
+
 enum memory_mapping gpu_shares_map(const struct memory_kind *kind, const struct memory_share *share,
                                    void **address, size_t *bytes)
 {
@@ -138,10 +206,7 @@ enum memory_mapping gpu_shares_map(const struct memory_kind *kind, const struct 
     pthread_mutex_lock(&lock);
     const struct imported *const found = find_import(device, share);
     if (found == NULL && import_count < GPU_IMPORTS_MAX) {
-        imports[import_count] =
-            (struct imported){.device = device, .share = *share, .state = WISHED};
-        imports[import_count++].share.offset = 0;
-        atomic_fetch_add_explicit(&wish_count, 1, memory_order_relaxed);
+        mapping = wish_import(device, share);
     } else if (found == NULL || found->state == FAILED) {
         mapping = MEMORY_REFUSED;
     } else if (found->state == DONE) {
@@ -163,35 +228,38 @@ static bool may_export(const struct gpu_device *device)
     return may;
 }
 
-/* By the address, which may be another allocation's by now: so its number is asked for again when its handle is there. */
-static void make_export(const struct exported *wish)
+/* By the address, which may be another allocation's by now: so its number is asked for again when its handle is there. Until it is made,
+ * only this thread changes it. */
+static void make_export(struct exported *wish)
 {
     struct exported made = *wish;
     const void *const address = (const void *)wish->base;
     size_t offset = 0;
-    const bool is_made = may_export(made.device) &&
-                         made.device->driver->export_memory(made.device, address, &made.handle,
-                                                            &offset, &made.bytes) == TUTTI_OK &&
-                         number_at(made.device, address) == made.number;
-    pthread_mutex_lock(&lock);
-    struct exported *const place = find_export(made.device, made.number);
+    bool is_made = may_export(made.device) &&
+                   made.device->driver->export_memory(made.device, address, &made.handle, &offset,
+                                                      &made.bytes) == TUTTI_OK;
+    if (is_made && number_at(made.device, address) != made.number) {
+        if (made.handle.descriptor >= 0) close(made.handle.descriptor);
+        is_made = false;
+    }
     made.base -= offset;
-    *place = made;
-    end_wish(&place->state, is_made ? DONE : FAILED);
+    pthread_mutex_lock(&lock);
+    *wish = made;
+    end_wish(&wish->state, is_made ? DONE : FAILED);
     pthread_mutex_unlock(&lock);
 }
 
 /* Gives back the places of allocations that are no more; no operation uses them. Only who has `opening` does so. */
-static void forget_freed(void)
+static void forget_gone(void)
 {
     for (unsigned e = 0; e < GPU_EXPORTS_MAX; e++) {
         struct exported *const made = &exports[e];
         pthread_mutex_lock(&lock);
         const struct exported was = *made;
         pthread_mutex_unlock(&lock);
-        if (was.device == NULL || was.state == WISHED ||
-            number_at(was.device, (const void *)was.base) == was.number)
+        if (was.device == NULL || was.state == WISHED || !is_gone(&was, (const void *)was.base))
             continue;
+        if (is_mapped_by_hand(&was)) close(was.handle.descriptor);
         pthread_mutex_lock(&lock);
         if (was.state == DONE) freed_bytes += was.bytes;
         *made = (struct exported){.device = NULL};
@@ -202,19 +270,15 @@ static void forget_freed(void)
 static void make_import(struct imported *import)
 {
     struct gpu_device *const device = import->device; /* it and what is shared stay as they are */
-    struct gpu_handle handle;
+    struct gpu_handle handle = {.descriptor = import->descriptor};
     void *address = NULL;
-    size_t bytes = 0;
     memcpy(handle.bytes, import->share.handle, sizeof handle.bytes);
-    bool is_made = device->driver->import_memory(device, &handle, &address, &bytes) == TUTTI_OK;
+    const bool is_made =
+        device->driver->import_memory(device, &handle, import->share.bytes, &address) == TUTTI_OK;
     if (!is_made)
         log_write(LOG_INFO, "GPU %d does not read memory of another process where it lies: %s",
                   device->number, tutti_error_message());
-    else if (bytes < import->share.bytes) { /* it is not what its owner says: it stays, unused */
-        log_write(LOG_INFO, "GPU %d: memory of another process is smaller than that says",
-                  device->number);
-        is_made = false;
-    }
+    if (import->descriptor >= 0) close(import->descriptor);
     pthread_mutex_lock(&lock);
     import->address = address;
     import->bytes = (size_t)import->share.bytes;
@@ -222,16 +286,14 @@ static void make_import(struct imported *import)
     pthread_mutex_unlock(&lock);
 }
 
-static bool next_wished_export(const struct gpu_device *device, struct exported *wish)
+static struct exported *next_wished_export(const struct gpu_device *device)
 {
-    bool is_there = false;
+    struct exported *found = NULL;
     pthread_mutex_lock(&lock);
-    for (unsigned e = 0; e < GPU_EXPORTS_MAX && !is_there; e++) {
-        is_there = exports[e].device == device && exports[e].state == WISHED;
-        if (is_there) *wish = exports[e];
-    }
+    for (unsigned e = 0; e < GPU_EXPORTS_MAX && found == NULL; e++)
+        if (exports[e].device == device && exports[e].state == WISHED) found = &exports[e];
     pthread_mutex_unlock(&lock);
-    return is_there;
+    return found;
 }
 
 static struct imported *next_wished_import(const struct gpu_device *device)
@@ -246,16 +308,17 @@ static struct imported *next_wished_import(const struct gpu_device *device)
 
 void gpu_shares_open(struct gpu_device *device)
 {
-    struct exported wish;
+    struct exported *export;
     struct imported *import;
     char before[ERROR_TEXT_MAX];
     if (atomic_load_explicit(&wish_count, memory_order_relaxed) == 0) return;
     if (pthread_mutex_trylock(&opening) != 0) return; /* the next call looks again */
     error_copy(before, sizeof before);
-    if (next_wished_export(device, &wish)) forget_freed();
+    if (next_wished_export(device) != NULL) forget_gone();
     /* Others may wish meanwhile: each has its turn once, so that this ends. */
-    for (unsigned turns = 0; turns < GPU_EXPORTS_MAX && next_wished_export(device, &wish); turns++)
-        make_export(&wish);
+    for (unsigned turns = 0;
+         turns < GPU_EXPORTS_MAX && (export = next_wished_export(device)) != NULL; turns++)
+        make_export(export);
     for (unsigned turns = 0;
          turns < GPU_IMPORTS_MAX && (import = next_wished_import(device)) != NULL; turns++)
         make_import(import);

@@ -6,13 +6,15 @@
  *
  * Invariants
  *  1. An export is known by the driver's number of its allocation. An address alone goes stale: memory is freed, and another
- *     allocation gets the address.
- *  2. A driver keeps memory that was freed while another process has it imported. A program that frees what it had exported gets no more
- *     exports once that is a GPU_FREED_SHARE-th of the device's memory.
+ *     allocation gets the address. Memory that was mapped by hand (VMM) is known by what is mapped, because drivers do not say what its number is.
+ *     Other processes know an export by a number that this process never uses again.
+ *  2. A driver keeps memory that was freed while another process has it imported. Memory that was mapped by hand is kept in any case. A
+ *     program that frees what it had exported gets no more exports once that is a GPU_FREED_SHARE-th of the device's memory.
  *  3. Memory that was imported stays so until the process ends. To close it would mean to wait for
  *     all that the device does, also for workers that wait for the thread that closes. So there are
  *     at most GPU_IMPORTS_MAX imports; later ones are refused.
  *  4. No thread that holds the lock waits for a driver.
+ *  5. What was mapped by hand goes to other processes as a descriptor. They copy it when they hear of it: later it may be another one's.
  */
 #ifndef TUTTI_GPU_SHARES_H
 #define TUTTI_GPU_SHARES_H

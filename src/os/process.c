@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -104,4 +105,27 @@ bool process_has_ended(pid_t pid)
 bool process_is_ending(pid_t pid)
 {
     return has_no_memory(pid) || process_has_ended(pid);
+}
+
+static bool has_number(pid_t pid, uint64_t place, uint64_t number)
+{
+    uint64_t found = 0;
+    const struct iovec from = {(void *)(uintptr_t)place, sizeof found}, to = {&found, sizeof found};
+    const ssize_t bytes = process_vm_readv(pid, &to, 1, &from, 1, 0);
+    if (bytes >= 0) errno = ESRCH;
+    return bytes == (ssize_t)sizeof found && found == number;
+}
+
+int process_copy_descriptor(pid_t pid, int descriptor, uint64_t proof_at, uint64_t proof)
+{
+    int copy = -1;
+    const int process = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (process < 0) return -1;
+    /* What has the proof has it after the process was opened, so the pid has not become another one's before. */
+    if (has_number(pid, proof_at, proof))
+        copy = (int)syscall(SYS_pidfd_getfd, process, descriptor, 0);
+    const int why = errno;
+    close(process);
+    errno = why;
+    return copy;
 }

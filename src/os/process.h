@@ -38,6 +38,10 @@ bool process_is_ending(pid_t pid);
  * stack of the process lie. 0: the system does not tell, as for processes of other users, or the process has ended. */
 uint64_t process_program(pid_t pid);
 
+/* A copy of a descriptor of another process, if that has the number `proof` at that address; -1: it has not, or it is gone, or this process
+ * may not read its memory or take its descriptors, and errno says so (ESRCH: no proof). Prompt. */
+int process_copy_descriptor(pid_t pid, int descriptor, uint64_t proof_at, uint64_t proof);
+
 /* From now on forks count. Any thread, any number of times. */
 void process_watch_forks(void);
 

@@ -1,7 +1,9 @@
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -115,12 +117,46 @@ static void a_process_that_executes_a_program_is_told_from_what_it_was(void **st
     assert_true(process_program(pid) == 0);
 }
 
+/* The child has the number, and a pipe that it never reads. */
+static void a_descriptor_is_copied_from_who_has_the_number(void **state)
+{
+    (void)state;
+    static const uint64_t proof = 0x1234567890abcdef;
+    int ends[2];
+    char letter = '\0';
+    assert_int_equal(pipe(ends), 0);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) pause();
+    }
+    close(ends[1]);
+    const uint64_t place = (uintptr_t)&proof;
+    assert_int_equal(process_copy_descriptor(pid, ends[1], place, proof + 1), -1);
+    assert_int_equal(errno, ESRCH);
+    assert_int_equal(process_copy_descriptor(pid, ends[1], 8, proof), -1); /* nothing is there */
+    assert_int_equal(process_copy_descriptor(pid, 999, place, proof), -1);
+    assert_int_equal(errno, EBADF);
+    const int copy = process_copy_descriptor(pid, ends[1], place, proof);
+    assert_true(copy >= 0);
+    assert_int_equal(write(copy, "x", 1), 1);
+    assert_int_equal(read(ends[0], &letter, 1), 1);
+    assert_int_equal(letter, 'x');
+    close(copy);
+    close(ends[0]);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(process_copy_descriptor(pid, 0, place, proof), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stopped_processes_are_told_from_others),
         cmocka_unit_test(processes_that_ended_are_told_from_others),
         cmocka_unit_test(a_process_that_executes_a_program_is_told_from_what_it_was),
+        cmocka_unit_test(a_descriptor_is_copied_from_who_has_the_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
