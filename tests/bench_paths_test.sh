@@ -33,16 +33,16 @@ expect_rows() {
     done
 }
 
-measure auto --rows --repeats 20
+measure auto --rows --repeats 10 --passes 2
 expect_rows local
-measure tcp --rows --repeats 5
+measure tcp --rows --repeats 5 --passes 1
 expect_rows tcp
 if [[ -x $TUTTI_BIN/tutti-topo ]] &&
     "$TUTTI_BIN/tutti-topo" --check-fabric | grep -F 'provider tcp;ofi_rxm: it works' >/dev/null; then
-    TUTTI_FABRIC='tcp;ofi_rxm' measure tcp --rows --repeats 5
+    TUTTI_FABRIC='tcp;ofi_rxm' measure tcp --rows --repeats 5 --passes 1
     expect_rows card
 fi
-measure auto --each --repeats 1
+measure auto --each --repeats 1 --passes 1
 if ! grep -qE '^ +65536 B +burst +[0-9]+ +sender +[0-9.]+ ns +receiver +[0-9.]+ ns$' <<<"$printed"; then
     fail "no figures of 64 KiB in: $printed"
 fi
@@ -62,9 +62,9 @@ expect_json() { # transport, ways in the table's words
 }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-measure auto --json --repeats 20
+measure auto --json --repeats 20 --passes 1
 expect_json local within
-measure tcp --json --repeats 5
+measure tcp --json --repeats 5 --passes 1
 expect_json tcp between
 measure auto --json --rows
 ((code == 2)) || fail "two forms at once are accepted: exit code $code"
