@@ -19,6 +19,7 @@
 #include "os/clock.h"
 #include "transport/ofi/provider.h"
 #include "transport/ofi/regions.h"
+#include "transport/ofi/shortage.h"
 
 enum {
     ALIGNMENT = 64,
@@ -105,6 +106,8 @@ struct ofi_device {
     int bell, both;
     _Atomic bool is_rung;
     bool is_restless, any_owed; /* greetings */
+    enum tutti_status shortage; /* OK: none */
+    int short_for;              /* the peer that was to be reached */
     struct peer **peers;
     unsigned strays;
     /* operations */
@@ -295,6 +298,16 @@ static void ofi_connect(struct card_device *base, int rank)
     become_up(peer);
 }
 
+static void be_in_trouble(struct ofi_device *device, int rank, const char *what, int error,
+                          const char *reason);
+
+/* A provider that cannot accept a connection says nothing of it to either end. */
+static void look_why_not_reached(struct ofi_device *device, int rank)
+{
+    if (ofi_descriptors_are_at_an_end())
+        be_in_trouble(device, rank, "does not accept connections", EMFILE, strerror(EMFILE));
+}
+
 /* If an address is text, libfabric reads it up to its terminating zero. */
 static bool address_ends(const struct ofi_greeting *greeting)
 {
@@ -307,6 +320,7 @@ bool ofi_device_greeted(struct card_device *base, int rank, const struct ofi_gre
     struct ofi_device *device = ofi_of(base);
     if (device->is_stopped) return true;
     struct peer *peer = find_peer(device, rank);
+    if (peer != NULL && peer->is_greeted) look_why_not_reached(device, rank);
     if (peer == NULL || peer->is_greeted || is_over(peer)) return peer != NULL;
     if (greeting->address_format != device->provider.info->addr_format ||
         greeting->address_bytes == 0 || greeting->address_bytes > OFI_ADDRESS_MAX ||
@@ -371,11 +385,18 @@ void ofi_device_lost(struct card_device *base, int rank)
     end_peer(ofi_of(base), rank, CARD_PEER_LOST);
 }
 
-static void be_in_trouble(struct ofi_device *device, int rank, const char *what, const char *reason)
+/* error: libfabric's; 0: it has said none. The greeting that comes again tells the peer that it is not reached. */
+static void be_in_trouble(struct ofi_device *device, int rank, const char *what, int error,
+                          const char *reason)
 {
     struct peer *peer = device->peers[rank];
     if (is_over(peer) || peer->trouble_ns != 0) return;
     peer->trouble_ns = clock_now_ns();
+    peer->owes_greeting = device->any_owed = true;
+    if (device->shortage == TUTTI_OK && ofi_is_shortage(ofi_status_of(error))) {
+        device->shortage = ofi_status_of(error);
+        device->short_for = rank;
+    }
     const struct ofi_device_options *const options = &device->options;
     const char *const card = options->choice->cards[options->card].domain;
     snprintf(peer->trouble, sizeof peer->trouble, "%s%s%.15s %s: %s", options->choice->provider,
@@ -388,7 +409,7 @@ void ofi_device_fail(struct card_device *base, int rank, const char *what, uint6
     struct ofi_device *device = ofi_of(base);
     struct peer *peer = device->peers[rank];
     if (peer == NULL || is_over(peer) || peer->trouble_ns != 0) return;
-    be_in_trouble(device, rank, "failed", what);
+    be_in_trouble(device, rank, "failed", 0, what);
     peer->trouble_ns = since_ns;
 }
 
@@ -399,6 +420,16 @@ uint64_t ofi_device_trouble(const struct card_device *base, int rank, char text[
     if (peer == NULL || peer->trouble_ns == 0) return 0;
     memcpy(text, peer->trouble, OFI_TROUBLE_MAX);
     return peer->trouble_ns;
+}
+
+enum tutti_status ofi_device_check(const struct card_device *base)
+{
+    const struct ofi_device *device = const_ofi_of(base);
+    if (device->shortage == TUTTI_OK) return TUTTI_OK;
+    return error_set(device->shortage, "rank %d has no %s left for its network card: %s",
+                     device->options.rank,
+                     device->shortage == TUTTI_NO_DESCRIPTORS ? "descriptor" : "memory",
+                     device->peers[device->short_for]->trouble);
 }
 
 bool ofi_device_owes(const struct card_device *base, int rank, uint64_t *steps)
@@ -617,7 +648,8 @@ static bool ofi_send(struct card_device *base, int rank, const void *head, size_
     if (result != 0 || is_injected) give_operation_back(device, operation);
     if (result == 0 && is_injected) complete_send(device, rank, id, memory->bytes);
     if (result != 0 && result != -FI_EAGAIN)
-        be_in_trouble(device, rank, "does not send", ofi_provider_why(&device->provider, result));
+        be_in_trouble(device, rank, "does not send", (int)-result,
+                      ofi_provider_why(&device->provider, result));
     return result == 0;
 }
 
@@ -662,7 +694,7 @@ static bool give_parts(struct ofi_device *device, unsigned number)
         note_given(peer, result, false);
         if (result != 0) give_operation_back(device, operation);
         if (result != 0 && result != -FI_EAGAIN)
-            be_in_trouble(device, write->peer, "does not write",
+            be_in_trouble(device, write->peer, "does not write", (int)-result,
                           ofi_provider_why(&device->provider, result));
         if (result != 0) break;
         write->given += bytes;
@@ -760,7 +792,7 @@ static void take_error(struct ofi_device *device)
     const int rank = operation->peer;
     note_done(device->peers[rank]);
     be_in_trouble(device, rank, context->kind == IS_PART ? "could not write" : "could not send",
-                  reason);
+                  error.err, reason);
     if (context->kind == IS_PART) {
         take_part(device, operation, true);
         return;

@@ -63,7 +63,7 @@ struct ofi_device_options {
 enum tutti_status ofi_device_create(const struct ofi_device_options *options,
                                     struct card_device **device);
 /* A greeting, which is foreign, has come from that peer. False: it makes no sense, and is
- * dropped. */
+ * dropped. One that comes again says that the peer is in trouble with this rank. */
 bool ofi_device_greeted(struct card_device *device, int peer, const struct ofi_greeting *greeting);
 /* That peer is gone, as the control plane has found. */
 void ofi_device_lost(struct card_device *device, int peer);
@@ -72,6 +72,9 @@ uint64_t ofi_device_trouble(const struct card_device *device, int peer, char tex
 /* Notes that something has failed for that peer: the peer is in trouble, and has been since
  * then. */
 void ofi_device_fail(struct card_device *device, int peer, const char *what, uint64_t since_ns);
+/* NO_DESCRIPTORS or NO_MEMORY: this rank lacks them, and so does not reach a peer, or is not reached
+ * by it; else OK. */
+enum tutti_status ofi_device_check(const struct card_device *device);
 /* Whether libfabric has an unfinished operation for that peer, or takes none for it now. *steps:
  * the number of steps so far; as long as it does not change, nothing moves. */
 bool ofi_device_owes(const struct card_device *device, int peer, uint64_t *steps);

@@ -484,7 +484,11 @@ static bool ofi_is_connecting(const struct transport *transport)
 
 static enum tutti_status ofi_check(const struct transport *transport)
 {
-    return control_of(transport)->peers->check(control_of(transport));
+    const struct ofi *ofi = const_ofi_of(transport);
+    TRY(ofi->control->peers->check(ofi->control));
+    for (unsigned c = 0; c < ofi->card_count && !ofi->is_stopped; c++)
+        TRY(ofi_device_check(ofi->cards[c].device));
+    return TUTTI_OK;
 }
 
 static void ofi_forget(struct transport *transport, int peer)

@@ -37,6 +37,11 @@ static int count_free(void)
     return count;
 }
 
+bool ofi_descriptors_are_at_an_end(void)
+{
+    return count_free() == 0;
+}
+
 enum tutti_status ofi_refuse(int error, const char *format, ...)
 {
     char text[ERROR_TEXT_MAX];

@@ -15,6 +15,8 @@
 enum tutti_status ofi_status_of(int error);
 /* Whether a later attempt may succeed: the status is one of the first two. */
 bool ofi_is_shortage(enum tutti_status status);
+/* Whether this process can open no more of them. */
+bool ofi_descriptors_are_at_an_end(void);
 /* Sets this thread's error to the text, after a refusal. error: as above; 0: there is none. Returns the status, with a look at the descriptors
  * that are left. */
 enum tutti_status ofi_refuse(int error, const char *format, ...)
