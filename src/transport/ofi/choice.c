@@ -25,12 +25,17 @@ struct wish {
     int domain_bytes;
 };
 
-static bool is_name(const char *text, size_t bytes)
+enum { MISTAKE_MAX = 160 };
+
+/* Whether the number-th item of a list has a name; else writes what is wrong. */
+static bool is_name(const char *what, int number, const char *text, size_t bytes,
+                    char mistake[MISTAKE_MAX])
 {
-    if (bytes == 0 || bytes >= OFI_NAME_MAX) return false;
+    const char *wrong = bytes == 0 ? "is empty" : bytes >= OFI_NAME_MAX ? "is too long" : NULL;
     for (size_t i = 0; i < bytes; i++)
-        if (text[i] <= ' ' || text[i] > '~') return false;
-    return true;
+        if (text[i] <= ' ' || text[i] > '~') wrong = "has a space, or a character beyond ASCII";
+    if (wrong != NULL) snprintf(mistake, MISTAKE_MAX, "the name of %s %d %s", what, number, wrong);
+    return wrong == NULL;
 }
 
 /* Goes to the next of the cards that are named; false: there is none. */
@@ -55,43 +60,70 @@ static bool is_named_before(const struct wish *wish)
     return false;
 }
 
-static bool domains_make_sense(struct wish wish)
+static bool domains_make_sense(struct wish wish, char mistake[MISTAKE_MAX])
 {
     int count = 0;
-    while (next_domain(&wish))
-        if (++count > OFI_CARDS_MAX || !is_name(wish.domain, (size_t)wish.domain_bytes) ||
-            is_named_before(&wish))
+    if (wish.domains == NULL) return true;
+    while (next_domain(&wish)) {
+        if (!is_name("card", ++count, wish.domain, (size_t)wish.domain_bytes, mistake))
             return false;
-    return wish.domains == NULL || count > 0;
+        if (is_named_before(&wish)) {
+            snprintf(mistake, MISTAKE_MAX, "card %d, %.*s, is named before", count,
+                     wish.domain_bytes, wish.domain);
+            return false;
+        }
+    }
+    if (count > OFI_CARDS_MAX)
+        snprintf(mistake, MISTAKE_MAX, "%d cards are named, and at most %d may be", count,
+                 OFI_CARDS_MAX);
+    return count > 0 ? count <= OFI_CARDS_MAX : is_name("card", 1, "", 0, mistake);
 }
 
-/* False: it makes no sense. */
-static bool parse_wish(const char *text, struct wish *wish)
+static bool exclusions_make_sense(const char *text, char mistake[MISTAKE_MAX])
+{
+    for (int number = 1;; number++) {
+        const size_t bytes = strcspn(text, ",");
+        if (!is_name("provider", number, text, bytes, mistake)) return false;
+        text += bytes;
+        if (*text++ == '\0') return true;
+    }
+}
+
+/* False: it makes no sense, and what is wrong is written. */
+static bool parse_wish(const char *text, struct wish *wish, char mistake[MISTAKE_MAX])
 {
     *wish = (struct wish){0};
     if (text == NULL || *text == '\0' || strcmp(text, "auto") == 0) return true;
     wish->is_off = strcmp(text, "off") == 0;
     if (wish->is_off) return true;
     if (*text == '^') {
-        wish->excluded = ++text;
-        for (;; text++) {
-            const size_t bytes = strcspn(text, ",");
-            if (!is_name(text, bytes)) return false;
-            text += bytes;
-            if (*text == '\0') return true;
-        }
+        wish->excluded = text + 1;
+        return exclusions_make_sense(wish->excluded, mistake);
     }
     const size_t bytes = strcspn(text, ":");
     wish->provider = text;
     wish->provider_bytes = (int)bytes;
     if (text[bytes] == ':') wish->domains = text + bytes + 1;
-    return is_name(text, bytes) && memchr(text, ',', bytes) == NULL && domains_make_sense(*wish);
+    if (memchr(text, ',', bytes) != NULL) {
+        snprintf(mistake, MISTAKE_MAX, "only one provider may be named");
+        return false;
+    }
+    return is_name("provider", 1, text, bytes, mistake) && domains_make_sense(*wish, mistake);
+}
+
+static enum tutti_status refuse_wish(const char *text, const char *mistake)
+{
+    char needed[ERROR_TEXT_MAX];
+    const enum tutti_status status = option_refuse(OPTION_FABRIC, text);
+    error_copy(needed, sizeof needed);
+    return error_set(status, "%.300s; here %s", needed, mistake);
 }
 
 bool ofi_wish_is_valid(const char *text)
 {
     struct wish wish;
-    return parse_wish(text, &wish);
+    char mistake[MISTAKE_MAX];
+    return parse_wish(text, &wish, mistake);
 }
 
 static bool is_excluded(const struct wish *wish, const char *provider)
@@ -310,8 +342,9 @@ void ofi_choose_offers(const char *text, const struct ofi_offer *offers, int cou
                        unsigned card_max, struct ofi_places *places)
 {
     struct wish wish;
+    char mistake[MISTAKE_MAX];
     *places = (struct ofi_places){0};
-    if (!parse_wish(text, &wish) || wish.is_off)
+    if (!parse_wish(text, &wish, mistake) || wish.is_off)
         snprintf(places->reason, OFI_REASON_MAX, "%s=%s", option_names.FABRIC,
                  wish.is_off ? "off" : "(no sense)");
     else if (wish.domains != NULL)
@@ -430,8 +463,9 @@ static enum tutti_status choose_by(const char *text, const struct wish *wish, co
 enum tutti_status ofi_choose_anew(const char *text, const char *sys, struct ofi_choice *choice)
 {
     struct wish wish;
+    char mistake[MISTAKE_MAX];
     *choice = (struct ofi_choice){0};
-    if (!parse_wish(text, &wish)) return option_refuse(OPTION_FABRIC, text);
+    if (!parse_wish(text, &wish, mistake)) return refuse_wish(text, mistake);
     if (wish.is_off) {
         snprintf(choice->reason, sizeof choice->reason, "%s=off", option_names.FABRIC);
         return TUTTI_OK;

@@ -328,6 +328,34 @@ static void what_is_no_wish_is_an_error(void **state)
     ofi_choice_release(&choice);
 }
 
+/* What is wrong, with which item, and what would do. */
+static void a_mistake_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *wish, *mistake;
+    } mistakes[] = {{"p:a,b,c,d,e", "5 cards are named, and at most 4 may be"},
+                    {"p:a,,b", "the name of card 2 is empty"},
+                    {"p:", "the name of card 1 is empty"},
+                    {"p:a,b,", "the name of card 3 is empty"},
+                    {"p:a,b,a", "card 3, a, is named before"},
+                    {"p:a, b", "the name of card 2 has a space"},
+                    {":a", "the name of provider 1 is empty"},
+                    {"p,q:a", "only one provider may be named"},
+                    {"^p,", "the name of provider 2 is empty"}};
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        struct ofi_choice choice;
+        char words[200];
+        assert_int_equal(ofi_choose_anew(mistakes[i].wish, NULL, &choice), TUTTI_INVALID_OPTIONS);
+        ofi_choice_release(&choice);
+        snprintf(words, sizeof words, "TUTTI_FABRIC=%s: auto, off, a provider of ",
+                 mistakes[i].wish);
+        if (strstr(tutti_error_message(), words) == NULL ||
+            strstr(tutti_error_message(), mistakes[i].mistake) == NULL)
+            fail_msg("'%s' gives: %s", mistakes[i].wish, tutti_error_message());
+    }
+}
+
 /* With libfabric or without it. */
 static void what_is_named_and_not_there_is_an_error(void **state)
 {
@@ -426,6 +454,7 @@ int main(void)
         cmocka_unit_test(hardware_is_looked_for_in_sys),
         cmocka_unit_test(without_hardware_nothing_is_chosen),
         cmocka_unit_test(what_is_no_wish_is_an_error),
+        cmocka_unit_test(a_mistake_is_named),
         cmocka_unit_test(what_is_named_and_not_there_is_an_error),
         cmocka_unit_test(cards_that_libfabric_lacks_are_no_error),
         cmocka_unit_test(sockets_stand_for_a_card_where_they_are_named),
