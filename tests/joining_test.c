@@ -245,6 +245,7 @@ static void a_rank_without_its_card_tells_other_hosts(void **state)
     (void)state;
     setenv("TUTTI_TEST_HOSTS", "2", 1);
     expect_named_of(HOSTS, "processes_open", TUTTI_NO_SPACE, false);
+    expect_named_of(HOSTS, "TUTTI_FABRIC", TUTTI_UNSUPPORTED, false);
     if (card_world_has_fabric("tcp;ofi_rxm")) {
         setenv("TUTTI_FABRIC", "tcp;ofi_rxm", 1);
         expect_named_of(HOSTS, "ofi_open", TUTTI_NO_SPACE, false);

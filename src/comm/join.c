@@ -390,14 +390,20 @@ static void use_hosts(struct tutti_comm *comm)
     health_write_table(&comm->health);
 }
 
-/* Whether a card can be opened depends on this host alone, so its error says which one that is. */
+/* Whether a card is there and can be opened depends on this host alone, so its error says which one that is. */
+static enum tutti_status fail_for_card(struct tutti_comm *comm, enum tutti_status status)
+{
+    (void)comm_name_this_rank(comm, status);
+    if (comm->health.board != NULL)
+        health_fail(&comm->health, NULL, status, comm->team.rank, "%s", tutti_error_message());
+    return status;
+}
+
 static enum tutti_status create_network(struct tutti_comm *comm, const uint16_t *ports)
 {
     const enum tutti_status status = network_create(&comm->health, ports);
     if (status == TUTTI_OK || !comm->team.transports.uses_card) return status;
-    (void)comm_name_this_rank(comm, status);
-    health_fail(&comm->health, NULL, status, comm->team.rank, "%s", tutti_error_message());
-    return status;
+    return fail_for_card(comm, status);
 }
 
 static enum tutti_status open_network(struct tutti_comm *comm,
@@ -506,12 +512,10 @@ static void identify(struct tutti_comm *comm, const struct rendezvous_key *key,
         rendezvous_key_derive(key, what, sizeof what, &comm->team.identity);
 }
 
-enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *creation)
+static enum tutti_status come_together(struct tutti_comm *comm, const struct creation *creation)
 {
     struct rendezvous_result result;
     struct rendezvous_key key;
-    TRY(options_transport(&comm->team.transports.over_tcp));
-    if (may_be_apart(comm, creation)) TRY(comm_find_card(comm));
     TRY(find_hosts(comm, creation, &key));
     TRY(meet(comm, creation, &key, &result));
     if (are_apart(comm, result.members)) {
@@ -528,6 +532,17 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
     const enum tutti_status status = join(comm, creation, &result);
     rendezvous_result_release(&result);
     return status;
+}
+
+/* A rank that finds no card, but has to, meets the others nevertheless: then they hear why it fails, and do not wait for it. */
+enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *creation)
+{
+    char why[ERROR_TEXT_MAX];
+    TRY(options_transport(&comm->team.transports.over_tcp));
+    const enum tutti_status found = may_be_apart(comm, creation) ? comm_find_card(comm) : TUTTI_OK;
+    error_copy(why, sizeof why);
+    const enum tutti_status status = come_together(comm, creation);
+    return found == TUTTI_OK ? status : fail_for_card(comm, error_set(found, "%s", why));
 }
 
 /* The first rank of this host that has not come as far as this one. */

@@ -90,9 +90,7 @@ enum tutti_status comm_find_card(struct tutti_comm *comm)
     const struct settings *settings = &comm->team.settings;
     struct transports *transports = &comm->team.transports;
     if (comm->team.size == 1) return TUTTI_OK;
-    const enum tutti_status status =
-        transports_find_card(&transports->fabric, &transports->card_is_of_one_host);
-    if (status != TUTTI_OK) return comm_name_this_rank(comm, status);
+    TRY(transports_find_card(&transports->fabric, &transports->card_is_of_one_host));
     const char *const wish = settings->is_encrypted ? option_names.ENCRYPTION
                              : settings->integrity == TUTTI_INTEGRITY_OFF ||
                                      settings->integrity == TUTTI_INTEGRITY_DEFAULT

@@ -14,7 +14,7 @@ enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
                                           const struct rendezvous_member *members);
 
 /* Before the ranks meet. Sets team.transports.fabric: of the card that this process would use, where that can do what the settings ask for.
- * Failures: as transports_find_card; the error names this rank. */
+ * Failures: as transports_find_card; then it is none. */
 enum tutti_status comm_find_card(struct tutti_comm *comm);
 /* After a failure that may be of this host alone: puts this rank and its host into this thread's error. Returns the status. */
 enum tutti_status comm_name_this_rank(const struct tutti_comm *comm, enum tutti_status status);
