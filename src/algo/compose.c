@@ -31,6 +31,7 @@ struct phase {
     const struct embedder *embedder;
     const struct embedder *next; /* the following phase, NULL for the last */
     uint32_t *handles;           /* by step of its plan; NO_STEP: not emitted, or without effect */
+    bool *emitted;               /* by step */
     uint32_t done[PLAN_LANES_MAX]; /* steps of the lane that were dealt with */
 };
 
@@ -53,18 +54,18 @@ static uint32_t whole_chunks(const struct embedder *embedder, const struct plan_
     return embed_chunk_count(embedder, step);
 }
 
-/* The history's index of that chunk. */
+/* The history's index of the first chunk at a place of a step. Those of the next chunks follow. */
 static uint32_t key_of(const struct sequence *sequence, const struct embedder *embedder,
-                       struct plan_place place, uint32_t i)
+                       struct plan_place place)
 {
     const int rank = embed_rank(&embedder->of, embedder->of.plan->rank);
-    if (place.buffer == PLAN_SCRATCH) return sequence->history.class_count + place.first + i;
-    if (sequence->whole->collective == COLLECTIVE_ALLTOALL) return place.first + i;
-    return plan_chunk_class(sequence->whole, rank, place.buffer, place.first + i);
+    if (place.buffer == PLAN_SCRATCH) return sequence->history.class_count + place.first;
+    if (sequence->whole->collective == COLLECTIVE_ALLTOALL) return place.first;
+    return plan_chunk_class(sequence->whole, rank, place.buffer, place.first);
 }
 
-static uint32_t *entry(const struct history *history, enum access access, uint32_t lane,
-                       uint32_t key)
+static uint32_t *entries(const struct history *history, enum access access, uint32_t lane,
+                         uint32_t key)
 {
     return &history->steps[((size_t)access * history->lane_count + lane) * history->chunk_count + key];
 }
@@ -73,16 +74,23 @@ static void record(struct sequence *sequence, const struct embedder *embedder,
                    const struct plan_step *step, uint32_t handle)
 {
     struct plan_place place;
-    const uint32_t chunk_count = whole_chunks(embedder, step);
-    for (uint32_t i = 0; i <= step->source_count && handle != NO_STEP; i++) {
+    const uint32_t chunk_count = handle != NO_STEP ? whole_chunks(embedder, step) : 0;
+    for (uint32_t i = 0; i <= step->source_count && chunk_count > 0; i++) {
         if (!place_at(embedder, step, i, &place)) continue;
-        for (uint32_t k = 0; k < chunk_count; k++) {
-            const uint32_t key = key_of(sequence, embedder, place, k);
-            *entry(&sequence->history, ACCESS_ANY, step->lane, key) = handle;
-            if (i == step->source_count)
-                *entry(&sequence->history, ACCESS_WRITE, step->lane, key) = handle;
-        }
+        const uint32_t key = key_of(sequence, embedder, place);
+        uint32_t *const any = entries(&sequence->history, ACCESS_ANY, step->lane, key),
+                        *const written = entries(&sequence->history, ACCESS_WRITE, step->lane, key);
+        for (uint32_t k = 0; k < chunk_count; k++) any[k] = handle;
+        for (uint32_t k = 0; k < chunk_count && i == step->source_count; k++) written[k] = handle;
     }
+}
+
+/* The latest of some entries, or NO_STEP: one more than that is 0, and less than any other. */
+static uint32_t latest_of(const uint32_t *handles, uint32_t count, uint32_t latest)
+{
+    for (uint32_t k = 0; k < count; k++)
+        if (handles[k] + 1 > latest + 1) latest = handles[k];
+    return latest;
 }
 
 /* For each other lane the last step of earlier phases that the step must not overtake, or NO_STEP.
@@ -90,23 +98,21 @@ static void record(struct sequence *sequence, const struct embedder *embedder,
 static bool find_conflicts(const struct sequence *sequence, const struct embedder *embedder,
                            const struct plan_step *step, uint32_t latest[PLAN_LANES_MAX])
 {
+    const struct history *const history = &sequence->history;
     bool found = false;
     struct plan_place place;
-    const uint32_t chunk_count = whole_chunks(embedder, step);
-    for (uint32_t lane = 0; lane < sequence->history.lane_count; lane++) {
-        latest[lane] = NO_STEP;
-        for (uint32_t i = 0; i <= step->source_count && lane != step->lane; i++) {
-            if (!place_at(embedder, step, i, &place)) continue;
-            const enum access access = i == step->source_count ? ACCESS_ANY : ACCESS_WRITE;
-            for (uint32_t k = 0; k < chunk_count; k++) {
-                const uint32_t key = key_of(sequence, embedder, place, k);
-                const uint32_t handle = *entry(&sequence->history, access, lane, key);
-                if (handle != NO_STEP && (latest[lane] == NO_STEP || handle > latest[lane]))
-                    latest[lane] = handle;
-            }
-        }
-        found |= latest[lane] != NO_STEP;
+    const uint32_t chunk_count = history->lane_count > 0 ? whole_chunks(embedder, step) : 0;
+    for (uint32_t lane = 0; lane < history->lane_count; lane++) latest[lane] = NO_STEP;
+    for (uint32_t i = 0; i <= step->source_count && chunk_count > 0; i++) {
+        if (!place_at(embedder, step, i, &place)) continue;
+        const uint32_t key = key_of(sequence, embedder, place);
+        const enum access access = i == step->source_count ? ACCESS_ANY : ACCESS_WRITE;
+        for (uint32_t lane = 0; lane < history->lane_count; lane++)
+            if (lane != step->lane)
+                latest[lane] =
+                    latest_of(entries(history, access, lane, key), chunk_count, latest[lane]);
     }
+    for (uint32_t lane = 0; lane < history->lane_count; lane++) found |= latest[lane] != NO_STEP;
     return found;
 }
 
@@ -222,19 +228,17 @@ static bool emit(struct sequence *sequence, struct phase *phase, uint32_t index)
 
 /* --------------------------------------------------------------------------------------- phases */
 
-static bool may_be_emitted(const struct phase *phase, const bool *emitted,
-                           const struct plan_step *step)
+static bool may_be_emitted(const struct phase *phase, const struct plan_step *step)
 {
     const struct rank_plan *plan = phase->embedder->of.plan;
     for (uint32_t i = 0; i < step->after_count; i++)
-        if (!emitted[plan->afters[step->first_after + i]]) return false;
+        if (!phase->emitted[plan->afters[step->first_after + i]]) return false;
     return true;
 }
 
 /* Lane by lane as far as dependencies allow, round and round: handles exist before they are waited
  * for. */
-static void emit_phase(struct sequence *sequence, struct phase *phase, struct phase *next,
-                       bool *emitted)
+static void emit_phase(struct sequence *sequence, struct phase *phase, struct phase *next)
 {
     const struct rank_plan *plan = phase->embedder->of.plan;
     bool moved = true;
@@ -244,12 +248,13 @@ static void emit_phase(struct sequence *sequence, struct phase *phase, struct ph
             const struct plan_lane *lane = &plan->lanes[l];
             for (; phase->done[l] < lane->step_count; phase->done[l]++, moved = true) {
                 const uint32_t index = lane->first_step + phase->done[l];
-                if (emitted[index]) continue; /* along with the phase before */
-                if (!may_be_emitted(phase, emitted, &plan->steps[index])) break;
-                emitted[index] = true;
-                if (emit(sequence, phase, index))
-                    next->handles[next->embedder->of.plan->lanes[l].first_step] =
-                        phase->handles[index];
+                if (phase->emitted[index]) continue; /* along with the phase before */
+                if (!may_be_emitted(phase, &plan->steps[index])) break;
+                phase->emitted[index] = true;
+                if (!emit(sequence, phase, index)) continue;
+                const uint32_t first = next->embedder->of.plan->lanes[l].first_step;
+                next->handles[first] = phase->handles[index];
+                next->emitted[first] = true;
             }
         }
     }
@@ -261,38 +266,30 @@ static void emit_phase(struct sequence *sequence, struct phase *phase, struct ph
         record(sequence, phase->embedder, &plan->steps[i], phase->handles[i]);
 }
 
-static bool phase_init(struct phase *phase, const struct embedder *embedder,
-                       const struct embedder *next)
-{
-    const uint32_t step_count = embedder->of.plan->step_count;
-    *phase = (struct phase){.embedder = embedder, .next = next};
-    phase->handles = malloc(sizeof *phase->handles * ((size_t)step_count + 1));
-    if (phase->handles == NULL) return false;
-    for (uint32_t i = 0; i < step_count; i++) phase->handles[i] = NO_STEP;
-    return true;
-}
-
 static bool emit_phases(struct sequence *sequence)
 {
-    struct phase phase = {0}, next = {0};
-    bool memory = sequence->embedder_count == 0 || phase_init(&next, &sequence->embedders[0], NULL);
+    size_t step_count = 0, first = 0;
+    for (int i = 0; i < sequence->embedder_count; i++)
+        step_count += sequence->embedders[i].of.plan->step_count;
+    uint32_t *const handles = malloc(sizeof *handles * (step_count + 1));
+    bool *const emitted = calloc(step_count + 1, sizeof *emitted);
+    const bool memory = handles != NULL && emitted != NULL;
+    for (size_t i = 0; memory && i < step_count; i++) handles[i] = NO_STEP;
     for (int i = 0; memory && i < sequence->embedder_count; i++) {
-        free(phase.handles);
-        phase = next;
-        next = (struct phase){0};
-        if (i + 1 < sequence->embedder_count) {
-            phase.next = &sequence->embedders[i + 1];
-            memory = phase_init(&next, phase.next, NULL);
-        }
-        bool *emitted = calloc((size_t)phase.embedder->of.plan->step_count + 1, sizeof *emitted);
-        memory = memory && emitted != NULL;
-        for (uint32_t k = 0; memory && k < phase.embedder->of.plan->step_count; k++)
-            emitted[k] = phase.handles[k] != NO_STEP;
-        if (memory) emit_phase(sequence, &phase, &next, emitted);
-        free(emitted);
+        const struct embedder *const embedder = &sequence->embedders[i],
+                                     *const after =
+                                         i + 1 < sequence->embedder_count ? embedder + 1 : NULL;
+        struct phase phase = {.embedder = embedder,
+                              .next = after,
+                              .handles = handles + first,
+                              .emitted = emitted + first};
+        first += embedder->of.plan->step_count;
+        struct phase next = {
+            .embedder = after, .handles = handles + first, .emitted = emitted + first};
+        emit_phase(sequence, &phase, &next);
     }
-    free(phase.handles);
-    free(next.handles);
+    free(handles);
+    free(emitted);
     return memory;
 }
 
@@ -320,7 +317,10 @@ static uint32_t scratch_end(const struct sequence *sequence)
     struct plan_place place;
     for (int e = 0; e < sequence->embedder_count; e++) {
         const struct embedder *embedder = &sequence->embedders[e];
-        for (uint32_t s = 0; s < embedder->of.plan->step_count; s++) {
+        const bool has_scratch = embedder->of.plan->scratch_count > 0 ||
+                                 embedder->of.input.buffer == PLAN_SCRATCH ||
+                                 embedder->of.output.buffer == PLAN_SCRATCH;
+        for (uint32_t s = 0; has_scratch && s < embedder->of.plan->step_count; s++) {
             const struct plan_step *step = &embedder->of.plan->steps[s];
             for (uint32_t i = 0; i <= step->source_count; i++) {
                 if (!place_at(embedder, step, i, &place) || place.buffer != PLAN_SCRATCH) continue;

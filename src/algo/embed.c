@@ -37,8 +37,15 @@ static int declare_others(const struct embedder *embedder, int group, int *membe
 static bool declare_groups(struct embedder *embedder)
 {
     const struct rank_plan *plan = embedder->of.plan;
+    if (plan->group_count == 0) return true;
     int *members = malloc(sizeof *members * (size_t)plan->shape.rank_count);
-    if (members == NULL) return false;
+    const size_t group_bytes = sizeof *embedder->groups * (size_t)plan->group_count;
+    embedder->groups = malloc(group_bytes);
+    embedder->other_groups = malloc(group_bytes);
+    if (members == NULL || embedder->groups == NULL || embedder->other_groups == NULL) {
+        free(members);
+        return false;
+    }
     for (uint32_t g = 0; g < plan->group_count; g++) {
         const struct plan_group *group = &plan->groups[g];
         const int count = (int)group->member_count;
@@ -113,15 +120,12 @@ bool embedder_init(struct embedder *embedder, const struct embedding *embedding,
                    const struct plan_shape *whole, struct plan_builder *builder)
 {
     const struct rank_plan *plan = embedding->plan;
-    const size_t group_bytes = sizeof *embedder->groups * ((size_t)plan->group_count + 1);
     *embedder =
         (struct embedder){.of = *embedding,
                           .builder = builder,
                           .whole = whole,
                           .root = plan_has_all(whole, whole->root) ? whole->root : EMBED_NO_ROOT};
-    embedder->groups = malloc(group_bytes);
-    embedder->other_groups = malloc(group_bytes);
-    if (embedder->groups == NULL || embedder->other_groups == NULL || !declare_groups(embedder)) {
+    if (!declare_groups(embedder)) {
         embedder_release(embedder);
         return false;
     }

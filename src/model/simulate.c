@@ -21,7 +21,7 @@ static inline bool takes_time(const struct run *run, const struct model_effort *
 static void compute(struct run *run, int rank, struct model_effort effort, enum kind kind,
                     uint32_t index)
 {
-    if (turns_shares(&run->turns, rank))
+    if (run->ranks[rank].shares_core)
         turns_add(&run->turns, &run->events, run->now_ps, rank, effort, kind, index);
     else
         schedule(run,
@@ -33,7 +33,7 @@ static void compute(struct run *run, int rank, struct model_effort effort, enum 
 /* The event has happened, and what follows from it is under way. */
 static void go_on_computing(struct run *run, int rank)
 {
-    if (turns_shares(&run->turns, rank)) turns_next(&run->turns, &run->events, run->now_ps, rank);
+    if (run->ranks[rank].shares_core) turns_next(&run->turns, &run->events, run->now_ps, rank);
 }
 
 /* ------------------------------------------------------------------------------------------------- ranks */
@@ -41,7 +41,7 @@ static void go_on_computing(struct run *run, int rank)
 static void wake_lane(struct run *run, uint32_t lane_index)
 {
     struct rank_state *state = &run->ranks[run->lanes[lane_index].rank];
-    state->awake |= 1u << (lane_index - state->first_lane);
+    state->awake |= UINT64_C(1) << (lane_index - state->first_lane);
 }
 
 static void release_rank(struct run *run, int rank, uint32_t count)
@@ -254,8 +254,7 @@ static void complete_step(struct run *run, struct lane *lane)
     lane->step++;
     lane->has_begun = false;
     if (lane->step == lane->end_step) release_rank(run, lane->rank, 1);
-    if (state->plan->after_count == 0) return;
-    state->awake |= (1u << state->plan->lane_count) - 1;
+    state->awake |= state->held_up;
 }
 
 static bool is_free(struct run *run, uint32_t port, void *context)
@@ -388,8 +387,12 @@ static struct model_result_use use_of(struct run *run, const struct lane *lane,
 
 static bool begin_step(struct run *run, struct lane *lane, const struct plan_step *step)
 {
-    const struct rank_plan *plan = run->ranks[lane->rank].plan;
+    struct rank_state *state = &run->ranks[lane->rank];
+    const struct rank_plan *plan = state->plan;
+    const uint64_t bit = UINT64_C(1) << (lane - run->lanes - state->first_lane);
+    state->held_up |= bit;
     if (!afters_are_completed(run, lane, step)) return false;
+    state->held_up &= ~bit;
     lane->bytes = step_bytes(run, plan, step);
     lane->piece = lane->target = 0;
     lane->piece_count = pieces_of(run, lane->bytes);
@@ -469,7 +472,7 @@ static void go_on(struct run *run, int rank)
     while (state->awake != 0) {
         for (uint32_t l = 0; l < state->plan->lane_count; l++) {
             if ((state->awake >> l & 1) == 0) continue;
-            state->awake &= ~(1u << l);
+            state->awake &= ~(UINT64_C(1) << l);
             take_turn(run, state->first_lane + l);
         }
     }

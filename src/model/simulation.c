@@ -211,6 +211,8 @@ static void set_up_turns(struct run *run)
     for (int r = 0; r < count && !run->has_failed; r++) cores[r] = run->ranks[r].core;
     run->has_failed |=
         cores == NULL || !turns_init(&run->turns, &run->servers, cores, run->in_step, TURN);
+    for (int r = 0; r < count && !run->has_failed; r++)
+        run->ranks[r].shares_core = turns_shares(&run->turns, r);
     free(cores);
 }
 

@@ -68,14 +68,17 @@ struct lane {
     struct model_result_use use; /* of the step's result */
 };
 
+static_assert(PLAN_LANES_MAX <= 64, "a bit for each lane of a rank");
 struct rank_state {
     const struct rank_plan *plan;
     uint32_t first_lane, first_step,
         waits_for; /* lanes, messages to be sent, pieces to be consumed */
     int core;
-    uint32_t awake; /* lanes that may be able to go on, a bit each */
+    uint64_t awake;   /* lanes that may be able to go on, a bit each */
+    uint64_t held_up; /* lanes whose next step waits until others are completed */
     bool *is_read; /* of each chunk of its output: ranks on other cores read it there; NULL: none is */
     bool is_going_on;
+    bool shares_core; /* with other ranks, and waits for its turn */
     struct model_sender sender;
 };
 

@@ -40,7 +40,7 @@ static bool grow(struct plan_builder *builder, void *items, size_t item_bytes, u
                  uint32_t more, uint32_t *capacity)
 {
     if (more <= *capacity - count) return true;
-    uint64_t wanted = (uint64_t)*capacity * 2 + 8;
+    uint64_t wanted = (uint64_t)*capacity * 2 + 32;
     if (wanted < (uint64_t)count + more) wanted = (uint64_t)count + more;
     void *old, *grown = NULL;
     memcpy(&old, items, sizeof old); /* items points to a pointer of any type */
@@ -519,7 +519,7 @@ struct sorted {
     struct plan_source *sources;
     int *targets;
     uint32_t *afters;
-    uint32_t *index_of; /* emission index -> index into steps */
+    uint32_t *index_of; /* emission index -> index into steps; NULL: the same */
 };
 
 static void sorted_free(struct sorted *sorted)
@@ -541,6 +541,14 @@ static bool sorted_alloc(struct sorted *sorted, const struct rank_plan *plan)
     return sorted->steps && sorted->sources && sorted->targets && sorted->afters && sorted->index_of;
 }
 
+/* Whether the steps were emitted lane after lane. */
+static bool are_in_order(const struct rank_plan *plan)
+{
+    for (uint32_t i = 1; i < plan->step_count; i++)
+        if (plan->steps[i].lane < plan->steps[i - 1].lane) return false;
+    return true;
+}
+
 /* Steps keep their order within a lane. */
 static void place_steps(struct rank_plan *plan, struct sorted *sorted)
 {
@@ -549,7 +557,7 @@ static void place_steps(struct rank_plan *plan, struct sorted *sorted)
         plan->lanes[lane].first_step = next[lane] = first;
         first += plan->lanes[lane].step_count;
     }
-    for (uint32_t i = 0; i < plan->step_count; i++) {
+    for (uint32_t i = 0; sorted->index_of != NULL && i < plan->step_count; i++) {
         sorted->index_of[i] = next[plan->steps[i].lane]++;
         sorted->steps[sorted->index_of[i]] = plan->steps[i];
     }
@@ -567,7 +575,7 @@ static const char *move_belongings(const struct rank_plan *plan, struct sorted *
         for (uint32_t k = 0; k < step->after_count; k++) {
             const uint32_t handle = plan->afters[step->first_after + k];
             if (handle >= plan->step_count) return "a step comes after one that does not exist";
-            const uint32_t index = sorted->index_of[handle];
+            const uint32_t index = sorted->index_of != NULL ? sorted->index_of[handle] : handle;
             if (index >= i && sorted->steps[index].lane == step->lane)
                 return "a step waits for itself or for a later one of its lane";
             sorted->afters[after_count + k] = index;
@@ -588,7 +596,7 @@ static void swap_in(struct rank_plan *plan, struct sorted *sorted)
     *sorted = old;
 }
 
-static void group_by_lane(struct plan_builder *builder)
+static void sort_by_lane(struct plan_builder *builder)
 {
     struct sorted sorted = {0};
     if (sorted_alloc(&sorted, builder->plan)) {
@@ -602,6 +610,35 @@ static void group_by_lane(struct plan_builder *builder)
         fail_as(builder, TUTTI_NO_MEMORY, OUT_OF_MEMORY);
     }
     sorted_free(&sorted);
+}
+
+/* Gives back room that an array does not need; it is never NULL afterwards. */
+static bool trim(void *items, size_t item_bytes, uint32_t count)
+{
+    void *old;
+    memcpy(&old, items, sizeof old); /* as in grow */
+    void *const trimmed = realloc(old, ((size_t)count + 1) * item_bytes);
+    if (trimmed != NULL) memcpy(items, &trimmed, sizeof trimmed);
+    return trimmed != NULL;
+}
+
+/* Steps of a single lane, and others that were emitted in order, stay where they are. */
+static void group_by_lane(struct plan_builder *builder)
+{
+    struct rank_plan *const plan = builder->plan;
+    if (!are_in_order(plan)) {
+        sort_by_lane(builder);
+        return;
+    }
+    struct sorted same = {plan->steps, plan->sources, plan->targets, plan->afters, NULL};
+    place_steps(plan, &same);
+    const char *const error = move_belongings(plan, &same);
+    if (error != NULL) fail(builder, error);
+    if (!trim(&plan->steps, sizeof *plan->steps, plan->step_count) ||
+        !trim(&plan->sources, sizeof *plan->sources, plan->source_count) ||
+        !trim(&plan->targets, sizeof *plan->targets, plan->target_count) ||
+        !trim(&plan->afters, sizeof *plan->afters, plan->after_count))
+        fail_as(builder, TUTTI_NO_MEMORY, OUT_OF_MEMORY);
 }
 
 enum tutti_status plan_builder_finish(struct plan_builder *builder, struct rank_plan **rank_plan,
