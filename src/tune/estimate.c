@@ -8,6 +8,11 @@
  *
  * Terms that grow with n multiply over the dimensions, like the rounds of a ring; terms that grow
  * with lg n add, like those of a tree.
+ *
+ * The cost of 4n is known to be at least something before 4n is simulated: no plan takes less than
+ * one of its ranks needs for its messages to other hosts. With n and 2n, that is often enough to
+ * see that an algorithm is too expensive. So all dimensions get to 2n before one of them gets to
+ * 4n, which takes most of the work.
  */
 #include "tune/estimate.h"
 
@@ -298,8 +303,8 @@ struct made {
     struct wiring wiring;
 };
 
-/* An estimate simulates the smallest job first, and with each stage a larger one, beginning in the
- * dimension that has to grow the most. */
+/* An estimate simulates the smallest job first, and with each stage a larger one in one of the
+ * dimensions, beginning with that which has to grow the most. */
 struct estimate {
     struct prediction prediction;
     struct predict_job job;
@@ -308,11 +313,12 @@ struct estimate {
     int known[DIMENSIONS]; /* points, beyond the first one */
     bool is_whole;         /* all ranks are simulated */
     bool has_base;
-    bool is_flat;   /* its plans depend on nothing but how many ranks there are */
-    uint64_t parts; /* of a block of the large job */
+    bool shares_plans[DIMENSIONS]; /* its plans depend on nothing but how many ranks, or hosts, these dimensions make together */
+    uint64_t parts;                           /* of a block of the large job */
     uint64_t small_parts[DIMENSIONS][POINTS]; /* of small ones; the first points are all one job */
+    uint64_t least_ps[DIMENSIONS]; /* that the last point of each takes, and keeps a core busy */
     struct model_result base, points[DIMENSIONS][POINTS];
-    struct made made[POINTS]; /* of a flat one, for the other dimensions */
+    struct made made[POINTS]; /* for the other dimensions that share them */
     uint64_t work;
 };
 
@@ -342,15 +348,6 @@ static uint64_t parts_of(const struct estimate *estimate)
     return parts;
 }
 
-/* The least that a dimension adds of which two points are known, whatever the third point will be,
- * if it is not below the second. Factors are in millionths, so a little is left out. */
-static int64_t least_growth(const int64_t values[POINTS], int first, int count)
-{
-    const int64_t d = values[1] - values[0];
-    if (d <= 0 || values[0] == 0 || count / POINTS_RATIO < first) return 0;
-    return (int64_t)((__int128)2 * d * (count - first) / count);
-}
-
 static uint64_t time_of(const struct model_result *result, int unused)
 {
     (void)unused;
@@ -362,6 +359,43 @@ static uint64_t load_of(const struct model_result *result, int resource)
     return result->loads[resource].busy_ps;
 }
 
+/* The dimension whose next point is simulated next: one of those of which the least is known, and among these the one that grows the most;
+ * -1: all are known. */
+static int next_dimension(const struct estimate *estimate)
+{
+    const int *const of = estimate->shape.of, *const small = estimate->small.of,
+                     *const known = estimate->known;
+    int next = -1;
+    for (int d = 0; d < DIMENSIONS; d++) {
+        if (!estimate->is_scaled[d] || known[d] == POINTS - 1) continue;
+        if (next >= 0 && known[d] > known[next]) continue;
+        if (next < 0 || known[d] < known[next] ||
+            (int64_t)of[d] * small[next] >= (int64_t)of[next] * small[d])
+            next = d;
+    }
+    return next;
+}
+
+/* The values of a quantity at the points of a dimension. A last one that is not known is taken to be the least that it can be: the one
+ * before, or for a time and the load of a core what one rank has to do. The larger it is, the more grows the quantity, if the dimension
+ * grows at least as much as its points. False: it is not known whether the quantity grows. */
+static bool values_of(const struct estimate *estimate, int dimension,
+                      uint64_t (*quantity)(const struct model_result *result, int which), int which,
+                      int64_t values[POINTS])
+{
+    const struct model_result *const points = estimate->points[dimension];
+    const int known = estimate->known[dimension];
+    if (!estimate->is_scaled[dimension] || known == 0) return false;
+    values[0] = (int64_t)quantity(&estimate->base, which);
+    values[1] = (int64_t)quantity(&points[1], which);
+    values[2] = (int64_t)quantity(&points[2], which);
+    if (known == POINTS - 1) return true;
+    const bool is_bounded = quantity == time_of || which == MODEL_CORE;
+    values[2] = is_bounded ? (int64_t)estimate->least_ps[dimension] : 0;
+    if (values[2] < values[1]) values[2] = values[1];
+    return estimate->shape.of[dimension] / POINTS_RATIO >= estimate->small.of[dimension];
+}
+
 /* The value in the large job of a quantity of the small jobs. Dimensions that are not known yet
  * count as if they stayed small, since none makes the quantity less. */
 static uint64_t grown(const struct estimate *estimate,
@@ -369,37 +403,38 @@ static uint64_t grown(const struct estimate *estimate,
 {
     const bool is_shared =
         quantity == load_of && (which != MODEL_CORE || estimate->job.machine->cores_of != NULL);
-    const int64_t first = (int64_t)quantity(&estimate->base, which);
     __int128 factor_ppm = PPM;
     int64_t more = 0;
-    int64_t least = 0;
     for (int d = 0; d < DIMENSIONS; d++) {
-        if (!estimate->is_scaled[d] || estimate->known[d] == 0) continue;
-        const struct model_result *const points = estimate->points[d];
-        const int64_t values[POINTS] = {first, (int64_t)quantity(&points[1], which),
-                                        (int64_t)quantity(&points[2], which)};
-        if (estimate->known[d] < POINTS - 1) {
-            least = least_growth(values, estimate->small.of[d], estimate->shape.of[d]);
-            continue;
-        }
+        int64_t values[POINTS];
+        if (!values_of(estimate, d, quantity, which, values)) continue;
         const struct growth growth =
             grow(values, estimate->small.of[d], estimate->shape.of[d], is_shared);
         more = clamp((__int128)more + growth.more);
         factor_ppm = clamp(factor_ppm * growth.factor_ppm / PPM);
     }
-    const int64_t all = clamp((__int128)first * factor_ppm / PPM + (__int128)more),
-                  left_out = all / 100000 + 4;
-    return (uint64_t)(least > left_out ? clamp((__int128)all + least - left_out) : all);
+    const int64_t first = (int64_t)quantity(&estimate->base, which);
+    return (uint64_t)clamp((__int128)first * factor_ppm / PPM + (__int128)more);
+}
+
+/* A little is left out as long as not all is known, since factors are in millionths. */
+static uint64_t least_grown(const struct estimate *estimate,
+                            uint64_t (*quantity)(const struct model_result *result, int which),
+                            int which)
+{
+    const uint64_t all = grown(estimate, quantity, which), left_out = all / 100000 + 4;
+    if (next_dimension(estimate) < 0) return all;
+    return all > left_out ? all - left_out : 0;
 }
 
 static void combine(struct estimate *estimate)
 {
     struct model_result *const result = &estimate->prediction.result;
     *result = estimate->base;
-    result->time_ps = grown(estimate, time_of, 0);
+    result->time_ps = least_grown(estimate, time_of, 0);
     for (int r = 0; r < MODEL_RESOURCES; r++)
         result->loads[r] = (struct model_load){.number = -1, /* that of fewer hosts */
-                                               .busy_ps = grown(estimate, load_of, r)};
+                                               .busy_ps = least_grown(estimate, load_of, r)};
     model_wait_for_busiest(result);
 }
 
@@ -428,41 +463,102 @@ static enum tutti_status simulate_small(struct estimate *estimate,
         status = simulate(&small.job, made->plan, &made->wiring, result);
         estimate->work += result->events;
     }
-    if (!estimate->is_flat || status != TUTTI_OK) made_release(made);
+    if (status != TUTTI_OK) made_release(made);
     small_release(&small);
     return status;
 }
 
-static enum tutti_status count_parts(struct estimate *estimate, const struct estimate_shape *shape,
-                                     uint64_t *parts)
+static uint64_t count_elsewhere(const struct model_machine *machine, int host, const int *ranks,
+                                uint32_t rank_count)
 {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < rank_count; i++) count += machine->host_of[ranks[i]] != host;
+    return count;
+}
+
+/* The time for which a core is busy at least with the messages that a rank exchanges with other hosts, whatever way each of them takes. */
+static uint64_t least_core_ps(const struct model_machine *machine, const struct rank_plan *plan)
+{
+    const struct path_table *const table = machine->between;
+    if (table == NULL || machine->host_of == NULL) return 0;
+    uint64_t sender_ps = UINT64_MAX, receiver_ps = UINT64_MAX, busy_ps = 0;
+    for (unsigned i = 0; i < table->row_count; i++) {
+        const struct path_cost *const cost = &table->rows[i].cost;
+        if (cost->sender_ps < sender_ps) sender_ps = cost->sender_ps;
+        if (cost->receiver_ps < receiver_ps) receiver_ps = cost->receiver_ps;
+    }
+    const int host = machine->host_of[plan->rank];
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const int group = plan->steps[i].target_group;
+        if (group != PLAN_NO_GROUP)
+            busy_ps += sender_ps * count_elsewhere(machine, host,
+                                                   plan->members + plan->groups[group].first_member,
+                                                   plan->groups[group].member_count);
+    }
+    busy_ps += sender_ps * count_elsewhere(machine, host, plan->targets, plan->target_count);
+    for (uint32_t i = 0; i < plan->source_count; i++)
+        if (plan->sources[i].is_link && machine->host_of[plan->sources[i].peer] != host)
+            busy_ps += receiver_ps;
+    return busy_ps;
+}
+
+enum { FIRST_RANK, LAST_RANK, OUTLINED_RANKS };
+/* Plans of two ranks of a host; NULL: not made. */
+struct outlines {
+    struct rank_plan *of[OUTLINED_RANKS];
+};
+
+static void outlines_release(struct outlines *outlines)
+{
+    for (int i = 0; i < OUTLINED_RANKS; i++) plan_rank_free(outlines->of[i]);
+}
+
+/* Looks at the plan of a host's first rank. For the last point of a dimension also at that of its last rank, since in a ring it is this one
+ * that sends to the next host. */
+static enum tutti_status outline(struct estimate *estimate, int dimension, int point,
+                                 struct outlines *outlines)
+{
+    const struct estimate_shape shape = point_of(estimate, dimension, point);
+    const int ranks[OUTLINED_RANKS] = {0, shape.of[HOST_RANKS] - 1},
+              count = point == POINTS - 1 && ranks[LAST_RANK] > 0 ? OUTLINED_RANKS : 1;
     struct small small;
-    enum tutti_status status = small_init(&small, shape, &estimate->job);
-    if (status == TUTTI_OK)
-        status = predict_parts(&small.job, estimate->prediction.algorithm,
-                               estimate->prediction.only_hosts, parts);
+    enum tutti_status status = small_init(&small, &shape, &estimate->job);
+    for (int i = 0; i < count && status == TUTTI_OK; i++) {
+        struct rank_plan **const plan = &outlines->of[i];
+        if (*plan == NULL)
+            status = predict_rank_plan(&small.job, estimate->prediction.algorithm,
+                                       estimate->prediction.only_hosts, ranks[i], plan);
+        if (status != TUTTI_OK) break;
+        const uint64_t busy_ps = point == POINTS - 1 ? least_core_ps(&small.machine, *plan) : 0;
+        if (busy_ps > estimate->least_ps[dimension]) estimate->least_ps[dimension] = busy_ps;
+        estimate->small_parts[dimension][point] = (*plan)->shape.parts;
+    }
     small_release(&small);
+    return status;
+}
+
+static enum tutti_status outline_all(struct estimate *estimate)
+{
+    struct outlines shared[POINTS] = {{{NULL}}};
+    enum tutti_status status = TUTTI_OK;
+    for (int d = 0; d < DIMENSIONS; d++)
+        for (int p = 0; p < POINTS && status == TUTTI_OK; p++) {
+            if (p == 0 ? d > 0 : !estimate->is_scaled[d]) continue;
+            struct outlines own = {{NULL}};
+            status = outline(estimate, d, p, estimate->shares_plans[d] ? &shared[p] : &own);
+            outlines_release(&own);
+        }
+    for (int p = 0; p < POINTS; p++) outlines_release(&shared[p]);
     return status;
 }
 
 static enum tutti_status simulate_base(struct estimate *estimate)
 {
-    uint64_t *known[POINTS] = {NULL};
-    struct made *const made = &estimate->made[0];
-    TRY(count_parts(estimate, &estimate->small, &estimate->small_parts[0][0]));
-    for (int d = 0; d < DIMENSIONS; d++)
-        for (int p = 1; p < POINTS && estimate->is_scaled[d]; p++) {
-            const struct estimate_shape point = point_of(estimate, d, p);
-            uint64_t *const parts = &estimate->small_parts[d][p];
-            if (known[p] == NULL)
-                TRY(count_parts(estimate, &point, parts));
-            else
-                *parts = *known[p];
-            if (estimate->is_flat) known[p] = parts;
-        }
+    struct made made = {NULL};
+    TRY(outline_all(estimate));
     estimate->parts = parts_of(estimate);
-    TRY(simulate_small(estimate, &estimate->small, made, &estimate->base));
-    made_release(made);
+    TRY(simulate_small(estimate, &estimate->small, &made, &estimate->base));
+    made_release(&made);
     return TUTTI_OK;
 }
 
@@ -470,23 +566,12 @@ static enum tutti_status simulate_point(struct estimate *estimate, int dimension
 {
     const int p = estimate->known[dimension] + 1;
     const struct estimate_shape point = point_of(estimate, dimension, p);
-    TRY(simulate_small(estimate, &point, &estimate->made[p], &estimate->points[dimension][p]));
+    struct made own = {NULL}, *const made =
+                                  estimate->shares_plans[dimension] ? &estimate->made[p] : &own;
+    TRY(simulate_small(estimate, &point, made, &estimate->points[dimension][p]));
+    made_release(&own);
     estimate->known[dimension] = p;
     return TUTTI_OK;
-}
-
-/* The dimension that was begun, or, of those that were not, the one that grows the most; -1: all
- * are known. */
-static int next_dimension(const struct estimate *estimate)
-{
-    const int *const of = estimate->shape.of, *const small = estimate->small.of;
-    int next = -1;
-    for (int d = 0; d < DIMENSIONS; d++) {
-        if (!estimate->is_scaled[d] || estimate->known[d] == POINTS - 1) continue;
-        if (estimate->known[d] > 0) return d;
-        if (next < 0 || (int64_t)of[d] * small[next] >= (int64_t)of[next] * small[d]) next = d;
-    }
-    return next;
 }
 
 static enum tutti_status simulate_whole(struct estimate *estimate)
@@ -514,7 +599,8 @@ enum tutti_status estimate_create(const struct predict_job *job, const struct es
     new->shape = new->small = *shape;
     if (!predict_begin(job, algorithm, only_hosts, &new->prediction)) return TUTTI_OK;
     new->is_whole = job->machine->rank_count <= RANKS_MAX || algorithm->plan != NULL;
-    new->is_flat = !algorithm->needs_levels && job->order == NULL;
+    for (int d = 0; d < DIMENSIONS && job->order == NULL; d++)
+        new->shares_plans[d] = !algorithm->needs_levels || (only_hosts && d != HOST_RANKS);
     if (!new->is_whole) shrink(&new->small, new->is_scaled);
     return TUTTI_OK;
 }

@@ -46,31 +46,23 @@ static struct algo_params params_of(const struct predict_job *job, const struct 
     return params;
 }
 
+enum tutti_status predict_rank_plan(const struct predict_job *job, const struct algorithm *algorithm,
+                                    bool only_hosts, int rank, struct rank_plan **plan)
+{
+    struct algo_levels hosts;
+    const struct algo_params params = params_of(job, algorithm, only_hosts, &hosts);
+    const char *message = "";
+    const enum tutti_status status = algo_rank_plan(algorithm, &params, rank, plan, &message);
+    return status == TUTTI_OK ? TUTTI_OK : error_set(status, "%s: %s", algorithm->name, message);
+}
+
 static enum tutti_status is_too_large(const struct predict_job *job,
                                       const struct algorithm *algorithm, bool only_hosts, bool *is)
 {
-    struct algo_levels hosts;
-    const struct algo_params params = params_of(job, algorithm, only_hosts, &hosts);
+    const int root = algorithm->plan != NULL ? algorithm->plan->shape.root : job->root;
     struct rank_plan *plan;
-    const char *message = "";
-    const enum tutti_status status =
-        algo_rank_plan(algorithm, &params, params.root, &plan, &message);
-    if (status != TUTTI_OK) return error_set(status, "%s: %s", algorithm->name, message);
+    TRY(predict_rank_plan(job, algorithm, only_hosts, root, &plan));
     *is = is_large(job, plan);
-    plan_rank_free(plan);
-    return TUTTI_OK;
-}
-
-enum tutti_status predict_parts(const struct predict_job *job, const struct algorithm *algorithm,
-                                bool only_hosts, uint64_t *parts)
-{
-    struct algo_levels hosts;
-    const struct algo_params params = params_of(job, algorithm, only_hosts, &hosts);
-    struct rank_plan *plan;
-    const char *message = "";
-    const enum tutti_status status = algo_rank_plan(algorithm, &params, 0, &plan, &message);
-    if (status != TUTTI_OK) return error_set(status, "%s: %s", algorithm->name, message);
-    *parts = plan->shape.parts;
     plan_rank_free(plan);
     return TUTTI_OK;
 }

@@ -48,10 +48,9 @@ bool predict_begin(const struct predict_job *job, const struct algorithm *algori
  * NO_MEMORY, or the algorithm's error. */
 enum tutti_status predict_plan(const struct predict_job *job, const struct algorithm *algorithm,
                                bool only_hosts, struct plan **plan, struct wiring *wiring);
-/* The number of parts into which the plan cuts a block, taken from the plan of rank 0. NO_MEMORY,
- * or the algorithm's error. */
-enum tutti_status predict_parts(const struct predict_job *job, const struct algorithm *algorithm,
-                                bool only_hosts, uint64_t *parts);
+/* Makes the plan of one rank; the caller frees it. NO_MEMORY, or the algorithm's error. */
+enum tutti_status predict_rank_plan(const struct predict_job *job, const struct algorithm *algorithm,
+                                    bool only_hosts, int rank, struct rank_plan **plan);
 
 /* Predicts one algorithm. NO_MEMORY. If the algorithm cannot do the call, why_not says so. Any
  * thread; pure. */
