@@ -99,7 +99,6 @@ static bool fill_share(const struct exported *made, const void *address, size_t 
     if (made->state != DONE || offset >= made->bytes || bytes > made->bytes - offset) return false;
     *share = (struct memory_share){.process = own_process(),
                                    .process_at = (uintptr_t)&process,
-                                   .pid = getpid(),
                                    .descriptor = made->handle.descriptor,
                                    .number = made->told,
                                    .bytes = made->bytes,

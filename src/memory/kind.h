@@ -16,8 +16,8 @@ struct memory_share {
     unsigned char handle[64]; /* of the allocation, for the driver, if there is no descriptor */
     uint64_t process;         /* a number that no other process has */
     uint64_t process_at;      /* where the owner has that number: with `pid`, proof of who it is */
-    int32_t pid,
-        descriptor; /* what of the owner stands for the allocation; descriptor -1: nothing */
+    int32_t pid;              /* of the owner, as the reader knows it, who fills it in */
+    int32_t descriptor;       /* what of the owner stands for the allocation; -1: nothing */
     uint64_t number; /* of the allocation in it, never used again; not 0, below MEMORY_SHARE_NUMBERS */
     uint64_t bytes;  /* of the allocation */
     uint64_t offset; /* of the memory in the allocation; not for `map` */

@@ -159,6 +159,8 @@ void sharing_answer(struct local_rx *rx)
     if (kind == NULL || kind->map == NULL || !may_share(local, rx->local_peer)) return;
     for (size_t b = 0; b < sizeof share; b++) ((unsigned char *)&share)[b] = theirs[b];
     if (share.number == 0 || share.number >= MEMORY_SHARE_NUMBERS) return;
+    share.pid =
+        (int32_t)local->peers[rx->local_peer].pid; /* of no other process, whatever it says */
     enum memory_mapping mapping = MEMORY_REFUSED;
     pthread_mutex_lock(&local->sharing_lock);
     struct sharing_peer *const peer = peer_of(local, rx->local_peer, true);

@@ -35,8 +35,11 @@ static bool share(const struct memory_kind *kind, const void *address, size_t by
     const size_t offset = (size_t)((const char *)address - owned);
     (void)kind;
     assert_true(offset <= ALLOCATION && bytes <= ALLOCATION - offset);
-    *share =
-        (struct memory_share){.process = 7, .number = number, .bytes = ALLOCATION, .offset = offset};
+    *share = (struct memory_share){.process = 7,
+                                   .pid = getpid() + 1, /* a lie */
+                                   .number = number,
+                                   .bytes = ALLOCATION,
+                                   .offset = offset};
     memcpy(share->handle, "a handle", 9);
     return can_share;
 }
@@ -48,6 +51,7 @@ static enum memory_mapping map(const struct memory_kind *kind, const struct memo
     map_count++;
     assert_string_equal((const char *)share->handle, "a handle");
     assert_int_equal(share->process, 7);
+    assert_int_equal(share->pid, getpid());
     assert_int_equal(share->bytes, ALLOCATION);
     *address = seen;
     *bytes = ALLOCATION;
