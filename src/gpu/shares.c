@@ -43,6 +43,8 @@ static uint64_t freed_bytes;                     /* of allocations that had been
 static struct imported imports[GPU_IMPORTS_MAX];
 static unsigned import_count;
 static uint64_t process;
+static unsigned placeless_count; /* exports, ever, that found no place */
+static bool wishes_for_places;   /* counts among the wishes */
 /* Changed under the lock; a look without it that finds none is repeated at the next call. */
 static atomic_uint wish_count;
 
@@ -71,11 +73,22 @@ static void end_wish(enum state *state, enum state now)
     atomic_fetch_sub_explicit(&wish_count, 1, memory_order_relaxed);
 }
 
+/* To look for places takes a question for each: so that is only done for as many messages that would need one. */
+static void wish_for_places(void)
+{
+    if (++placeless_count % GPU_EXPORTS_MAX != 0 || wishes_for_places) return;
+    wishes_for_places = true;
+    atomic_fetch_add_explicit(&wish_count, 1, memory_order_relaxed);
+}
+
 /* For nothing if there is no place. */
 static void wish_export(struct gpu_device *device, uint64_t number, const void *address)
 {
     struct exported *const place = find_export(NULL, 0, NULL);
-    if (place == NULL) return;
+    if (place == NULL) {
+        wish_for_places();
+        return;
+    }
     *place = (struct exported){.device = device,
                                .number = number,
                                .told = ++export_count,
@@ -177,22 +190,22 @@ static struct imported *find_import(const struct gpu_device *device,
 
 static enum memory_mapping wish_import(struct gpu_device *device, const struct memory_share *share)
 {
-    struct imported *const wish = &imports[import_count++];
-    *wish = (struct imported){.device = device, .share = *share, .descriptor = -1};
-    wish->share.offset = 0;
+    int descriptor = -1;
     /* At once: later that may be the number of another descriptor. */
     if (share->descriptor >= 0)
-        wish->descriptor = process_copy_descriptor(share->pid, share->descriptor, share->process_at,
-                                                   share->process);
-    if (share->descriptor >= 0 && wish->descriptor < 0) {
+        descriptor = process_copy_descriptor(share->pid, share->descriptor, share->process_at,
+                                             share->process);
+    if (share->descriptor >= 0 && descriptor < 0) {
         log_write(LOG_INFO,
                   "GPU %d does not read memory of process %d where it lies: a descriptor of that "
                   "process cannot be copied (pidfd_getfd): %s",
                   device->number, (int)share->pid, strerror(errno));
-        wish->state = FAILED;
-        return MEMORY_REFUSED;
+        return MEMORY_REFUSED; /* and takes no place from what can be mapped */
     }
-    wish->state = WISHED;
+    struct imported *const wish = &imports[import_count++];
+    *wish = (struct imported){
+        .device = device, .share = *share, .state = WISHED, .descriptor = descriptor};
+    wish->share.offset = 0;
     atomic_fetch_add_explicit(&wish_count, 1, memory_order_relaxed);
     return MEMORY_NOT_YET;
 }
@@ -286,6 +299,16 @@ static void make_import(struct imported *import)
 }
 
 static struct exported *next_wished_export(const struct gpu_device *device)
+static bool take_wish_for_places(void)
+{
+    pthread_mutex_lock(&lock);
+    const bool is_wished = wishes_for_places;
+    wishes_for_places = false;
+    if (is_wished) atomic_fetch_sub_explicit(&wish_count, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&lock);
+    return is_wished;
+}
+
 {
     struct exported *found = NULL;
     pthread_mutex_lock(&lock);
@@ -313,7 +336,7 @@ void gpu_shares_open(struct gpu_device *device)
     if (atomic_load_explicit(&wish_count, memory_order_relaxed) == 0) return;
     if (pthread_mutex_trylock(&opening) != 0) return; /* the next call looks again */
     error_copy(before, sizeof before);
-    if (next_wished_export(device) != NULL) forget_gone();
+    if (take_wish_for_places() || next_wished_export(device) != NULL) forget_gone();
     /* Others may wish meanwhile: each has its turn once, so that this ends. */
     for (unsigned turns = 0;
          turns < GPU_EXPORTS_MAX && (export = next_wished_export(device)) != NULL; turns++)
