@@ -752,6 +752,7 @@ int standin_memory_create(cuda_memory *memory, size_t bytes, const struct cuda_m
 int standin_memory_retain(cuda_memory *memory, void *address)
 {
     BEGIN_ANYWHERE("cuMemRetainAllocationHandle");
+    RETURN_UNLESS_OK(refuse_in_capture());
     return mapped_retain((uintptr_t)address, memory);
 }
 

@@ -93,7 +93,7 @@ struct cuda_test_library {
 
 enum cuda_standin_memory {
     STANDIN_ORDINARY,
-    STANDIN_BARE,   /* as memory that was mapped by hand: no context, no range, no handle */
+    STANDIN_BARE,   /* as memory of pools: no context, no range, no handle */
     STANDIN_FOREIGN /* of a context that is not the primary one */
 };
 

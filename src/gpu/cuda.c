@@ -911,16 +911,22 @@ static cuda_memory memory_at(uint64_t address)
     return memory;
 }
 
-static bool is_kept(const void *address, const struct gpu_handle *handle)
-{
-    return !is_child() && memory_at((uintptr_t)address) == handle->kept;
-}
-
 /* Whether a range is one mapping of that memory, from its beginning: importers map it so. */
 static bool is_mapped_once(cuda_memory memory, uint64_t base, size_t bytes)
 {
     return memory_at(base) == memory && memory_at(base + bytes - 1) == memory &&
            memory_at(base - 1) != memory;
+}
+
+/* Needs no context, but where a thread captures a graph, a driver may refuse it, and break the capture. */
+static bool is_kept(const void *base, size_t bytes, const struct gpu_handle *handle)
+{
+    int mode = CUDA_CAPTURE_RELAXED;
+    if (is_child()) return false;
+    const bool is_relaxed = calls()->exchange_capture_mode(&mode) == CUDA_OK;
+    const bool is_same = is_mapped_once(handle->kept, (uintptr_t)base, bytes);
+    if (is_relaxed) calls()->exchange_capture_mode(&mode);
+    return is_same;
 }
 
 static enum tutti_status export_mapped(cuda_memory memory, uint64_t base, size_t bytes,

@@ -120,8 +120,8 @@ struct gpu_driver {
      * Blocks. */
     enum tutti_status (*export_memory)(struct gpu_device *device, const void *address,
                                        struct gpu_handle *handle, size_t *offset, size_t *bytes);
-    /* Whether memory that was mapped by hand is what it was when it was exported. Prompt. */
-    bool (*is_kept)(const void *address, const struct gpu_handle *handle);
+    /* Whether memory that was mapped by hand, so many bytes from where it begins, is mapped as it was when it was exported. Prompt. */
+    bool (*is_kept)(const void *base, size_t bytes, const struct gpu_handle *handle);
     /* Maps memory of another process, so many bytes of it. An error if there are fewer. Blocks. */
     enum tutti_status (*import_memory)(struct gpu_device *device, const struct gpu_handle *handle,
                                        size_t bytes, void **memory);

@@ -974,19 +974,31 @@ static void what_is_shared_is_mapped_in_other_processes(const char *argument)
 
 /* Memory that is mapped by hand. */
 
-static char *mapped(int device, uint64_t at, size_t bytes, bool may_be_exported)
+static cuda_memory created(int device, size_t bytes, bool may_be_exported)
 {
     const struct cuda_memory_kind kind = {.type = CUDA_MEMORY_PINNED,
                                           .handle_types =
                                               may_be_exported ? CUDA_MEMORY_AS_DESCRIPTOR : 0,
                                           .location = {CUDA_LOCATION_DEVICE, device}};
-    const struct cuda_access access = {kind.location, CUDA_READ_AND_WRITE};
     cuda_memory memory;
     assert(cuda.memory_create(&memory, bytes, &kind, 0) == CUDA_OK);
+    return memory;
+}
+
+static char *mapped_from(cuda_memory memory, int device, uint64_t at, size_t bytes)
+{
+    const struct cuda_access access = {{CUDA_LOCATION_DEVICE, device}, CUDA_READ_AND_WRITE};
     assert(cuda.driver.map(at, bytes, 0, memory, 0) == CUDA_OK);
     assert(cuda.driver.set_access(at, bytes, &access, 1) == CUDA_OK);
-    assert(cuda.driver.memory_release(memory) == CUDA_OK);
     return (char *)(uintptr_t)at;
+}
+
+static char *mapped(int device, uint64_t at, size_t bytes, bool may_be_exported)
+{
+    const cuda_memory memory = created(device, bytes, may_be_exported);
+    char *const address = mapped_from(memory, device, at, bytes);
+    assert(cuda.driver.memory_release(memory) == CUDA_OK);
+    return address;
 }
 
 static uint64_t reserved(size_t bytes)
@@ -1009,6 +1021,7 @@ static void what_is_mapped_by_hand_is_known_by_what_is_mapped(const char *argume
 {
     enum { PART = STANDIN_GRANULARITY };
     struct memory_share first, second, again;
+    struct cuda_stream *theirs;
     (void)argument;
     begin();
     struct gpu_device *const device = open_device(0);
@@ -1029,6 +1042,63 @@ static void what_is_mapped_by_hand_is_known_by_what_is_mapped(const char *argume
     char *const secret = mapped(0, at + 2 * PART, PART, false);
     assert(!is_shared_soon(device, secret, 1, &first) && !is_shared_soon(device, secret, 1, &first));
     assert(is_shared(device, one, 1, &first) && first.number == again.number);
+    assert(cuda.driver.stream_create(&theirs, 0) == CUDA_OK);
+    standin->set_capture(theirs, CUDA_CAPTURE_ACTIVE);
+    assert(is_shared(device, one, 1, &first) && first.number == again.number);
+    standin->set_capture(theirs, CUDA_CAPTURE_NONE);
+    assert(cuda.driver.stream_destroy(theirs) == CUDA_OK);
+    end();
+}
+
+/* The same memory, but not from the same address on, or less of it. */
+static void what_is_mapped_elsewhere_is_not_what_was_exported(const char *argument)
+{
+    enum { PART = STANDIN_GRANULARITY };
+    struct memory_share share;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    const uint64_t at = reserved(3 * PART);
+    const cuda_memory memory = created(0, 2 * PART, true);
+    char *const middle = mapped_from(memory, 0, at, 2 * PART) + PART;
+    assert(is_shared_soon(device, middle, 100, &share) && share.offset == PART);
+    assert(cuda.driver.unmap(at, 2 * PART) == CUDA_OK);
+    mapped_from(memory, 0, at + PART, 2 * PART);
+    assert(!is_shared(device, middle, 100, &share));
+    assert(is_shared_soon(device, middle, 2 * PART, &share) && share.offset == 0);
+    assert(cuda.driver.unmap(at + PART, 2 * PART) == CUDA_OK);
+    mapped_from(memory, 0, at + PART, PART);
+    mapped(0, at + 2 * PART, PART, true);
+    assert(!is_shared(device, middle, 2 * PART, &share));
+    assert(is_shared_soon(device, middle, PART, &share) && share.bytes == PART);
+    assert(cuda.driver.unmap(at + PART, PART) == CUDA_OK);
+    assert(cuda.driver.unmap(at + 2 * PART, PART) == CUDA_OK);
+    mapped(0, at + PART, 2 * PART, true);
+    assert(!is_shared(device, middle, 2 * PART, &share)); /* more than there was */
+    assert(is_shared_soon(device, middle, 2 * PART, &share) && share.bytes == 2 * PART);
+    assert(cuda.driver.memory_release(memory) == CUDA_OK);
+    end();
+}
+
+/* What is mapped when it is to be exported is kept, so it is of use, whatever was wished for. */
+static void what_is_mapped_when_it_is_exported_is_shared(const char *argument)
+{
+    enum { PART = STANDIN_GRANULARITY };
+    struct gpu_memory before, after;
+    struct memory_share share;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    const uint64_t at = reserved(PART);
+    char *const memory = mapped(0, at, PART, true);
+    assert(!is_shared(device, memory, BYTES, &share));
+    assert(driver->find(memory, &before) == TUTTI_OK);
+    assert(cuda.driver.unmap(at, PART) == CUDA_OK);
+    assert(cuda.driver.address_free(at, PART) == CUDA_OK);
+    assert(reserved(PART) == at && mapped(0, at, PART, true) == memory);
+    assert(driver->find(memory, &after) == TUTTI_OK && after.buffer != before.buffer);
+    gpu_shares_open(device);
+    assert(is_shared(device, memory, BYTES, &share));
     end();
 }
 
@@ -1042,6 +1112,12 @@ static void by_hand_sharer(const char *argument)
     struct gpu_device *const device = open_device(1);
     assert(sscanf(argument, "%lu %lu %lu %lu %d %d", &share.process, &share.process_at,
                   &share.number, &share.bytes, &share.pid, &share.descriptor) == 6);
+    wrong = share;
+    wrong.process++;                            /* it is no proof */
+    for (int i = 0; i < GPU_IMPORTS_MAX; i++) { /* what is refused takes no place */
+        wrong.number++;
+        assert(is_mapped(device, &wrong, &other, &bytes) == MEMORY_REFUSED);
+    }
     assert(is_mapped(device, &share, &address, &bytes) == MEMORY_NOT_YET);
     wrong = share;
     wrong.number++;
@@ -1108,12 +1184,6 @@ static void a_child_cannot_use_its_parents_driver(const char *argument)
     begin();
     void *const memory = on_device(0, BYTES);
     struct gpu_device *const device = found(memory);
-    wrong = share;
-    wrong.process++;                            /* it is no proof */
-    for (int i = 0; i < GPU_IMPORTS_MAX; i++) { /* what is refused takes no place */
-        wrong.number++;
-        assert(is_mapped(device, &wrong, &other, &bytes) == MEMORY_REFUSED);
-    }
     const pid_t pid = fork();
     if (pid == 0) {
         use_in_child(device, memory);
@@ -1178,8 +1248,11 @@ int main(int argc, char **argv)
         CASE(what_is_wished_for_too_late_is_not_shared),
         CASE(some_memory_is_not_shared),
         CASE(who_frees_much_that_was_shared_shares_no_more),
+        CASE(who_frees_what_it_shared_may_share_as_much_again),
         CASE(what_is_shared_is_mapped_in_other_processes),
         CASE(what_is_mapped_by_hand_is_known_by_what_is_mapped),
+        CASE(what_is_mapped_elsewhere_is_not_what_was_exported),
+        CASE(what_is_mapped_when_it_is_exported_is_shared),
         CASE(what_is_mapped_by_hand_goes_to_other_processes),
         CASE(a_child_cannot_use_its_parents_driver),
         CASE(a_child_uses_a_driver_that_its_parent_did_not),
@@ -1189,4 +1262,3 @@ int main(int argc, char **argv)
         {"by_hand_sharer", by_hand_sharer, apart_is_part}};
     return apart_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }
-        CASE(who_frees_what_it_shared_may_share_as_much_again),

@@ -141,11 +141,12 @@ static bool is_mapped_by_hand(const struct exported *made)
 }
 
 /* Whether it is not what it was when it was exported. */
-static bool is_gone(const struct exported *was, const void *address)
+static bool is_gone(const struct exported *was)
 {
+    const void *const base = (const void *)was->base;
     if (was->number == 0) return true;
-    return is_mapped_by_hand(was) ? !was->device->driver->is_kept(address, &was->handle)
-                                  : number_at(was->device, address) != was->number;
+    return is_mapped_by_hand(was) ? !was->device->driver->is_kept(base, was->bytes, &was->handle)
+                                  : number_at(was->device, base) != was->number;
 }
 
 /* The next call with such memory wishes for it anew. */
@@ -167,10 +168,10 @@ bool gpu_shares_share(const struct memory_kind *kind, const void *address, size_
     pthread_mutex_lock(&lock);
     const struct exported *const made = find_export(device, number, address);
     const bool is_there = made != NULL && fill_share(made, address, bytes, share);
-    if (is_there && is_mapped_by_hand(made)) was = *made;
+    if (made != NULL && is_mapped_by_hand(made)) was = *made;
     if (made == NULL) wish_export(device, number, address);
     pthread_mutex_unlock(&lock);
-    if (was.device == NULL || !is_gone(&was, address)) return is_there;
+    if (was.device == NULL || !is_gone(&was)) return is_there;
     retire(&was);
     return false;
 }
@@ -240,8 +241,8 @@ static bool may_export(const struct gpu_device *device)
     return may;
 }
 
-/* By the address, which may be another allocation's by now: so its number is asked for again when its handle is there. Until it is made,
- * only this thread changes it. */
+/* By the address, which may be another allocation's by now: so its number is asked for again when its handle is there. What was mapped by
+ * hand is kept from now on, so it is counted, whatever its number has become. Until it is made, only this thread changes it. */
 static void make_export(struct exported *wish)
 {
     struct exported made = *wish;
@@ -250,10 +251,11 @@ static void make_export(struct exported *wish)
     bool is_made = may_export(made.device) &&
                    made.device->driver->export_memory(made.device, address, &made.handle, &offset,
                                                       &made.bytes) == TUTTI_OK;
-    if (is_made && number_at(made.device, address) != made.number) {
-        if (made.handle.descriptor >= 0) close(made.handle.descriptor);
-        is_made = false;
-    }
+    const uint64_t number = is_made ? number_at(made.device, address) : 0;
+    if (is_made && made.handle.descriptor >= 0)
+        made.number = number;
+    else
+        is_made = is_made && number == made.number;
     made.base -= offset;
     pthread_mutex_lock(&lock);
     *wish = made;
@@ -269,8 +271,7 @@ static void forget_gone(void)
         pthread_mutex_lock(&lock);
         const struct exported was = *made;
         pthread_mutex_unlock(&lock);
-        if (was.device == NULL || was.state == WISHED || !is_gone(&was, (const void *)was.base))
-            continue;
+        if (was.device == NULL || was.state == WISHED || !is_gone(&was)) continue;
         if (is_mapped_by_hand(&was)) close(was.handle.descriptor);
         pthread_mutex_lock(&lock);
         if (was.state == DONE) freed_bytes += was.bytes;
@@ -298,7 +299,6 @@ static void make_import(struct imported *import)
     pthread_mutex_unlock(&lock);
 }
 
-static struct exported *next_wished_export(const struct gpu_device *device)
 static bool take_wish_for_places(void)
 {
     pthread_mutex_lock(&lock);
@@ -309,6 +309,7 @@ static bool take_wish_for_places(void)
     return is_wished;
 }
 
+static struct exported *next_wished_export(const struct gpu_device *device)
 {
     struct exported *found = NULL;
     pthread_mutex_lock(&lock);

@@ -6,8 +6,8 @@
  *
  * Invariants
  *  1. An export is known by the driver's number of its allocation. An address alone goes stale: memory is freed, and another
- *     allocation gets the address. Memory that was mapped by hand (VMM) is known by what is mapped, because drivers do not say what its number is.
- *     Other processes know an export by a number that this process never uses again.
+ *     allocation gets the address. Memory that was mapped by hand (VMM) is known by what is mapped, and from which address on, because drivers
+ *     do not say what its number is. Other processes know an export by a number that this process never uses again.
  *  2. A driver keeps memory that was freed while another process has it imported. Memory that was mapped by hand is kept in any case. A
  *     program that frees what it had exported gets no more exports once that is a GPU_FREED_SHARE-th of the device's memory.
  *  3. Memory that was imported stays so until the process ends. To close it would mean to wait for
