@@ -29,9 +29,6 @@ enum {
     EAGER_LOOKS =
         64, /* without a pause, which takes as long as half a message (140 cycles and more on some CPUs) */
     SPINS = 1024, /* looks before a CPU is given away */
-    /* Others want the CPU, and the kernel does not have to wake it for whoever sleeps on a connection. */
-    OTHERS_RAN_NS = 2000,
-    CROWDED_NS = 50000,
     SLEEP_NS = 20000000, /* then look around */
     JOINING_NS = 500000, /* the same while connections are missing */
     GATED_NS = 200000,   /* and while calls wait for gates, which do not have to wake anybody */
@@ -50,12 +47,9 @@ struct backoff {
 /* Gives the CPU away; false when it is time to sleep. */
 static bool yield_awake(const struct tutti_comm *comm, struct backoff *backoff)
 {
-    const bool over_network = health_has_network(&comm->health);
-    const uint64_t before = over_network ? clock_now_ns() : 0;
     sched_yield();
     const uint64_t now = clock_now_ns();
     if (backoff->since_ns == 0) backoff->since_ns = now;
-    if (over_network && now - before > OTHERS_RAN_NS) return now - backoff->since_ns < CROWDED_NS;
     return now - backoff->since_ns < domain_awake_ns(&comm->team.domain);
 }
 
