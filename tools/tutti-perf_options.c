@@ -57,6 +57,7 @@ static const char usage[] =
     "      --time SEC          seconds per size and way of timing (0.2)\n"
     "      --rotate WHEN       other buffers each iteration: never, auto, always\n"
     "                          (never; auto with --format peers)\n"
+    "      --one-clock         ranks share a clock: single calls begin at an agreed time\n"
     "      --timeout SEC       deadline of every call (120)\n"
     "ranks (under a launcher, tutti-perf uses its ranks instead)\n"
     "      --ranks N           start N ranks as processes (one per core, at least 2)\n"
@@ -276,6 +277,7 @@ enum {
     LONG_DISPLS,
     LONG_TENSORS,
     LONG_DETERMINISTIC,
+    LONG_ONE_CLOCK,
     LONG_TIME,
     LONG_ROTATE,
     LONG_TIMEOUT,
@@ -316,6 +318,7 @@ static const struct option long_options[] = {
     {"check", required_argument, NULL, 'c'},
     {"time", required_argument, NULL, LONG_TIME},
     {"rotate", required_argument, NULL, LONG_ROTATE},
+    {"one-clock", no_argument, NULL, LONG_ONE_CLOCK},
     {"timeout", required_argument, NULL, LONG_TIMEOUT},
     {"ranks", required_argument, NULL, LONG_RANKS},
     {"threads", required_argument, NULL, 't'},
@@ -434,6 +437,7 @@ static bool take_option(struct perf_options *options, struct given *given, int l
     case 'c': return take_int(given, text, 0, ITERATIONS_MAX, &options->check_iterations);
     case LONG_TIME: return take_real(given, text, 0, 3600, &options->time_seconds);
     case LONG_ROTATE: return take_word(given, text, rotations, &given->rotate);
+    case LONG_ONE_CLOCK: options->one_clock = true; return true;
     case LONG_TIMEOUT: return take_real(given, text, 0.001, 1e6, &options->timeout_seconds);
     case LONG_RANKS: return take_int(given, text, 1, PERF_RANKS_MAX, &options->ranks);
     case 't': return take_int(given, text, 1, PERF_RANKS_MAX, &given->threads);

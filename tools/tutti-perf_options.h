@@ -68,6 +68,7 @@ struct perf_options {
     int device;     /* of all ranks here, or DEVICE_BY_RANK: by number on its host, in a circle */
     bool deterministic;
     bool pin;
+    bool one_clock;          /* of all ranks: single calls begin at an agreed time */
     bool launched;           /* a launcher started this process as one rank */
     int ranks;               /* else: ranks to start here, */
     int threads_per_process; /* this many in each process */

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tutti-perf_device.h"
 
@@ -40,7 +41,8 @@ static enum tutti_status create_ops(struct perf_rank *rank)
 enum tutti_status perf_rank_init(struct perf_rank *rank, const struct perf_options *options,
                                  const struct tutti_id *id, int number)
 {
-    *rank = (struct perf_rank){.options = options, .rank = number, .one_clock = id != NULL};
+    *rank = (struct perf_rank){
+        .options = options, .rank = number, .one_clock = id != NULL || options->one_clock};
     TRY(create_ops(rank));
     TRY(perf_device_find(options));
     struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
@@ -71,6 +73,7 @@ enum tutti_status perf_rank_init(struct perf_rank *rank, const struct perf_optio
     comm_options.id = &second;
     TRY(tutti_comm_create(&comm_options, &rank->comm));
     if (options->pin) pin(rank->rank); /* after creation: threads of the library stay free */
+    rank->lead_seconds = 5e-4;
     return TUTTI_OK;
 }
 
@@ -92,6 +95,28 @@ void perf_rank_release(struct perf_rank *rank)
 enum tutti_status perf_sync_barrier(struct perf_rank *rank)
 {
     return tutti_barrier(rank->control);
+}
+
+enum tutti_status perf_sync_start(struct perf_rank *rank, double *start)
+{
+    TRY(perf_sync_barrier(rank)); /* nothing of the call before is in the way */
+    *start = perf_seconds() + rank->lead_seconds;
+    TRY(tutti_broadcast(start, start, 1, TUTTI_FLOAT64, 0, rank->control));
+    rank->is_late = perf_seconds() > *start;
+    const bool is_crowded = rank->rank_count > sysconf(_SC_NPROCESSORS_ONLN);
+    while (perf_seconds() < *start)
+        if (is_crowded) sched_yield();
+    return TUTTI_OK;
+}
+
+enum tutti_status perf_sync_started(struct perf_rank *rank, bool *together)
+{
+    const double lead_max = 0.1;
+    double late = rank->is_late;
+    TRY(perf_sync_max(rank, &late, 1));
+    *together = late == 0 || rank->lead_seconds >= lead_max;
+    if (!*together) rank->lead_seconds *= 2;
+    return TUTTI_OK;
 }
 
 enum tutti_status perf_sync_max(struct perf_rank *rank, double *values, size_t count)

@@ -27,7 +27,9 @@ struct perf_rank {
     const struct perf_options *options;
     int rank;
     int rank_count;
-    bool one_clock;                /* all ranks read the same clock: they were started here */
+    bool one_clock; /* all ranks read the same clock: they were started here, or --one-clock says so */
+    double lead_seconds;           /* in which all ranks hear of a start */
+    bool is_late;                  /* this rank was at the last one */
     struct tutti_comm *comm;       /* under measurement */
     struct tutti_comm *control;    /* the harness's own */
     tutti_op ops[REDUCTION_COUNT]; /* those that --op names */
@@ -46,6 +48,10 @@ void perf_rank_release(struct perf_rank *rank);
 
 /* The functions below are collective, and block until --timeout at most. */
 enum tutti_status perf_sync_barrier(struct perf_rank *rank);
+/* Until *start on the clock that all ranks read, unless this rank hears of that time too late. */
+enum tutti_status perf_sync_start(struct perf_rank *rank, double *start);
+/* Whether all ranks heard of the last start in time, or never will; if not, the next one comes later. */
+enum tutti_status perf_sync_started(struct perf_rank *rank, bool *together);
 enum tutti_status perf_sync_max(struct perf_rank *rank, double *values, size_t count); /* in place */
 enum tutti_status perf_sync_sum(struct perf_rank *rank, int64_t *value);
 enum tutti_status perf_sync_from_first(struct perf_rank *rank,

@@ -73,10 +73,10 @@ static void table_start(const struct report *report)
     else
         printf("threads, %d in a process", o->threads_per_process);
     printf("%s), %ld cores here\n", o->pin ? ", pinned" : "", sysconf(_SC_NPROCESSORS_ONLN));
-    printf(
-        "# %s memory, %s calls%s%s; time: back to back; p50, p99: one at a time after a barrier\n",
-        memory_name(o), perf_form_name(o->form), o->deterministic ? ", deterministic" : "",
-        o->on_stream ? " in a stream" : "");
+    printf("# %s memory, %s calls%s%s; time: back to back; p50, p99: one at a time %s\n",
+           memory_name(o), perf_form_name(o->form), o->deterministic ? ", deterministic" : "",
+           o->on_stream ? " in a stream" : "",
+           o->one_clock ? "that all begin together" : "after a barrier");
     if (operation_has_counts(o->operation))
         printf("# counts: %s, displacements: %s\n", perf_skew_name(o->skew),
                perf_displs_name(o->displs));
