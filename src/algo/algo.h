@@ -15,9 +15,9 @@ struct algorithm {
     const char *name; /* "ring"; with the collective it is unique */
     enum collective collective;
     algo_generate *generate;
-    bool has_radix; /* of a tree, or one more than the ports it sends through at once */
-    bool is_direct; /* every block goes in one message from its source to its destination */
-    bool keeps_partner; /* between hosts a rank sends all that it sends to one rank, and receives from one */
+    bool has_radix;     /* of a tree, or one more than the ports it sends through at once */
+    bool is_direct;     /* every block goes in one message from its source to its destination */
+    bool keeps_partner; /* between hosts a rank sends all that it sends to one rank, and receives from one: a ring, or a chain */
     bool needs_power_of_two;
     bool needs_levels;
     bool needs_commutative; /* operands do not come in rank order */

@@ -28,7 +28,7 @@
 enum {
     EAGER_LOOKS =
         64, /* without a pause, which takes as long as half a message (140 cycles and more on some CPUs) */
-    SPINS = 1024, /* looks before a CPU is given away */
+    SPINS = 1024,        /* looks before a CPU is given away */
     SLEEP_NS = 20000000, /* then look around */
     JOINING_NS = 500000, /* the same while connections are missing */
     GATED_NS = 200000,   /* and while calls wait for gates, which do not have to wake anybody */
