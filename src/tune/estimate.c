@@ -554,7 +554,7 @@ static enum tutti_status outline_all(struct estimate *estimate)
 
 static enum tutti_status simulate_base(struct estimate *estimate)
 {
-    struct made made = {NULL};
+    struct made made = {.plan = NULL};
     TRY(outline_all(estimate));
     estimate->parts = parts_of(estimate);
     TRY(simulate_small(estimate, &estimate->small, &made, &estimate->base));
@@ -566,8 +566,9 @@ static enum tutti_status simulate_point(struct estimate *estimate, int dimension
 {
     const int p = estimate->known[dimension] + 1;
     const struct estimate_shape point = point_of(estimate, dimension, p);
-    struct made own = {NULL}, *const made =
-                                  estimate->shares_plans[dimension] ? &estimate->made[p] : &own;
+    struct made own = {.plan = NULL}, *const made = estimate->shares_plans[dimension]
+                                                        ? &estimate->made[p]
+                                                        : &own;
     TRY(simulate_small(estimate, &point, made, &estimate->points[dimension][p]));
     made_release(&own);
     estimate->known[dimension] = p;
