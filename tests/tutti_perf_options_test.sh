@@ -1,6 +1,6 @@
 #!/bin/bash
 # tutti-perf says which values each number may have: in the error, which names the option and the value, and for iterations also in
-# --help and in the manual page.
+# --help and in the manual page. Single calls of --one-clock begin together, and ranks whose clocks differ are told so.
 # ctest: label=nosan
 set -euo pipefail
 
@@ -44,4 +44,20 @@ for option in iters warmup_iters check; do
         bad=1
     fi
 done
+
+said=$(timeout -k 1 60 "$perf" broadcast --one-clock --ranks 4 --sizes 8 -n 5 -c 0 2>/dev/null) || bad=1
+if [[ $said != *"one at a time that all begin together"* ]]; then
+    echo "--one-clock: $said"
+    bad=1
+fi
+# Rank 1 is in a time namespace of its own, where there may be any.
+if unshare --time --fork --monotonic 100000 true 2>/dev/null; then
+    # shellcheck disable=SC2016
+    said=$(timeout -k 1 60 "$TUTTI_BIN/tutti-run" -n 2 bash -c '[[ $TUTTI_RANK == 1 ]] && apart=(unshare --time --fork --monotonic 100000)
+        exec "${apart[@]}" "$@"' perf "$perf" broadcast --one-clock --sizes 8 -n 5 2>&1) && bad=1
+    if [[ $said != *"ranks 1 and 0 do not have the same clock"* ]]; then
+        echo "--one-clock with two clocks: $said"
+        bad=1
+    fi
+fi
 exit $bad

@@ -1,6 +1,7 @@
 #include "tutti-perf_rank.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -102,7 +103,13 @@ enum tutti_status perf_sync_start(struct perf_rank *rank, double *start)
     TRY(perf_sync_barrier(rank)); /* nothing of the call before is in the way */
     *start = perf_seconds() + rank->lead_seconds;
     TRY(tutti_broadcast(start, start, 1, TUTTI_FLOAT64, 0, rank->control));
-    rank->is_late = perf_seconds() > *start;
+    const double wait_seconds = *start - perf_seconds(), far_seconds = 10;
+    if (wait_seconds > far_seconds || wait_seconds < -far_seconds) {
+        fprintf(stderr, "tutti-perf: --one-clock: ranks %d and 0 do not have the same clock\n",
+                rank->rank);
+        return TUTTI_INVALID_OPTIONS;
+    }
+    rank->is_late = wait_seconds < 0;
     const bool is_crowded = rank->rank_count > sysconf(_SC_NPROCESSORS_ONLN);
     while (perf_seconds() < *start)
         if (is_crowded) sched_yield();
