@@ -290,12 +290,28 @@ static enum exit_code load_plans(struct question *question)
 
 /* ----------------------------------------------------------------------------------------------- the choice */
 
+/* Of each rank the first one on the same cores, which the caller frees; NULL: each host has its own, or out of memory. */
+static int *cores_of_ranks(const struct model_machine *machine)
+{
+    int *const cores_of =
+        machine->cores_of != NULL ? calloc((size_t)machine->rank_count, sizeof *cores_of) : NULL;
+    for (int r = 0; cores_of != NULL && r < machine->rank_count; r++)
+        while (model_host_of(machine, cores_of[r]) !=
+               model_cores_of(machine, model_host_of(machine, r)))
+            cores_of[r]++;
+    return cores_of;
+}
+
 /* What a communicator on these machines would choose, with these numbers. */
 static enum tutti_status choose(const struct question *question, struct choice *choice)
 {
     const struct model_machine *machine = &question->machine;
+    int *const cores_of = cores_of_ranks(machine);
+    if (machine->cores_of != NULL && cores_of == NULL)
+        return error_set(TUTTI_NO_MEMORY, "out of memory");
     struct tune_site site = {.rank_count = machine->rank_count,
                              .core_count = machine->core_count,
+                             .cores_of = cores_of,
                              .levels = question->levels,
                              .within = question->within,
                              .between = question->levels != NULL ? question->between : NULL,
@@ -311,7 +327,9 @@ static enum tutti_status choose(const struct question *question, struct choice *
                                                   .is_mapped = machine->is_mapped},
                                      .site = &site,
                                      .root = question->job.root};
-    return choose_algorithm(&call, choice);
+    const enum tutti_status status = choose_algorithm(&call, choice);
+    free(cores_of);
+    return status;
 }
 
 /* Without racks there is one plan of each, whatever the levels. */
