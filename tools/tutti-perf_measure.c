@@ -307,7 +307,7 @@ static enum tutti_status choose_iterations(struct run *run, double estimate, int
 }
 
 /* After a barrier, ranks begin a call one after the other, and in an order that helps some algorithms: those that go along with it seem to be
- * faster than they are. Whoever has a clock in common begins at the same time. */
+ * faster than they are. Ranks that share a clock begin at the same time. */
 static enum tutti_status begin_single(struct run *run, double *start)
 {
     if (run->rank->options->one_clock) return perf_sync_start(run->rank, start);

@@ -1000,7 +1000,7 @@ static enum tutti_status import_handle(const struct gpu_handle *handle, size_t b
     return check_import(*address, bytes); /* to close it would wait for all that the device does */
 }
 
-/* What is mapped keeps the memory, so it is not kept by its name. A driver maps no more of it than there is. */
+/* The mapping keeps the memory, so its name may be given back. A driver maps no more of the memory than there is. */
 static int map_memory(const struct cuda_device *device, cuda_memory memory, size_t bytes,
                       uint64_t *address)
 {

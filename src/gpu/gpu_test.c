@@ -1080,7 +1080,7 @@ static void what_is_mapped_elsewhere_is_not_what_was_exported(const char *argume
     end();
 }
 
-/* What is mapped when it is to be exported is kept, so it is of use, whatever was wished for. */
+/* Memory that is mapped when the export is made is kept, so that export is of use, whatever was mapped when it was wished for. */
 static void what_is_mapped_when_it_is_exported_is_shared(const char *argument)
 {
     enum { PART = STANDIN_GRANULARITY };

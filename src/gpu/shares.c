@@ -241,7 +241,7 @@ static bool may_export(const struct gpu_device *device)
     return may;
 }
 
-/* By the address, which may be another allocation's by now: so its number is asked for again when its handle is there. What was mapped by
+/* By the address, which may be another allocation's by now: so its number is asked for again when its handle is there. Memory that was mapped by
  * hand is kept from now on, so it is counted, whatever its number has become. Until it is made, only this thread changes it. */
 static void make_export(struct exported *wish)
 {

@@ -14,7 +14,7 @@
  *     all that the device does, also for workers that wait for the thread that closes. So there are
  *     at most GPU_IMPORTS_MAX imports; later ones are refused.
  *  4. No thread that holds the lock waits for a driver.
- *  5. What was mapped by hand goes to other processes as a descriptor. They copy it when they hear of it: later it may be another one's.
+ *  5. Memory that was mapped by hand goes to other processes as a descriptor. They copy it when they hear of it: later the number may be another descriptor's.
  *  6. There are at most GPU_EXPORTS_MAX exports. Places of memory that is gone are free again when a new wish has a place, or after so many
  *     messages that had found none.
  */
