@@ -72,8 +72,14 @@ why=$(namespaces_missing)
 [ -z "$why" ] || stop_here "$why"
 
 # Slow links and small bursts: what is measured is the links, not the cores that play the hosts.
+# A frame of 1514 bytes carries 1448: 23.9 MB/s. A link has the best of its rounds, of which one may be lucky: whoever waits for
+# a core finds tokens of the emulated link saved up meanwhile.
+believable() { # hosts
+    python3 -c "import json; rates = [l['bytes_per_second'] for l in json.load(open('probed.json'))['links']]
+rates = sorted(rates)[-$1:]; assert rates[$1 // 2 - 1] < 24e6, rates" 2>err
+}
 finds() { # hosts, racks, word for hostfile, expected lines, and racks of the ranks' hosts
-    local attempt
+    local attempt too_fast
     "$cluster" down >/dev/null 2>&1
     "$cluster" up --hosts "$1" --racks "$2" --host-rate 200mbit --uplink-rate 200mbit --burst 32768 --queue 262144 >up 2>&1 ||
         stop_here "$(tail -1 up)"
@@ -85,13 +91,12 @@ finds() { # hosts, racks, word for hostfile, expected lines, and racks of the ra
             -o "$work/probed.json" >out 2>&1 </dev/null || fail "$1 hosts: $(tail -20 out)"
         "$bin/tutti-topo" probed.json --format racks >racks 2>err || fail "its JSON cannot be read: $(cat err)"
         sed "s/$CLUSTER_PREFIX-//g" racks >found
-        [ "$(cat found)" = "$4" ] && break
-        echo "        $1 hosts, $2 racks ${3:-in order}, attempt $attempt: $(tr '\n' ' ' <found)"
+        too_fast=
+        believable "$1" || too_fast=", links are faster than they are: $(tail -1 err)"
+        [ "$(cat found)$too_fast" = "$4" ] && break
+        echo "        $1 hosts, $2 racks ${3:-in order}, attempt $attempt: $(tr '\n' ' ' <found)$too_fast"
     done
-    [ "$(cat found)" = "$4" ] || fail "$1 hosts, $2 racks, ${3:-in order}: $(cat probed.json)"
-    # A frame of 1514 bytes carries 1448: 23.9 MB/s. A link has the best of its rounds, of which one may be lucky.
-    python3 -c "import json; rates = [l['bytes_per_second'] for l in json.load(open('probed.json'))['links']]
-rates = sorted(rates)[-$1:]; assert rates[$1 // 2 - 1] < 24e6, rates" 2>err || fail "links are faster than they are: $(tail -1 err)"
+    [ "$(cat found)$too_fast" = "$4" ] || fail "$1 hosts, $2 racks, ${3:-in order}$too_fast: $(cat probed.json)"
     TUTTI_TOPO_FILE=$work/racks "$bin/tutti-run" --rsh "$cluster rsh" --timeout 60 --hosts hosts "$bin/tutti-perf" allreduce \
         --sizes 64K --iters 5 >out 2>&1 </dev/null || fail "the library does not take the racks: $(tail -20 out)"
     if (($2 > 1)) && [ -x "$player" ] && [ -x "$bin/tutti-trace" ]; then # dumps have them, too
@@ -102,7 +107,7 @@ rates = sorted(rates)[-$1:]; assert rates[$1 // 2 - 1] < 24e6, rates" 2>err || f
         "$bin/tutti-trace" compare dumps >out 2>&1 || fail "compare: $(cat out)"
         grep -q "^communicator [0-9a-f]*: $1 ranks on $1 hosts in $2 racks, " out || fail "dumps do not say the racks: $(cat out)"
     fi
-    for attempt in 1 2 3; do # what the library finds by itself, as it starts
+    for attempt in 1 2 3 4 5; do # what the library finds by itself, as it starts
         TUTTI_LOG=info "$bin/tutti-run" --rsh "$cluster rsh" --timeout 60 --hosts hosts "$bin/tutti-perf" allreduce \
             --sizes 64K --iters 5 >out 2>&1 </dev/null || fail "finding racks at the start: $(tail -20 out)"
         # tutti-perf makes two communicators
