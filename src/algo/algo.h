@@ -18,6 +18,7 @@ struct algorithm {
     bool has_radix;     /* of a tree, or one more than the ports it sends through at once */
     bool is_direct;     /* every block goes in one message from its source to its destination */
     bool keeps_partner; /* between hosts a rank sends all that it sends to one rank, and receives from one: a ring, or a chain */
+    bool is_paced; /* between hosts a rank has at most two messages under way, to different ranks one after the other */
     bool needs_power_of_two;
     bool needs_levels;
     bool needs_commutative; /* operands do not come in rank order */

@@ -352,6 +352,31 @@ static void a_rank_that_keeps_its_partner_sends_to_nobody_else(void **state)
     assert_int_equal(count, 5);
 }
 
+static void a_paced_rank_sends_to_two_and_then_waits(void **state)
+{
+    (void)state;
+    enum { RANKS = 7 };
+    int count = 0;
+    for (int i = 0; i < algo_count; i++) {
+        if (!algo_list[i].is_paced) continue;
+        for (int rank = 0; rank < RANKS; rank++) {
+            struct rank_plan *plan =
+                make_rank(algo_list[i].collective, algo_list[i].name, RANKS, rank);
+            int under_way = 0;
+            for (uint32_t s = 0; s < plan->step_count; s++) {
+                const struct plan_step *step = &plan->steps[s];
+                under_way += (int)step->target_count;
+                assert_true(under_way <= 2);
+                if (step->source_count == 1 && plan->sources[step->first_source].is_link)
+                    under_way--;
+            }
+            plan_rank_free(plan);
+        }
+        count++;
+    }
+    assert_int_equal(count, 1);
+}
+
 /* And flags are set only where they are needed: an algorithm that could do more is not kept from
  * it. */
 static void every_algorithm_is_proven_for_every_rank_count(void **state)
@@ -1169,6 +1194,7 @@ int main(void)
         cmocka_unit_test(deterministic_reductions_exist_for_any_rank_count),
         cmocka_unit_test(impossible_demands_are_refused),
         cmocka_unit_test(a_rank_that_keeps_its_partner_sends_to_nobody_else),
+        cmocka_unit_test(a_paced_rank_sends_to_two_and_then_waits),
         cmocka_unit_test(every_algorithm_is_proven_for_every_rank_count),
         cmocka_unit_test(every_algorithm_is_proven_for_some_large_rank_counts),
         cmocka_unit_test(logarithmic_algorithms_are_proven_for_a_thousand_ranks),

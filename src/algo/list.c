@@ -12,14 +12,15 @@ static const char OUT_OF_MEMORY[] = "out of memory while a plan was made";
 /* What an algorithm needs and promises, see struct algorithm. */
 enum property {
     NONE = 0,
-    CUBE = 1,         /* a power of two of ranks */
-    COMMUTATIVE = 2,  /* needs it of the operation */
-    ONE_TREE = 4,     /* deterministic */
-    RADIX = 8,        /* takes one */
-    DIRECT = 16,      /* blocks pass through nobody */
-    LEVELS = 32,      /* needs the host map */
-    RANK_ORDER = 64,  /* adds one rank after the other */
-    ONE_PARTNER = 128 /* keeps it, between hosts */
+    CUBE = 1,          /* a power of two of ranks */
+    COMMUTATIVE = 2,   /* needs it of the operation */
+    ONE_TREE = 4,      /* deterministic */
+    RADIX = 8,         /* takes one */
+    DIRECT = 16,       /* blocks pass through nobody */
+    LEVELS = 32,       /* needs the host map */
+    RANK_ORDER = 64,   /* adds one rank after the other */
+    ONE_PARTNER = 128, /* keeps it, between hosts */
+    PACED = 256        /* goes from one to the next, between hosts */
 };
 
 /* A chunk a pair of ranks has to be counted in 32 bits. */
@@ -54,6 +55,7 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
         .deterministic = ((properties)&ONE_TREE) != 0,                                             \
         .adds_in_rank_order = ((properties)&RANK_ORDER) != 0,                                      \
         .is_direct = ((properties)&DIRECT) != 0, .keeps_partner = ((properties)&ONE_PARTNER) != 0, \
+        .is_paced = ((properties)&PACED) != 0,                                                     \
         .rank_count_max =                                                                          \
             COLLECTIVE_##of == COLLECTIVE_ALLTOALL ? PAIRS_RANKS_MAX : PLAN_RANKS_MAX,             \
         .summary = what, .cost = price, .source = origin                                           \
@@ -263,8 +265,8 @@ const struct algorithm algo_list[] = {
 
     ENTRY(ALLTOALL, "direct", mesh_alltoall, DIRECT, "all blocks at once; small and medium blocks",
           "alpha + (p-1)/p n beta", THAKUR),
-    ENTRY(ALLTOALL, "pairwise", pairwise_alltoall, DIRECT, "one exchange at a time; large blocks",
-          "(p-1) alpha + (p-1)/p n beta", THAKUR),
+    ENTRY(ALLTOALL, "pairwise", pairwise_alltoall, DIRECT | PACED,
+          "one exchange at a time; large blocks", "(p-1) alpha + (p-1)/p n beta", THAKUR),
     ENTRY(ALLTOALL, "bruck", bruck_alltoall, RADIX,
           "a digit of the way at a time, many blocks in a message; small blocks",
           "(k-1) lg_k p alpha + (k-1)/k lg_k p n beta", BRUCK),

@@ -383,10 +383,32 @@ static void ranks_take_turns_on_a_core(void **state)
     machine.core_count = 2;
     expect_time(&job, &machine, 2 * copy_ps);
     machine.turn_ps = 500;
-    expect_time(&job, &machine, 2 * copy_ps + 500);
+    expect_time(&job, &machine,
+                2 * copy_ps + 500 + 250); /* the second core begins in the middle of a turn */
     machine.core_count = 4;
     machine.memory_byte_fs = 2000; /* each block is read and written */
     expect_time(&job, &machine, 4 * 4 * 2 * bytes_ps(2000, job.bytes));
+}
+
+/* Each message of swing goes to a rank on the other core. If both cores were in step, or one of them began with its second rank at the same
+ * time, ranks would find it in their turns, and be done after as many of them as with direct. */
+static void rounds_take_turns_where_cores_are_out_of_step(void **state)
+{
+    enum { TURN_PS = 2000000 };
+    (void)state;
+    const struct model_machine machine = {.within = transport_paths("local"),
+                                          .rank_count = 4,
+                                          .host_count = 1,
+                                          .rack_count = 1,
+                                          .core_count = 2,
+                                          .turn_ps = TURN_PS,
+                                          .piece_bytes_max = SIZE_MAX,
+                                          .piece_count_max = 16};
+    const struct job direct = {COLLECTIVE_ALLGATHER, "direct", 0, 64},
+                     swing = {COLLECTIVE_ALLGATHER, "swing", 0, 64};
+    const uint64_t direct_ps = run(&direct, &machine).time_ps;
+    assert_in_range(direct_ps, 2 * TURN_PS, 7 * TURN_PS / 2);
+    assert_true(run(&swing, &machine).time_ps > direct_ps + TURN_PS / 2);
 }
 
 /* Hosts of a core each, or with the core of the first one. */
@@ -629,6 +651,7 @@ int main(void)
         cmocka_unit_test(bursts_do_not_last),
         cmocka_unit_test(many_senders_overflow_a_queue),
         cmocka_unit_test(ranks_take_turns_on_a_core),
+        cmocka_unit_test(rounds_take_turns_where_cores_are_out_of_step),
         cmocka_unit_test(hosts_take_turns_on_shared_cores),
         cmocka_unit_test(a_result_that_others_read_is_taken_back),
         cmocka_unit_test(scratch_memory_is_never_mapped),

@@ -47,7 +47,10 @@ bool turns_init(struct turns *turns, struct servers *servers, const int *cores, 
         struct turns_core *core = &turns->cores[c];
         core->first_seat = seats;
         seats += core->seat_count;
-        if (!in_step) core->seat = number * core->seat_count / used;
+        if (!in_step) {
+            core->seat = number * core->seat_count / used;
+            core->since_ps = (uint64_t)number * turns->servers->machine->turn_ps / (uint64_t)used;
+        }
         number += core->seat_count > 0;
     }
     for (int r = 0; r < rank_count; r++)
@@ -125,12 +128,13 @@ static void start(struct turns *turns, struct events *events, uint64_t now_ps,
 
 /* -------------------------------------------------------------------------------------------------- turns */
 
-/* The time at which the turn next comes to a seat of a core that has been idle. */
+/* The time at which the turn next comes to a seat of a core that has been idle, or that has not begun. */
 static uint64_t next_turn(const struct turns *turns, const struct turns_core *core, int seat,
                           uint64_t now_ps)
 {
     const uint64_t turn_ps = turns->servers->machine->turn_ps;
-    const uint64_t passed = (now_ps - core->since_ps + turn_ps - 1) / turn_ps;
+    const uint64_t passed =
+        now_ps > core->since_ps ? (now_ps - core->since_ps + turn_ps - 1) / turn_ps : 0;
     const uint64_t at = (uint64_t)core->seat + passed, seats = (uint64_t)core->seat_count;
     const uint64_t ahead = ((uint64_t)seat + seats - at % seats) % seats;
     return core->since_ps + (passed + ahead) * turn_ps;

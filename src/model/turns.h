@@ -26,9 +26,9 @@ struct turns {
     uint32_t job_count, job_room, free_job;
 };
 
-/* cores: of each rank, counted over all hosts. in_step: all cores begin with their first ranks;
- * otherwise they begin at different places of the round, spread evenly. False: out of memory; the
- * caller releases *turns in any case. */
+/* cores: of each rank, counted over all hosts. in_step: all cores begin with their first ranks, at
+ * once; otherwise they begin at different places of the round, and within a turn one after the
+ * other, both spread evenly. False: out of memory; the caller releases *turns in any case. */
 bool turns_init(struct turns *turns, struct servers *servers, const int *cores, bool in_step,
                 unsigned event_kind);
 /* Whether it matters where cores begin: there are several, and ranks share some of them. */

@@ -154,11 +154,12 @@ void tune_room_release(struct tune_room *room)
 /* -------------------------------------------------------------------------------------------- estimates */
 
 /* The model knows nothing of connections that slow down while they rest, nor of what is under way when several ranks turn to the same one.
- * So where plans cost about the same between hosts, those in which ranks keep their partners are faster: of an allreduce of 16 MiB on 8
- * hosts others took up to 1.12 times as long as a ring over TCP, and 1.2 over a card in software, where the model saw 1.00. */
+ * So where plans cost about the same over a network, those in which ranks keep their partners are faster: of an allreduce of 16 MiB on 8
+ * hosts others took up to 1.12 times as long as a ring over TCP, and 1.2 over a card in software, where the model saw 1.00. In an alltoall
+ * no rank can; there, of 64 KiB to 1 MiB, direct took 1.0 to 1.9 times as long as pairwise. */
 static uint64_t weighed_ps(const struct ranked *ranked)
 {
-    return ranked->time_ps + (ranked->changes_partners ? ranked->time_ps / 32 : 0);
+    return ranked->time_ps + (ranked->is_restless ? ranked->time_ps / 32 : 0);
 }
 
 /* Addresses have the same order on all ranks only within the list, whose algorithms have no
@@ -214,6 +215,13 @@ static void search_end(struct search *search)
     tune_room_release(&search->room);
 }
 
+/* Whether it matters over a network with whom ranks have to do. */
+static bool partners_matter(const struct model_machine *machine)
+{
+    const bool is_loopback = machine->within != NULL && !machine->within->is_memory;
+    return (machine->host_count > 1 || is_loopback) && machine->rank_count > 2;
+}
+
 /* Lists the algorithms that can do the call, of which nothing is known yet. */
 static void list(const struct search *search, const struct algorithm *algorithm)
 {
@@ -222,11 +230,12 @@ static void list(const struct search *search, const struct algorithm *algorithm)
         struct prediction prediction;
         if (predict_begin(&search->job, algorithm, only_hosts != 0, &prediction) &&
             ranking->count < RANKED_MAX)
-            ranking->ranked[ranking->count++] = (struct ranked){
-                .algorithm = algorithm,
-                .only_hosts = only_hosts != 0,
-                .is_least = true,
-                .changes_partners = search->machine.host_count > 1 && !algorithm->keeps_partner};
+            ranking->ranked[ranking->count++] =
+                (struct ranked){.algorithm = algorithm,
+                                .only_hosts = only_hosts != 0,
+                                .is_least = true,
+                                .is_restless = partners_matter(&search->machine) &&
+                                               !algorithm->keeps_partner && !algorithm->is_paced};
         if (prediction.has_one_plan) break;
     }
 }
