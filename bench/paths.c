@@ -3,7 +3,8 @@
  * TUTTI_FABRIC=PROVIDER besides measures network cards.
  *
  * For each row of the peer's table the program sends bursts of messages of several sizes (drive.h says how, and what is timed). A size costs what
- * its least repeat took, so other work on the machine disturbs little, and the way costs the line through all its sizes (fit.h).
+ * its middle repeat took, of each time that it is measured, in the mean, and the way costs the line through all its sizes (fit.h). The least one is rare luck where a
+ * hypervisor moves processors: calls take longer than it says.
  *
  *   1. A message is what a link carries at once. Where bytes need a place that is a piece; what lies elsewhere goes whole.
  *   2. Source and destination stay in a second-level cache: costs are those of warm caches.
@@ -55,6 +56,11 @@ struct cost {
     double least_ns, middles_ns; /* of all passes; the sum of the middle ones of each */
 };
 
+static double middle_ns(const struct cost *cost)
+{
+    return cost->middles_ns / options.passes;
+}
+
 static void measure_size(const struct burst *burst, int pass, struct cost *cost)
 {
     static double took_ns[REPEATS_MAX];
@@ -70,9 +76,8 @@ static void measure_size(const struct burst *burst, int pass, struct cost *cost)
 /* The middle repeat above the least one, of the end where that is more: 0.1 is 10 %. */
 static double spread_of(const struct cost *cost)
 {
-    const double middle_ns = cost->middles_ns / options.passes;
     return largest_of_ranks(
-        at_least_a_nanosecond(middle_ns) / at_least_a_nanosecond(cost->least_ns) - 1);
+        at_least_a_nanosecond(middle_ns(cost)) / at_least_a_nanosecond(cost->least_ns) - 1);
 }
 
 /* ---------------------------------------------------------------------------------------------- one way */
@@ -247,9 +252,9 @@ static void print_way(struct way *way)
         return;
     }
     for (int i = 0; i < way->count; i++) {
-        const double least_ns = way->costs[i].least_ns, bytes = (double)way->sizes[i];
-        const double sender_ns = largest_of_ranks(sends ? least_ns : 0),
-                     receiver_ns = largest_of_ranks(sends ? 0 : least_ns);
+        const double own_ns = middle_ns(&way->costs[i]), bytes = (double)way->sizes[i];
+        const double sender_ns = largest_of_ranks(sends ? own_ns : 0),
+                     receiver_ns = largest_of_ranks(sends ? 0 : own_ns);
         sender[i] = (struct fit_point){bytes, at_least_a_nanosecond(sender_ns)};
         receiver[i] = (struct fit_point){bytes, at_least_a_nanosecond(receiver_ns)};
         spreads[i] = spread_of(&way->costs[i]);
@@ -282,33 +287,32 @@ static void print_heading(const struct path_table *table)
         return;
     }
     const bool is_pinned = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1;
-    printf("ways of \"%s\", minima of %d times %d repeats%s\n", table->name, options.passes,
+    printf("ways of \"%s\", the middle of %d times %d repeats%s\n", table->name, options.passes,
            options.repeats, is_pinned ? "" : ", NOT pinned");
     if (!options.rows) printf("way           sender ns  receiver ns  sender ps/B  receiver ps/B\n");
 }
 
 static void usage(FILE *file)
 {
-    fputs(
-        "paths - what each way of the path tables costs its sender and its receiver "
-        "(docs/paths.md)\n"
-        "\n"
-        "    tutti-run --pin -n 2 build/bench/paths [OPTIONS]\n"
-        "    TUTTI_TRANSPORT=tcp tutti-run --pin -n 2 build/bench/paths [OPTIONS]\n"
-        "    TUTTI_TRANSPORT=tcp TUTTI_FABRIC=PROVIDER tutti-run --pin -n 2 build/bench/paths "
-        "[OPTIONS]\n"
-        "\n"
-        "  --repeats N   of each size in each pass, 1 to 100000; default 1000\n"
-        "  --passes N    over all sizes of all ways, 1 to 1000; default 3\n"
-        "  --each        prints the figures of each size as well\n"
-        "  --json        prints the costs as a calibration with nothing else in it "
-        "(docs/calibration.md)\n"
-        "  --rows        prints the costs as C text for a table's rows\n"
-        "  --help\n"
-        "\n"
-        "A cost is that of a message and of each of its bytes: a line through the least repeats of "
-        "all sizes.\n",
-        file);
+    fputs("paths - what each way of the path tables costs its sender and its receiver "
+          "(docs/paths.md)\n"
+          "\n"
+          "    tutti-run --pin -n 2 build/bench/paths [OPTIONS]\n"
+          "    TUTTI_TRANSPORT=tcp tutti-run --pin -n 2 build/bench/paths [OPTIONS]\n"
+          "    TUTTI_TRANSPORT=tcp TUTTI_FABRIC=PROVIDER tutti-run --pin -n 2 build/bench/paths "
+          "[OPTIONS]\n"
+          "\n"
+          "  --repeats N   of each size in each pass, 1 to 100000; default 1000\n"
+          "  --passes N    over all sizes of all ways, 1 to 1000; default 3\n"
+          "  --each        prints the figures of each size as well\n"
+          "  --json        prints the costs as a calibration with nothing else in it "
+          "(docs/calibration.md)\n"
+          "  --rows        prints the costs as C text for a table's rows\n"
+          "  --help\n"
+          "\n"
+          "A cost is that of a message and of each of its bytes: a line through middle repeats of "
+          "all sizes.\n",
+          file);
 }
 
 static void read_options(int argc, char **argv)
