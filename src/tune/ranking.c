@@ -159,7 +159,7 @@ void tune_room_release(struct tune_room *room)
  * no rank can; there, of 64 KiB to 1 MiB, direct took 1.0 to 1.9 times as long as pairwise. */
 static uint64_t weighed_ps(const struct ranked *ranked)
 {
-    return ranked->time_ps + (ranked->is_restless ? ranked->time_ps / 32 : 0);
+    return ranked->time_ps + (ranked->has_many_partners ? ranked->time_ps / 32 : 0);
 }
 
 /* Addresses have the same order on all ranks only within the list, whose algorithms have no
@@ -224,7 +224,7 @@ static bool partners_matter(const struct model_machine *machine)
 
 /* Whether ranks have no more partners under way than they must. With one rank on each host a hierarchical ring is two rings between the same
  * ranks: of an allreduce of 16 MiB on 8 hosts over a card in software it took 1.08 times as long as one. */
-static bool is_restful(const struct model_machine *machine, const struct algorithm *algorithm)
+static bool has_few_partners(const struct model_machine *machine, const struct algorithm *algorithm)
 {
     if (algorithm->needs_levels && machine->host_count == machine->rank_count) return false;
     return algorithm->keeps_partner || algorithm->is_paced;
@@ -242,8 +242,8 @@ static void list(const struct search *search, const struct algorithm *algorithm)
                 (struct ranked){.algorithm = algorithm,
                                 .only_hosts = only_hosts != 0,
                                 .is_least = true,
-                                .is_restless = partners_matter(&search->machine) &&
-                                               !is_restful(&search->machine, algorithm)};
+                                .has_many_partners = partners_matter(&search->machine) &&
+                                                     !has_few_partners(&search->machine, algorithm)};
         if (prediction.has_one_plan) break;
     }
 }

@@ -60,9 +60,9 @@ struct tune_question {
 
 struct ranked {
     const struct algorithm *algorithm;
-    bool only_hosts;  /* its plan is made with the level of hosts alone, though there are racks */
-    bool is_least;    /* its time is at least so much: more was not needed yet */
-    bool is_restless; /* over a network, ranks have more partners than they must: then another one comes first that is slower by less than the model can tell */
+    bool only_hosts; /* its plan is made with the level of hosts alone, though there are racks */
+    bool is_least;   /* its time is at least so much: more was not needed yet */
+    bool has_many_partners; /* over a network, ranks have more partners than they must: then another one comes first that is slower by less than the model can tell */
     uint64_t time_ps;
 };
 
