@@ -1,5 +1,6 @@
 /* device_fault_test.c - a GPU that fails for good while calls wait for it: its rank notices long before a deadline, and all ranks learn which
- * GPU of which rank it was; nothing hangs or crashes afterwards, and memory of the host goes on.
+ * GPU of which rank it was; nothing hangs or crashes afterwards, and memory of the host goes on. A GPU that only never comes to a call ends it at
+ * its deadline.
  *
  * In the suites the driver is the stand-in, which fails as the test wants it. With TUTTI_CUDA_DRIVER=libcuda.so.1 a kernel of the test's touches
  * an address that is no memory, in processes that may share a GPU; tests that need another error, or a GPU of another process, are skipped.
@@ -523,6 +524,45 @@ static void a_gate_that_never_opens_tells_a_rank_alone(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* The same on every rank, and nothing fails: no rank is there to say that another one is late. context: the form. */
+static int wait_at_gates(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    const enum form *const form = context;
+    struct place place;
+    struct tutti_failure failure;
+    (void)seed;
+    RANKS_EXPECT(open_place(&place, rank));
+    fill(&place);
+    RANKS_EXPECT(sum(&place, *form, comm) == TUTTI_OK);
+    standin->hold(place.stream, true);
+    device_driver_put_later(place.memory, place.image, BYTES, place.stream);
+    const uint64_t begin_ns = clock_now_ns();
+    RANKS_EXPECT(sum(&place, *form, comm) == TUTTI_TIMEOUT);
+    RANKS_EXPECT(clock_now_ns() - begin_ns < UINT64_C(20000000000));
+    RANKS_EXPECT(strstr(tutti_error_message(), " has not come to it: other work fills the GPU") !=
+                 NULL);
+    RANKS_EXPECT(size == 1 || has_failed(comm, &failure));
+    standin->hold(place.stream, false);
+    close_place(&place);
+    return 0;
+}
+
+static void a_gate_that_never_opens_ends_the_call_at_its_deadline(void **state)
+{
+    static const struct tutti_comm_options hasty = {
+        .size_bytes = sizeof hasty, .rank = -1, .size = -1, .timeout_ns = 2000000000u};
+    (void)state;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .comm_options = &hasty};
+    if (IS_THREAD_SANITIZED || standin == NULL) skip();
+    setenv("TUTTI_STANDIN_QUEUES", "1", 1);
+    int failed = 0;
+    for (int size = 1; size <= 2; size++)
+        for (int form = BLOCKING; form <= STARTED; form++)
+            failed |= ranks_run(size, &options, wait_at_gates, &(enum form){(enum form)form});
+    setenv("TUTTI_STANDIN_QUEUES", "64", 1);
+    assert_int_equal(failed, 0);
+}
+
 /* Rank 1 has the driver to itself until its call is over, and so waits for a late rank 0; the library's own question waits, too. */
 static int free_in_a_call(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
@@ -631,6 +671,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_reader_does_not_wait_for_a_worker_that_is_gone),
         cmocka_unit_test(a_rank_alone_is_told_too),
         cmocka_unit_test(a_gate_that_never_opens_tells_a_rank_alone),
+        cmocka_unit_test(a_gate_that_never_opens_ends_the_call_at_its_deadline),
         cmocka_unit_test(a_driver_that_keeps_others_out_holds_up_no_call),
         cmocka_unit_test(healthy_calls_ask_the_driver_nothing),
     };

@@ -184,6 +184,7 @@ enum tutti_status comm_call_alone_gated(struct tutti_comm *comm, struct call *ca
 {
     struct operation_gate *asked = call->extra->gate.asked;
     const uint64_t sequence = recorder_next(&comm->health.recorder);
+    const uint64_t began_ns = clock_now_ns();
     enum tutti_status status = TUTTI_OK;
     call_record(comm, call, sequence, 0, NULL, clock_ticks());
     recorder_set_gated(&comm->health.recorder, sequence, true);
@@ -192,6 +193,9 @@ enum tutti_status comm_call_alone_gated(struct tutti_comm *comm, struct call *ca
         if (board_has_failed(comm->health.board)) status = health_check(&comm->health);
         const char *const fault = on_device_fault(call);
         if (status == TUTTI_OK && fault != NULL) status = error_set(TUTTI_SYSTEM, "%s", fault);
+        if (status == TUTTI_OK && call_waits_for_device(call) &&
+            clock_now_ns() - began_ns >= call->timeout_ns)
+            status = on_device_late(call);
     }
     if (status == TUTTI_OK) {
         recorder_set_gated(&comm->health.recorder, sequence, false);

@@ -7,6 +7,7 @@
 #include "call/crossing.h"
 #include "call/diagnose.h"
 #include "call/faulted.h"
+#include "call/on_device.h"
 #include "call/report.h"
 #include "health/deaths.h"
 #include "health/failure.h"
@@ -286,7 +287,7 @@ static void fail_late(struct tutti_comm *comm, struct call_request *request)
     if (gated >= 0) {
         health_name_rank(&comm->health, gated, who, sizeof who);
         comm_fail(comm, &request->base, TUTTI_TIMEOUT, gated,
-                  "%s has called it, and waits for its gate (earlier work of its stream); "
+                  "%s has called it, and waits for its gate (earlier work of its stream or GPU); "
                   "deadline of %.3g s",
                   who, seconds);
         return;
@@ -325,8 +326,18 @@ static int whom_it_waits_for(const struct tutti_comm *comm, const struct call_re
     return peer >= 0 ? peer : absentee(comm, request);
 }
 
-/* A call waits for its gate, and not for other ranks: only that one of them is gone ends it; or that its own rank frees the
- * communicator, which has to come to an end. */
+static void fail_device_late(struct tutti_comm *comm, struct call_request *request)
+{
+    char who[128], why[ERROR_TEXT_MAX];
+    const enum tutti_status status = on_device_late(&request->call);
+    error_copy(why, sizeof why);
+    health_name_rank(&comm->health, comm->team.rank, who, sizeof who);
+    comm_fail(comm, &request->base, status, comm->team.rank, "%s has called it, but %.200s", who,
+              why);
+}
+
+/* A call waits for its gate, and not for other ranks: only that one of them is gone ends it; or its deadline, if it waits for the device alone;
+ * or that its own rank frees the communicator, which has to come to an end. */
 static void diagnose_gated(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
 {
     comm_report_presence(comm, now_ns);
@@ -334,12 +345,17 @@ static void diagnose_gated(struct tutti_comm *comm, struct call_request *request
         (comm_look_for_deaths(comm, &request->base) || look_for_leavers(comm, request)))
         return;
     if (!request_is_gated(request)) return; /* looking has found it open */
+    if (call_waits_for_device(&request->call) &&
+        now_ns - request->base.started_ns >= request->call.timeout_ns) {
+        fail_device_late(comm, request);
+        return;
+    }
     const uint64_t finish_ns = atomic_load_explicit(&comm->gated.finish_ns, memory_order_relaxed);
     if (finish_ns == 0 || now_ns < finish_ns || now_ns - finish_ns < request->call.timeout_ns)
         return;
     comm_fail(comm, &request->base, TUTTI_TIMEOUT, comm->team.rank,
               "rank %d frees the communicator, and it waits for its gate (earlier work of its "
-              "stream); deadline of %.3g s",
+              "stream or GPU); deadline of %.3g s",
               comm->team.rank, (double)request->call.timeout_ns * 1e-9);
 }
 

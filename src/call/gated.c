@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "call/communicator.h"
+#include "call/on_device.h"
 #include "os/clock.h"
 
 static void wait_no_more(struct call_gate *gate)
@@ -22,7 +23,8 @@ static bool is_open(struct operation_gate *base)
     struct health *health = &request->comm->health;
     board_set_gated(health_own_calls(health, gate->request->slot), gate->request->begun, false);
     recorder_set_gated(&health->recorder, request->sequence, false);
-    request->started_ns = request->looked_ns = clock_now_ns(); /* the deadline counts from here */
+    if (!call_waits_for_device(&gate->request->call)) /* the deadline counts from here */
+        request->started_ns = request->looked_ns = clock_now_ns();
     return true;
 }
 

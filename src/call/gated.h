@@ -10,7 +10,8 @@
  * 2. until the gate opens it touches no buffer and sends nothing; calls in other slots go on. A thread in a blocking call keeps the
  *    communicator to itself meanwhile, so other threads' blocking calls may time out: gates are for started calls mostly;
  * 3. its deadline counts from when the gate opens. Before that only a failure of the communicator ends it; a rank that frees the
- *    communicator waits for the gate no longer than the call's timeout, and then fails the communicator;
+ *    communicator waits for the gate no longer than the call's timeout, and then fails the communicator. But a call that waits for a device,
+ *    and for no stream of the caller's, has its deadline from the start;
  * 4. the gate is told once that the call is over: by a blocking call before it returns, whatever it returns; by a started one before
  *    its request is done. A start that is refused makes no call, and its gate is told nothing;
  * 5. a prepared call asks the same gate in each of its runs, anew from when that run is started.

@@ -179,6 +179,15 @@ void on_device_attach(struct call_request *request)
         request->operation.executor = gpu_run_executor(request->call.extra->run);
 }
 
+enum tutti_status on_device_late(const struct call *call)
+{
+    return error_set(
+        TUTTI_TIMEOUT,
+        "GPU %d has not come to it: other work fills the GPU, or stands before it in a "
+        "hardware queue; deadline of %.3g s",
+        call->extra->device->number, (double)call->timeout_ns * 1e-9);
+}
+
 /* ------------------------------------------------------------------------------------------------ alone */
 
 enum tutti_status on_device_move(const struct call *call, size_t count)

@@ -45,11 +45,19 @@ static inline bool call_is_on_stream(const struct call *call)
     return call_is_on_device(call) && call->extra->on_stream;
 }
 
+/* Whether its gate waits for the device alone, and for no work of the caller's: then its deadline counts from when it was made. */
+static inline bool call_waits_for_device(const struct call *call)
+{
+    return call_is_on_device(call) && !call->extra->on_stream;
+}
+
 /* Why the call can never end: the words of its device's fault; NULL: no reason. Any thread. */
 static inline const char *on_device_fault(const struct call *call)
 {
     return call_is_on_device(call) ? gpu_fault_of(call->extra->device) : NULL;
 }
+/* TIMEOUT: at its deadline the device had not come to a call_waits_for_device. */
+enum tutti_status on_device_late(const struct call *call);
 /* Before such a call begins: puts its worker on the stream. Blocks when a device, or a run of it, is used for the first time. On failure nothing was
  * queued, and no call is made. */
 enum tutti_status on_device_begin(struct tutti_comm *comm, struct call *call);

@@ -148,7 +148,7 @@ static void say(struct tutti_comm *comm, const struct call_request *request,
         log_write(
             LOG_WARN,
             "rank %d: LATE: %s has called %s #%llu, and waits for its gate (earlier work of its "
-            "stream)",
+            "stream or GPU)",
             comm->team.rank, who, what, (unsigned long long)request->base.sequence);
     else if (finding->sequence >= request->base.sequence) /* as ranks of another host say */
         log_write(LOG_WARN, "rank %d: LATE: %s has called %s #%llu, and does not go on",

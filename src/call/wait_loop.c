@@ -15,6 +15,7 @@
 #include "call/crossing.h"
 #include "call/diagnose.h"
 #include "call/message.h"
+#include "call/on_device.h"
 #include "call/progress.h"
 #include "call/report.h"
 #include "call/wait_loop.h"
@@ -110,8 +111,9 @@ static bool is_time_to_look(struct tutti_request *request, uint64_t timeout_ns, 
 static void look_sometimes(struct tutti_comm *comm, struct call_request *request, uint64_t now)
 {
     if (request->quit_ns != 0) return; /* why is known */
-    /* The deadline counts from when the gate opens. */
-    const uint64_t timeout_ns = request_is_gated(request) ? UINT64_MAX : request->call.timeout_ns;
+    /* The deadline counts from when the gate opens, if that is the caller's doing. */
+    const bool has_deadline = !request_is_gated(request) || call_waits_for_device(&request->call);
+    const uint64_t timeout_ns = has_deadline ? request->call.timeout_ns : UINT64_MAX;
     if (is_time_to_look(&request->base, timeout_ns, now)) comm_diagnose(comm, request, now);
 }
 
