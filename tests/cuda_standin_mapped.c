@@ -25,6 +25,7 @@ struct physical {
 
 struct reservation {
     uint64_t begin, bytes, number; /* bytes 0: the place is free */
+    char *reached; /* so that mappings side by side lie side by side on this side, too */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
@@ -138,6 +139,15 @@ static struct reservation *reserved(const char *what, uint64_t address, size_t b
     standin_die("%s: %zu bytes at %#llx are not reserved", what, bytes, (unsigned long long)address);
 }
 
+static char *clear(char *at, size_t bytes)
+{
+    char *const cleared =
+        mmap(at, bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at != NULL ? MAP_FIXED : 0), -1, 0);
+    if (cleared == MAP_FAILED) standin_die("no address space: %s", strerror(errno));
+    return cleared;
+}
+
 /* The lowest address behind which so much is not reserved. */
 static uint64_t find_place(size_t bytes)
 {
@@ -162,8 +172,10 @@ int mapped_reserve(size_t bytes, uint64_t *address)
     const uint64_t begin = find_place(bytes);
     for (unsigned r = 0; r < RESERVATIONS && begin != 0 && result != CUDA_OK; r++) {
         if (reservations[r].bytes > 0) continue;
-        reservations[r] =
-            (struct reservation){.begin = begin, .bytes = bytes, .number = memory_new_number()};
+        reservations[r] = (struct reservation){.begin = begin,
+                                               .bytes = bytes,
+                                               .number = memory_new_number(),
+                                               .reached = clear(NULL, bytes)};
         *address = begin;
         result = CUDA_OK;
     }
@@ -179,6 +191,7 @@ void mapped_free(uint64_t address, size_t bytes)
         standin_die("cuMemAddressFree: a reservation is freed as a whole");
     if (memory_is_in(address, bytes))
         standin_die("cuMemAddressFree: memory is mapped at %#llx", (unsigned long long)address);
+    munmap(place->reached, bytes);
     *place = (struct reservation){.bytes = 0};
     pthread_mutex_unlock(&lock);
 }
@@ -192,7 +205,8 @@ int mapped_map(uint64_t address, size_t bytes, cuda_memory memory)
     if (bytes > 0 && bytes % STANDIN_GRANULARITY == 0 && bytes <= physical->header.bytes &&
         !memory_is_in(address, bytes)) {
         char *const reached =
-            mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, physical->file, HEADER_BYTES);
+            mmap(place->reached + (address - place->begin), bytes, PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_FIXED, physical->file, HEADER_BYTES);
         if (reached == MAP_FAILED) standin_die("no address space: %s", strerror(errno));
         madvise(reached, bytes, MADV_DONTFORK);
         const struct memory_range range = {.begin = address,
@@ -210,12 +224,12 @@ int mapped_map(uint64_t address, size_t bytes, cuda_memory memory)
     return result;
 }
 
-/* One that begins and ends there. */
+/* The first of the mappings that fill that place; a part of one is none. */
 static struct memory_range mapping_at(const char *what, uint64_t address, size_t bytes)
 {
     struct memory_range range;
     if (!memory_find(address, &range) || range.sort != MEMORY_MAPPED || range.begin != address ||
-        range.bytes != bytes)
+        range.bytes > bytes)
         standin_die("%s: no mapping of %zu bytes is at %#llx", what, bytes,
                     (unsigned long long)address);
     return range;
@@ -224,21 +238,27 @@ static struct memory_range mapping_at(const char *what, uint64_t address, size_t
 void mapped_unmap(uint64_t address, size_t bytes)
 {
     pthread_mutex_lock(&lock);
-    const struct memory_range range = mapping_at("cuMemUnmap", address, bytes);
-    struct physical *const physical = &memories[range.slot];
-    memory_remove(address);
-    munmap(range.reached, bytes);
-    physical->mappings--;
-    let_go(physical);
+    for (size_t done = 0, part; done < bytes; done += part) {
+        const struct memory_range range = mapping_at("cuMemUnmap", address + done, bytes - done);
+        struct physical *const physical = &memories[range.slot];
+        part = range.bytes;
+        memory_remove(range.begin);
+        clear(range.reached, part);
+        physical->mappings--;
+        let_go(physical);
+    }
     pthread_mutex_unlock(&lock);
 }
 
 void mapped_give_access(uint64_t address, size_t bytes, int device)
 {
     pthread_mutex_lock(&lock);
-    struct memory_range range = mapping_at("cuMemSetAccess", address, bytes);
-    range.reached_by |= 1u << device;
-    memory_remove(address);
-    memory_insert(&range);
+    for (size_t done = 0, part; done < bytes; done += part) {
+        struct memory_range range = mapping_at("cuMemSetAccess", address + done, bytes - done);
+        part = range.bytes;
+        range.reached_by |= 1u << device;
+        memory_remove(range.begin);
+        memory_insert(&range);
+    }
     pthread_mutex_unlock(&lock);
 }

@@ -62,7 +62,7 @@ static _Atomic uint64_t epoch = 1;
 
 _Noreturn void standin_die(const char *format, ...)
 {
-    char line[512] = "cuda stand-in: ";
+    char line[STANDIN_LINE_BYTES] = "cuda stand-in: ";
     const size_t begin = strlen(line);
     va_list arguments;
     va_start(arguments, format);
@@ -383,6 +383,30 @@ static const struct memory_range *recall(int device, uint64_t address, size_t by
     return NULL;
 }
 
+static void expect_access(const char *what, int device, uint64_t address,
+                          const struct memory_range *range)
+{
+    if ((range->reached_by >> device & 1) == 0)
+        standin_die("%s touches %#llx, which is memory of device %d, on device %d", what,
+                    (unsigned long long)address, range->device, device);
+}
+
+/* What was mapped by hand may go on in the next mapping of its reservation. */
+static void expect_more(const char *what, int device, uint64_t address, size_t bytes,
+                        const struct memory_range *first)
+{
+    for (uint64_t end = first->begin + first->bytes; bytes > end - address;) {
+        struct memory_range next;
+        if (first->sort != MEMORY_MAPPED || !memory_find(end, &next) ||
+            next.sort != MEMORY_MAPPED || next.buffer != first->buffer)
+            standin_die("%s touches %zu bytes at %#llx, beyond the end of an allocation of %llu "
+                        "bytes",
+                        what, bytes, (unsigned long long)address, (unsigned long long)first->bytes);
+        expect_access(what, device, end, &next);
+        end += next.bytes;
+    }
+}
+
 static const struct memory_range *look_up(const char *what, int device, uint64_t address,
                                           size_t bytes)
 {
@@ -392,12 +416,8 @@ static const struct memory_range *look_up(const char *what, int device, uint64_t
         standin_die("%s touches %zu bytes at %#llx, where nothing is that device %d reaches%s",
                     what, bytes, (unsigned long long)address, device,
                     memory_is_hidden(address) ? ": it was freed, or never there" : "");
-    if (bytes > range.bytes - (address - range.begin))
-        standin_die("%s touches %zu bytes at %#llx, beyond the end of an allocation of %llu bytes",
-                    what, bytes, (unsigned long long)address, (unsigned long long)range.bytes);
-    if ((range.reached_by >> device & 1) == 0)
-        standin_die("%s touches %#llx, which is memory of device %d, on device %d", what,
-                    (unsigned long long)address, range.device, device);
+    expect_access(what, device, address, &range);
+    expect_more(what, device, address, bytes, &range);
     if (remembered.epoch != now || remembered.device != device) {
         memset(&remembered, 0, sizeof remembered);
         remembered.epoch = now;

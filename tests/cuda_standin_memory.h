@@ -48,7 +48,8 @@ struct memory_range {
     uint64_t owner_buffer;
 };
 
-/* Ends the process: "cuda stand-in: ...". */
+enum { STANDIN_LINE_BYTES = 4096 };
+/* Ends the process: "cuda stand-in: ...", up to so many bytes. */
 _Noreturn void standin_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 void memory_init(int device_count);

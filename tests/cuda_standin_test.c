@@ -345,6 +345,102 @@ static void functions_of_the_host_run_in_their_stream(const char *argument)
     assert(atomic_load(&called) == 1);
 }
 
+static void wait_until_set(void *context)
+{
+    while (atomic_load((_Atomic uint32_t *)context) == 0) give_it_time();
+}
+
+static void a_function_of_the_host_holds_up_no_other_stream(const char *argument)
+{
+    _Atomic uint32_t may_end = 0, called = 0;
+    (void)argument;
+    setenv("TUTTI_STANDIN_QUEUES", "2", 1);
+    begin();
+    struct cuda_stream *const held = make_stream(CUDA_STREAM_NON_BLOCKING),
+                              *const other = make_stream(CUDA_STREAM_NON_BLOCKING);
+    struct order *const order = make_order();
+    const uint64_t numbers = allocate(sizeof(uint64_t));
+    *order = (struct order){.address = numbers, .count = 1, .number = 1};
+    good(cuda.call_host(held, wait_until_set, &may_end));
+    give_it_time();
+    launch("add", other, 1, order);
+    good(cuda.stream_synchronize(other));
+    good(cuda.call_host(other, note_order, &called)); /* but another function */
+    give_it_time();
+    assert(atomic_load(&called) == 0 && cuda.driver.stream_query(held) == CUDA_NOT_READY);
+    atomic_store(&may_end, 1);
+    good(cuda.stream_synchronize(held));
+    good(cuda.stream_synchronize(other));
+    assert(atomic_load(&called) == 1);
+}
+
+/* Two mappings side by side, and a third one behind a hole. */
+static uint64_t map_by_hand(void)
+{
+    enum { PART = STANDIN_GRANULARITY };
+    const struct cuda_memory_kind kind = {.type = CUDA_MEMORY_PINNED,
+                                          .location = {CUDA_LOCATION_DEVICE, 0}};
+    const struct cuda_access access = {{CUDA_LOCATION_DEVICE, 0}, CUDA_READ_AND_WRITE};
+    uint64_t at;
+    good(cuda.driver.address_reserve(&at, 4 * PART, 0, 0, 0));
+    for (uint64_t part = 0; part < 4; part++) {
+        cuda_memory memory;
+        if (part == 2) continue;
+        good(cuda.memory_create(&memory, PART, &kind, 0));
+        good(cuda.driver.map(at + part * PART, PART, 0, memory, 0));
+        good(cuda.driver.memory_release(memory));
+    }
+    good(cuda.driver.set_access(at, 2 * PART, &access, 1)); /* of both at once */
+    good(cuda.driver.set_access(at + 3 * PART, PART, &access, 1));
+    return at;
+}
+
+static void what_is_mapped_side_by_side_is_one(const char *argument)
+{
+    enum { PART = STANDIN_GRANULARITY };
+    uint64_t numbers[NUMBERS];
+    (void)argument;
+    begin();
+    const uint64_t at = map_by_hand(), across = at + PART - sizeof numbers / 2;
+    struct order *const order = make_order();
+    for (uint64_t i = 0; i < NUMBERS; i++) numbers[i] = i;
+    good(cuda.copy_to_device(across, numbers, sizeof numbers));
+    good(cuda.stream_synchronize(NULL));
+    *order = (struct order){.address = across, .count = NUMBERS, .number = 5};
+    launch("add", NULL, 2, order);
+    good(cuda.copy_to_host(numbers, across, sizeof numbers));
+    for (uint64_t i = 0; i < NUMBERS; i++) assert(numbers[i] == i + 5);
+    good(cuda.driver.unmap(at, 2 * PART));
+    good(cuda.driver.unmap(at + 3 * PART, PART));
+    good(cuda.driver.address_free(at, 4 * PART));
+}
+
+static void copies_into_a_hole(const char *argument)
+{
+    enum { PART = STANDIN_GRANULARITY };
+    char bytes[16] = "";
+    (void)argument;
+    begin();
+    cuda.copy_to_device(map_by_hand() + 2 * PART - 8, bytes, sizeof bytes);
+    cuda.stream_synchronize(NULL);
+}
+
+static void copies_where_nobody_gave_access(const char *argument)
+{
+    enum { PART = STANDIN_GRANULARITY };
+    const struct cuda_memory_kind kind = {.type = CUDA_MEMORY_PINNED,
+                                          .location = {CUDA_LOCATION_DEVICE, 0}};
+    cuda_memory memory;
+    char bytes[16] = "";
+    (void)argument;
+    begin();
+    const uint64_t at = map_by_hand();
+    good(cuda.memory_create(&memory, PART, &kind, 0));
+    good(cuda.driver.map(at + 2 * PART, PART, 0, memory, 0));
+    cuda.copy_to_device(at + 2 * PART - 8, bytes, sizeof bytes);
+    cuda.stream_synchronize(NULL);
+}
+
 /* Small ones share blocks of 2 MiB, large ones have their own. */
 static void allocations_lie_in_blocks(const char *argument)
 {
@@ -915,6 +1011,8 @@ int main(int argc, char **argv)
         DOES(to_allocate_waits_where_that_is_wished_for),
         DOES(a_copy_to_a_device_may_come_later),
         DOES(functions_of_the_host_run_in_their_stream),
+        DOES(a_function_of_the_host_holds_up_no_other_stream),
+        DOES(what_is_mapped_side_by_side_is_one),
         DOES(allocations_lie_in_blocks),
         DOES(the_default_stream_waits_and_is_waited_for),
         DOES(events_are_what_was_recorded_last),
@@ -933,6 +1031,8 @@ int main(int argc, char **argv)
         DIES(writes_by_the_host, "the host touches memory of a device"),
         DIES(copies_from_freed_memory, "a copy touches 16 bytes at"),
         DIES(copies_beyond_the_end, "a copy touches 16 bytes at"),
+        DIES(copies_into_a_hole, "a copy touches 16 bytes at"),
+        DIES(copies_where_nobody_gave_access, "a copy touches "),
         DIES(frees_twice, "cuMemFree: nothing is at"),
         DIES(frees_what_begins_nothing, "cuMemFree: "),
         DIES(frees_by_the_wrong_function, "cuMemFree: "),

@@ -11,7 +11,13 @@
 #include "cuda_standin_memory.h"
 #include "os/clock.h"
 
-enum { QUEUES_MAX = 64, DIRECTIONS = 3, DEADLINE_MS = 30000, NAME_BYTES = 48 };
+enum {
+    QUEUES_MAX = 64,
+    DIRECTIONS = 3,
+    DEADLINE_MS = 30000,
+    NAME_BYTES = 48,
+    DESCRIPTION_BYTES = 3072
+};
 #define LATE_NEVER UINT64_MAX
 
 enum item_kind { ITEM_KERNEL, ITEM_COPY, ITEM_HOST, ITEM_RECORD, ITEM_WAIT };
@@ -69,8 +75,9 @@ struct device {
     struct queue queues[QUEUES_MAX];
     struct queue copies[DIRECTIONS][QUEUES_MAX];
     unsigned next_queue;
-    struct item *running; /* kernels */
-    unsigned busy;        /* multiprocessors */
+    struct item *running;  /* kernels */
+    struct item *function; /* of the host, which runs; or NULL */
+    unsigned busy;         /* multiprocessors */
     bool has_thread;
     pthread_t holder;    /* who keeps others out */
     unsigned held;       /* so often; 0: nobody does */
@@ -206,7 +213,8 @@ static bool may_begin(const struct item *item)
 {
     return item->stream->first == item && !item->stream->is_held && default_streams_allow(item) &&
            (item->copies == NULL || item->copies->first == item) &&
-           (item->kind != ITEM_WAIT || item->marker->has_come);
+           (item->kind != ITEM_WAIT || item->marker->has_come) &&
+           (item->kind != ITEM_HOST || state.devices[item->stream->device].function == NULL);
 }
 
 /* What runs. Under the lock, but for what the item itself does. */
@@ -247,13 +255,6 @@ static void run_copy(struct item *item)
     lock();
 }
 
-static void call_host(struct item *item)
-{
-    unlock();
-    item->call(item->context);
-    lock();
-}
-
 static void start_thread(void *(*run)(void *context), void *context)
 {
     pthread_t thread;
@@ -268,6 +269,18 @@ static void start_thread(void *(*run)(void *context), void *context)
     pthread_sigmask(SIG_SETMASK, &was, NULL);
     pthread_attr_destroy(&detached);
     if (error != 0) standin_die("no thread can be started: %s", strerror(error));
+}
+
+static void *run_function(void *context)
+{
+    struct item *const item = context;
+    struct device *const device = &state.devices[item->stream->device];
+    item->call(item->context);
+    lock();
+    device->function = NULL;
+    if (device->fault == CUDA_OK) end(item);
+    unlock();
+    return NULL;
 }
 
 struct block {
@@ -322,7 +335,10 @@ static void begin(struct device *device, struct item *item)
 {
     switch (item->kind) {
     case ITEM_COPY: run_copy(item); break;
-    case ITEM_HOST: call_host(item); break;
+    case ITEM_HOST:
+        device->function = item;
+        start_thread(run_function, item);
+        return;
     case ITEM_KERNEL: {
         struct item **place = &device->running;
         while (*place != NULL) place = &(*place)->next_running;
@@ -442,6 +458,9 @@ static void describe(char *text, size_t bytes)
             length += (size_t)snprintf(text + length, bytes - length,
                                        "; device %d runs %s, %u of %u blocks begun, %u ended", d,
                                        i->name, i->begun, i->blocks, i->ended);
+        if (device->function != NULL && length < bytes)
+            length += (size_t)snprintf(text + length, bytes - length,
+                                       "; device %d runs a function of the host", d);
         for (unsigned q = 0; q < state.options.queue_count && length < bytes; q++) {
             const struct item *const head = device->queues[q].first;
             if (head == NULL) continue;
@@ -462,7 +481,7 @@ static void await_change(const char *what, uint64_t begun_ns)
     const struct timespec until = time_of(deadline_ns);
     if (pthread_cond_timedwait(&state.changed, &state.lock, &until) == ETIMEDOUT &&
         clock_now_ns() >= deadline_ns) {
-        char text[400];
+        char text[DESCRIPTION_BYTES];
         describe(text, sizeof text);
         standin_die("%s has waited for %u ms%s", what, state.deadline_ms, text);
     }

@@ -11,8 +11,8 @@
  * An item may begin when all before it in its stream have ended; one of the default stream when all earlier ones of blocking streams have,
  * and the other way round; a wait when its event has come. From then on it is late, for a time that follows from the seed.
  *
- * One thread for each device looks for what may begin. Copies and functions of the host run in it, each block of a kernel in a thread of its
- * own. Any thread calls, after work_init. Streams and events that are not there end the process, and so does whoever waits longer than the deadline.
+ * One thread for each device looks for what may begin. Copies run in it, each block of a kernel and each function of the host in a thread of
+ * its own; functions of a device run one after the other. Any thread calls, after work_init. Streams and events that are not there end the process, and so does whoever waits longer than the deadline.
  */
 #ifndef TUTTI_TESTS_CUDA_STANDIN_WORK_H
 #define TUTTI_TESTS_CUDA_STANDIN_WORK_H

@@ -34,6 +34,7 @@ struct scenario {
     unsigned direct;    /* whose messages are read where they lie in the end, a bit for each rank */
     bool bare;          /* memory that has no handle */
     bool by_hand;       /* memory that is mapped by hand */
+    bool in_two;        /* such memory, in two mappings side by side */
     bool secret;        /* such memory, which may not be exported */
     bool fails;         /* rank 1's driver opens no handle */
     bool has_no_driver; /* rank 1 */
@@ -73,6 +74,7 @@ static float *take(const struct scenario *s, int rank)
     uint64_t address = 0;
     if (s->has_no_driver && rank == 1) return malloc(BYTES);
     if (s->by_hand || s->secret) return device_driver_map(BYTES, !s->secret);
+    if (s->in_two) return device_driver_map_two(BYTES);
     if (!s->bare) return device_driver_allocate(BYTES);
     return cuda_standin_use()->allocate(rank % s->devices, BYTES, STANDIN_BARE, &address) == CUDA_OK
                ? (float *)(uintptr_t)address
@@ -85,6 +87,8 @@ static void give(const struct scenario *s, int rank, float *memory)
         free(memory);
     else if (s->by_hand || s->secret)
         device_driver_unmap(memory, BYTES);
+    else if (s->in_two)
+        device_driver_unmap_two(memory, BYTES);
     else
         device_driver_free(memory);
 }
@@ -154,6 +158,22 @@ static int reduce_anew(const struct scenario *s, struct tutti_comm *comm, struct
     return 0;
 }
 
+/* All of a buffer to the next rank. */
+static int pass_on(const struct scenario *s, struct tutti_comm *comm, const struct buffers *b,
+                   int rank, int size)
+{
+    const int from = (rank + size - 1) % size;
+    for (size_t i = 0; i < COUNT; i++) b->image[i] = value_of(rank, 0, i);
+    put(s, rank, b->send, b->image);
+    RANKS_EXPECT(tutti_group_begin() == TUTTI_OK);
+    RANKS_EXPECT(tutti_send(b->send, COUNT, TUTTI_FLOAT32, (rank + 1) % size, 0, comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_recv(b->recv, COUNT, TUTTI_FLOAT32, from, 0, NULL, comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_group_end() == TUTTI_OK);
+    get(s, rank, b->image, b->recv);
+    for (size_t i = 0; i < COUNT; i++) RANKS_EXPECT(b->image[i] == value_of(from, 0, i));
+    return 0;
+}
+
 static int run(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     const struct scenario *const s = context;
@@ -172,6 +192,7 @@ static int run(struct tutti_comm *comm, int rank, int size, uint64_t seed, void 
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     int result =
         s->frees ? reduce_anew(s, comm, &b, rank, size) : reduce_often(s, comm, &b, rank, size);
+    if (result == 0 && s->in_two) result = pass_on(s, comm, &b, rank, size);
     if (result == 0 && s->derives) {
         struct tutti_comm *derived;
         RANKS_EXPECT(tutti_comm_split(comm, 0, -rank, NULL, &derived) == TUTTI_OK);
@@ -249,6 +270,12 @@ static void memory_that_was_mapped_by_hand_is_read_where_it_lies(void **state)
                  0);
 }
 
+static void buffers_go_on_in_the_next_mapping(void **state)
+{
+    (void)state;
+    run_scenario(3, (struct scenario){.devices = 1, .direct = 7, .in_two = true, .frees = true}, 0);
+}
+
 static void what_is_mapped_anew_is_not_mixed_up(void **state)
 {
     (void)state;
@@ -312,6 +339,7 @@ int main(void)
         cmocka_unit_test(another_communicator_reads_it_too),
         cmocka_unit_test(memory_at_an_address_that_was_freed_is_not_mixed_up),
         cmocka_unit_test(memory_that_was_mapped_by_hand_is_read_where_it_lies),
+        cmocka_unit_test(buffers_go_on_in_the_next_mapping),
         cmocka_unit_test(what_is_mapped_anew_is_not_mixed_up),
         cmocka_unit_test(memory_that_may_not_be_exported_goes_through_the_host),
         cmocka_unit_test(memory_without_a_handle_goes_through_the_host),

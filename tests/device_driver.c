@@ -186,6 +186,32 @@ void device_driver_unmap(void *memory, size_t bytes)
     must(cuda.free_reserved((uintptr_t)memory, whole), "cuMemAddressFree");
 }
 
+void *device_driver_map_two(size_t bytes)
+{
+    const struct cuda_memory_kind kind = kind_of(true);
+    const struct cuda_access access = {kind.location, CUDA_READ_AND_WRITE};
+    const size_t half = rounded_up(bytes, &kind);
+    address physical, memory;
+    must(cuda.reserve(&memory, 2 * half, 0, 0, 0), "cuMemAddressReserve");
+    for (int part = 0; part < 2; part++) {
+        must(cuda.create(&physical, half, &kind, 0), "cuMemCreate");
+        must(cuda.map(memory + (address)part * half, half, 0, physical, 0), "cuMemMap");
+        must(cuda.let_go(physical), "cuMemRelease");
+    }
+    must(cuda.set_access(memory, 2 * half, &access, 1), "cuMemSetAccess");
+    return (char *)(uintptr_t)memory + half - bytes / 2;
+}
+
+void device_driver_unmap_two(void *memory, size_t bytes)
+{
+    const struct cuda_memory_kind kind = kind_of(true);
+    const size_t half = rounded_up(bytes, &kind);
+    const address begin = (uintptr_t)memory + bytes / 2 - half;
+    must(cuda.unmap(begin, half), "cuMemUnmap");
+    must(cuda.unmap(begin + half, half), "cuMemUnmap");
+    must(cuda.free_reserved(begin, 2 * half), "cuMemAddressFree");
+}
+
 void device_driver_put(void *device, const void *host, size_t bytes)
 {
     if (bytes == 0) return;

@@ -21,6 +21,9 @@ void device_driver_free(void *memory);
  * of bytes up, and so does unmap. */
 void *device_driver_map(size_t bytes, bool may_be_exported);
 void device_driver_unmap(void *memory, size_t bytes);
+/* The same of two mappings side by side: half of the bytes lie in each. */
+void *device_driver_map_two(size_t bytes);
+void device_driver_unmap_two(void *memory, size_t bytes);
 /* Wait until it is done. */
 void device_driver_put(void *device, const void *host, size_t bytes);
 void device_driver_get(void *host, const void *device, size_t bytes);
