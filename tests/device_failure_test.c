@@ -475,7 +475,7 @@ static int call_without_driver(struct tutti_comm *comm, int rank, int size, uint
     (void)size, (void)seed, (void)context;
     options.on_stream = 1;
     RANKS_EXPECT(sum(host, host, &options, comm) == TUTTI_INVALID_OPTIONS);
-    RANKS_EXPECT(says("this process uses no driver"));
+    RANKS_EXPECT(says("CUDA is not initialised in this process"));
     RANKS_EXPECT(sum(host, host, NULL, comm) == TUTTI_OK);
     return 0;
 }

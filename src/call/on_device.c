@@ -18,10 +18,11 @@
 
 static enum tutti_status refuse_mixture(const char *name, const char *buffer)
 {
-    return error_set(TUTTI_INVALID_BUFFER,
-                     "tutti_%s: the parts of %s must lie in memory of one kind, but some are in a "
-                     "device's and others not in that device's",
-                     name, buffer);
+    return error_set(
+        TUTTI_INVALID_BUFFER,
+        "tutti_%s: the tensors of %s must lie in memory of one kind: all in that of one "
+        "device, or all in the host's",
+        name, buffer);
 }
 
 /* Adds the call and the argument to an error of the driver, which knows neither. */
@@ -57,8 +58,8 @@ static enum tutti_status find_stream(const char *name, void *stream, struct gpu_
     TRY(gpu_driver(&driver));
     if (driver == NULL)
         return error_set(TUTTI_INVALID_OPTIONS,
-                         "tutti_%s: options.on_stream is set, but this process uses no driver of a "
-                         "device (TUTTI_CUDA_DRIVER names one)",
+                         "tutti_%s: options.on_stream is set, but CUDA is not initialised in this "
+                         "process (TUTTI_CUDA_DRIVER names a driver to load)",
                          name);
     TRY(tell_of(name, "options.stream", driver->stream_device(stream, &number)));
     TRY(driver->open(number, device));

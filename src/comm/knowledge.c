@@ -190,7 +190,8 @@ static enum tutti_status find_table(const char *path, const struct tune_table **
         free(file);
         return status;
     }
-    log_write(LOG_INFO, "%s has %d measured choices", path, file->table.count);
+    log_write(LOG_INFO, "%s has %d measured choice%s", path, file->table.count,
+              file->table.count == 1 ? "" : "s");
     if (file->table.is_loaded)
         log_write(LOG_WARN,
                   "%s was measured while others used the machines: tutti-tune measures again", path);
