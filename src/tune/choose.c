@@ -28,8 +28,7 @@ static bool reduces_alike(const struct choose_call *call)
 
 const char *choose_why_not(const struct choose_call *call, const struct algorithm *algorithm)
 {
-    if (algorithm->needs_levels && call->site->levels == NULL)
-        return "needs several hosts";
+    if (algorithm->needs_levels && call->site->levels == NULL) return "needs several hosts";
     if (!supports(call, algorithm)) return "cannot do that number of ranks";
     if (algorithm->plan != NULL && collective_is_rooted(algorithm->collective) &&
         algorithm->plan->shape.root != call->root)

@@ -494,7 +494,7 @@ static void what_cannot_be_done_is_refused(void **state)
         (struct choose_call){.question = {.collective = COLLECTIVE_ALLREDUCE},
                              .site = &four,
                              .algorithm = algo_find(COLLECTIVE_ALLREDUCE, "hierarchical")},
-        "on one host");
+        "needs several hosts");
     char none_left[400] = "alltoall=";
     for (int i = 0; i < algo_count; i++)
         if (algo_list[i].collective == COLLECTIVE_ALLTOALL)
