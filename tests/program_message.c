@@ -72,7 +72,7 @@ bool program_message_init(struct program_work *w)
 {
     const int pattern = w->step->pattern;
     const bool is_root = w->on->rank == root_of(w);
-    size_t counts[PROGRAM_RANKS_MAX];
+    size_t counts[PROGRAM_RANKS_MAX] = {0};
     int sends = message_count(w->step), receives = sends;
     if (pattern == PROGRAM_CANCELLED) sends = 0;
     if (pattern == PROGRAM_ANY_RANK) {

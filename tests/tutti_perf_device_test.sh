@@ -1,7 +1,7 @@
 #!/bin/bash
 # tutti-perf with memory of devices and with streams, over the test double for CUDA's driver (cuda_standin.h): what is measured is
 # checked, reports say where buffers lie, and what cannot be is refused. tutti-topo shows the double's devices.
-# ctest: label=notsan
+# ctest: label=notsan timeout=300
 set -u
 source "${BASH_SOURCE[0]%/*}/tool.sh"
 bin=$(realpath "${TUTTI_BIN:?}")
@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 export TUTTI_CUDA_DRIVER=$driver TUTTI_STANDIN_DEVICES=2
 tool=$bin/tutti-perf
-once="-n 1 -w 0 --timeout 30"
+once="-n 1 -w 0 --timeout 90"
 
 says() { # fixed string
     cat out err | grep -qF -- "$1" || fail "no '$1' in: $(cat out err | head -c 1500)"
@@ -34,8 +34,9 @@ says "# device memory, started calls in a stream; time"
 perf 0 "broadcast --ranks 2 --stream --form grouped --sizes 9K"
 says "# private memory, grouped calls in a stream; time"
 perf 0 "barrier -t 2 --device 1 --stream"
-# Threads whose streams need more hardware queues than CUDA gives by default.
-once="-n 150 -w 0 --timeout 20" TUTTI_GPU_BLOCKS=1 perf 0 "allreduce -t 8 --device 0 --memory device --stream --sizes 8"
+# Threads whose streams need more hardware queues than CUDA gives by default: with too few they stand still after some calls. With a sanitizer
+# on a busy machine all the calls take more than 20 s.
+once="-n 150 -w 0 --timeout 90" TUTTI_GPU_BLOCKS=1 perf 0 "allreduce -t 8 --device 0 --memory device --stream --sizes 8"
 
 perf 0 "pingpong --ranks 2 --memory device --sizes 8,300K"
 says "Wrong elements    : 0 OK"
@@ -45,7 +46,7 @@ says "# device memory, prepared calls; time"
 # Memory of a device on one rank, the host's on the other one.
 # shellcheck disable=SC2016 # the ranks' shells expand it
 "$bin/tutti-run" -n 2 bash -c 'if ((TUTTI_RANK)); then memory=(--memory device); fi; exec "$@" "${memory[@]}"' - "$tool" \
-    reduce_scatter --sizes 12K -o max --timeout 30 -n 1 -w 0 >out 2>err || fail "different memory: $(head -c 500 err)"
+    reduce_scatter --sizes 12K -o max --timeout 90 -n 1 -w 0 >out 2>err || fail "different memory: $(head -c 500 err)"
 says "Wrong elements    : 0 OK"
 
 perf 2 "sendrecv --ranks 2 --stream --sizes 8"
