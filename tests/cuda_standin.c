@@ -30,6 +30,8 @@ CUDA_TEST_FUNCTION_LIST(DECLARE)
     X(CUDA_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal")       \
     X(CUDA_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid") \
     X(CUDA_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context")     \
+    X(CUDA_PEER_ACCESS_UNSUPPORTED, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",               \
+      "peer access is not supported between these two devices")                         \
     X(CUDA_INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed")       \
     X(CUDA_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle")      \
     X(CUDA_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found")                 \
@@ -87,6 +89,7 @@ static struct {
     pthread_mutex_t lock; /* of what follows, but for what is set once */
     _Atomic pid_t owner;  /* the process that initialised it; 0: none */
     int device_count;
+    bool are_peers; /* devices reach memory of each other */
     atomic_bool waits_to_allocate;
     struct cuda_context contexts[STANDIN_DEVICES_MAX], foreign;
     struct cuda_module *modules; /* never freed: what was unloaded is found out */
@@ -178,9 +181,14 @@ static void finish_devices(const char *what)
 }
 
 /* The same of what a driver may do so for, and perhaps does not. */
+static void finish_device_if_asked(const char *what, int device)
+{
+    if (state.waits_to_allocate) finish_device(what, device);
+}
+
 static void finish_if_asked(const char *what)
 {
-    if (state.waits_to_allocate) finish_device(what, current()->device);
+    finish_device_if_asked(what, current()->device);
 }
 
 static long number_from(const char *value, long least, long most, long otherwise)
@@ -212,8 +220,11 @@ int standin_init(unsigned flags)
             .keeps_others_out = number_from(getenv("TUTTI_STANDIN_LOCK"), 0, 1, 1) != 0};
         state.waits_to_allocate = number_from(getenv("TUTTI_STANDIN_WAIT"), 0, 1, 0) != 0;
         state.device_count = options.device_count;
+        state.are_peers = number_from(getenv("TUTTI_STANDIN_PEERS"), 0, 1, 1) != 0;
         for (int d = 0; d < state.device_count; d++) state.contexts[d].device = d;
         memory_init(state.device_count);
+        mapped_init((enum mapped_manner)number_from(getenv("TUTTI_STANDIN_MAPPED"), 0,
+                                                    MAPPED_MANNERS - 1, 0));
         work_init(&options);
         gpu_twin_reach = work_reach;
         atomic_store(&state.owner, getpid());
@@ -301,6 +312,8 @@ int standin_device_attribute(int *value, int attribute, int device)
         return CUDA_OK;
     case CUDA_DEVICE_CAN_MAP_HOST_MEMORY:
     case CUDA_DEVICE_UNIFIED_ADDRESSING: *value = 1; return CUDA_OK;
+    case CUDA_DEVICE_MAPS_BY_HAND:
+    case CUDA_DEVICE_EXPORTS_DESCRIPTORS: *value = 1; return CUDA_OK;
     case CUDA_DEVICE_CAPABILITY_MAJOR: *value = 9; return CUDA_OK;
     case CUDA_DEVICE_CAPABILITY_MINOR: *value = 0; return CUDA_OK;
     default: return CUDA_INVALID_VALUE;
@@ -572,8 +585,9 @@ static void set_attribute(int attribute, void *value, const struct memory_range 
     case CUDA_POINTER_CONTEXT:
         *(struct cuda_context **)value =
             range == NULL || range->sort == MEMORY_BARE || range->sort == MEMORY_MAPPED ? NULL
-            : range->sort == MEMORY_FOREIGN ? &state.foreign
-                                            : &state.contexts[range->device];
+            : range->sort == MEMORY_FOREIGN  ? &state.foreign
+            : range->sort == MEMORY_IMPORTED ? &state.contexts[range->opener]
+                                             : &state.contexts[range->device];
         break;
     case CUDA_POINTER_MEMORY_TYPE:
         *(unsigned *)value = range == NULL ? 0 : is_host ? CUDA_MEMORY_HOST : CUDA_MEMORY_DEVICE;
@@ -585,6 +599,16 @@ static void set_attribute(int attribute, void *value, const struct memory_range 
         *(unsigned *)value = range != NULL && range->sort == MEMORY_MANAGED;
         break;
     case CUDA_POINTER_DEVICE_ORDINAL: *(int *)value = range == NULL ? -2 : range->device; break;
+    case CUDA_POINTER_IS_LEGACY_IPC_CAPABLE:
+        *(int *)value = range != NULL && range->sort == MEMORY_DEVICE;
+        break;
+    case CUDA_POINTER_RANGE_BEGIN: *(uint64_t *)value = range == NULL ? 0 : range->begin; break;
+    case CUDA_POINTER_RANGE_BYTES: *(size_t *)value = range == NULL ? 0 : range->bytes; break;
+    case CUDA_POINTER_IS_MAPPED: *(int *)value = range != NULL; break;
+    case CUDA_POINTER_HANDLE_TYPES:
+        *(uint64_t *)value = range == NULL || range->sort != MEMORY_MAPPED ? 0 : mapped_types(range);
+        break;
+    default: standin_die("cuPointerGetAttributes: nothing is known of attribute %d", attribute);
     }
 }
 
@@ -644,9 +668,10 @@ int standin_address_range(uint64_t *base, size_t *bytes, uint64_t address)
 {
     struct memory_range range;
     BEGIN_IN_CONTEXT("cuMemGetAddressRange_v2");
-    if (!memory_find(address, &range) ||
-        (range.sort != MEMORY_DEVICE && range.sort != MEMORY_IMPORTED && range.sort != MEMORY_MAPPED))
-        return CUDA_INVALID_VALUE;
+    if (!memory_find(address, &range) || range.sort == MEMORY_PINNED ||
+        range.sort == MEMORY_REGISTERED || range.sort == MEMORY_MANAGED)
+        return CUDA_NOT_FOUND;
+    if (range.sort == MEMORY_MAPPED) return mapped_range(&range, base, bytes);
     *base = range.begin - range.block_lead;
     *bytes = range.block_lead + range.bytes + range.block_rest;
     return CUDA_OK;
@@ -705,7 +730,7 @@ int standin_host_device_pointer(uint64_t *address, void *memory, unsigned flags)
 
 int standin_ipc_export(struct cuda_ipc_handle *handle, uint64_t address)
 {
-    BEGIN_ANYWHERE("cuIpcGetMemHandle");
+    BEGIN_IN_CONTEXT("cuIpcGetMemHandle");
     return memory_export(address, handle);
 }
 
@@ -715,7 +740,7 @@ int standin_ipc_open(uint64_t *address, struct cuda_ipc_handle handle, unsigned 
     RETURN_UNLESS_OK(refuse_in_capture());
     if (flags != CUDA_IPC_ENABLE_PEER_ACCESS) return CUDA_INVALID_VALUE;
     finish_if_asked("cuIpcOpenMemHandle");
-    return memory_import(current()->device, &handle, address);
+    return memory_import(current()->device, state.are_peers, &handle, address);
 }
 
 int standin_ipc_close(uint64_t address)
@@ -734,6 +759,8 @@ int standin_memory_granularity(size_t *bytes, const struct cuda_memory_kind *kin
 {
     (void)option;
     BEGIN_ANYWHERE("cuMemGetAllocationGranularity");
+    if (kind->type != CUDA_MEMORY_PINNED || kind->location.type != CUDA_LOCATION_DEVICE)
+        return CUDA_INVALID_VALUE;
     *bytes = STANDIN_GRANULARITY;
     return is_device(kind->location.device) ? CUDA_OK : CUDA_INVALID_DEVICE;
 }
@@ -803,6 +830,8 @@ int standin_map(uint64_t address, size_t bytes, size_t offset, cuda_memory memor
 int standin_unmap(uint64_t address, size_t bytes)
 {
     BEGIN_ANYWHERE("cuMemUnmap");
+    struct memory_range range;
+    if (memory_find(address, &range)) finish_device_if_asked("cuMemUnmap", range.device);
     mapped_unmap(address, bytes);
     return CUDA_OK;
 }
@@ -815,7 +844,9 @@ int standin_set_access(uint64_t address, size_t bytes, const struct cuda_access 
         if (access[a].location.type != CUDA_LOCATION_DEVICE ||
             !is_device(access[a].location.device) || access[a].flags != CUDA_READ_AND_WRITE)
             return CUDA_INVALID_VALUE;
-        mapped_give_access(address, bytes, access[a].location.device);
+        const int device = access[a].location.device;
+        finish_device_if_asked("cuMemSetAccess", device);
+        RETURN_UNLESS_OK(mapped_give_access(address, bytes, device, state.are_peers));
     }
     return CUDA_OK;
 }
@@ -879,9 +910,22 @@ int standin_stream_is_capturing(struct cuda_stream *stream, int *status)
                : CUDA_OK;
 }
 
+/* To ask about a stream that is being captured, or to wait for it, spoils the capture; on the default stream that of any blocking one. */
+static int refuse_captured(struct cuda_stream *stream)
+{
+    const int device = device_of_work(stream);
+    if (work_stream_capture(device, stream) != CUDA_CAPTURE_NONE) {
+        work_stream_set_capture(device, stream, CUDA_CAPTURE_INVALIDATED);
+        return CUDA_CAPTURE_UNSUPPORTED;
+    }
+    return work_stream_device(stream) < 0 && work_is_capturing(device) ? CUDA_CAPTURE_IMPLICIT
+                                                                       : CUDA_OK;
+}
+
 int standin_stream_synchronize(struct cuda_stream *stream)
 {
     BEGIN_IN_CONTEXT("cuStreamSynchronize");
+    RETURN_UNLESS_OK(refuse_captured(stream));
     work_synchronize_stream("cuStreamSynchronize", device_of_work(stream), stream);
     return current_fault();
 }
@@ -889,6 +933,7 @@ int standin_stream_synchronize(struct cuda_stream *stream)
 int standin_stream_query(struct cuda_stream *stream)
 {
     BEGIN_IN_CONTEXT("cuStreamQuery");
+    RETURN_UNLESS_OK(refuse_captured(stream));
     const bool is_idle = work_stream_is_idle(device_of_work(stream), stream);
     RETURN_UNLESS_OK(current_fault());
     return is_idle ? CUDA_OK : CUDA_NOT_READY;

@@ -7,12 +7,15 @@
  *     in, first out: an item leaves it when it begins, and until then nothing behind it begins, of whichever stream
  *   - a kernel runs as its twin on the host (gpu/twins.h), each block a thread on a multiprocessor of its own; blocks wait for a free one
  *   - to free or to unpin memory, to close imported memory, and to unload a module wait for all work that is on the device by then; with
- *     TUTTI_STANDIN_WAIT also to allocate memory, of the device or pinned, to pin it, to open imported memory and to load a kernel
+ *     TUTTI_STANDIN_WAIT also to allocate memory, of the device or pinned, to pin it, to open imported memory, to give access to a mapping or to
+ *     unmap it, and to load a kernel
  *   - cuMemcpyAsync waits as CUDA documents it: with memory of the host that is not pinned for all that is before it in its stream, to such
  *     memory and between two places of the host until it is done. cuMemcpyHtoD from such memory returns before the data is on the device
  *   - whoever waits in a copy, or to free or allocate memory, keeps all other threads out of the device
  *   - cuMemHostAlloc without CU_MEMHOSTALLOC_PORTABLE is refused (NOT_SUPPORTED)
  *   - memory is exported in blocks of 2 MiB, as which importers see it; smaller allocations share them
+ *   - memory of pools has a range of addresses, but no context, and no handle
+ *   - to ask whether a stream is idle that is being captured is refused, and spoils the capture
  *   - use after free, double free, access out of an allocation, or from a device that does not reach it, access by the host, and streams and
  *     events that are not there end the process with a line that says so: "cuda stand-in: ..."; so does whoever waits for 30 s
  *   - in a child of fork() everything fails, once its parent has initialised the stand-in
@@ -31,6 +34,8 @@
  *     TUTTI_STANDIN_SEED=1         what is late, and in which order; 0: nothing is late
  *     TUTTI_STANDIN_LOCK=1         0: whoever waits in the driver keeps nobody out
  *     TUTTI_STANDIN_WAIT=0         1: to allocate waits, too, as a driver may
+ *     TUTTI_STANDIN_PEERS=1        0: no device reaches memory of another one
+ *     TUTTI_STANDIN_MAPPED=0       what it says of memory that is mapped by hand: enum mapped_manner
  *
  * Memory that is mapped by hand: cuda_standin_mapped.h.
  *
@@ -93,8 +98,20 @@ struct cuda_test_library {
 
 enum cuda_standin_memory {
     STANDIN_ORDINARY,
-    STANDIN_BARE,   /* as memory of pools: no context, no range, no handle */
+    STANDIN_BARE,   /* as memory of pools: no context, no handle */
     STANDIN_FOREIGN /* of a context that is not the primary one */
+};
+
+/* CUDA's documentation leaves open which numbers (CU_POINTER_ATTRIBUTE_BUFFER_ID) mappings have, and what cuMemGetAddressRange says of them:
+ * so it is chosen by TUTTI_STANDIN_MAPPED. */
+enum mapped_manner {
+    MAPPED_NUMBER_OF_RESERVATION, /* and the range of each mapping */
+    MAPPED_NUMBER_OF_MAPPING,
+    MAPPED_NUMBER_OF_MEMORY,
+    MAPPED_NO_NUMBER, /* 0 */
+    MAPPED_RANGE_OF_RESERVATION,
+    MAPPED_NO_RANGE, /* CUDA_NOT_FOUND */
+    MAPPED_MANNERS
 };
 
 struct cuda_standin_counts {

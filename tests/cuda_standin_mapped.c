@@ -20,6 +20,7 @@ struct header {
 struct physical {
     unsigned names, mappings; /* what keeps it; none: the place is free */
     int file;
+    uint64_t number;
     struct header header;
 };
 
@@ -32,6 +33,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static struct physical memories[MEMORIES];
 static struct reservation reservations[RESERVATIONS];
 static char junk[JUNK_BYTES];
+static enum mapped_manner manner; /* set once */
+
+void mapped_init(enum mapped_manner how)
+{
+    manner = how;
+}
 
 /* Names are places, from 1 on. */
 static struct physical *named(const char *what, cuda_memory memory)
@@ -45,7 +52,8 @@ static int name(int file, const struct header *header, cuda_memory *memory)
 {
     for (unsigned m = 0; m < MEMORIES; m++) {
         if (memories[m].names + memories[m].mappings > 0) continue;
-        memories[m] = (struct physical){.names = 1, .file = file, .header = *header};
+        memories[m] = (struct physical){
+            .names = 1, .file = file, .number = memory_new_number(), .header = *header};
         *memory = m + 1;
         return CUDA_OK;
     }
@@ -196,14 +204,24 @@ void mapped_free(uint64_t address, size_t bytes)
     pthread_mutex_unlock(&lock);
 }
 
+static uint64_t number_of(const struct reservation *place, const struct physical *physical)
+{
+    switch (manner) {
+    case MAPPED_NUMBER_OF_MAPPING: return memory_new_number();
+    case MAPPED_NUMBER_OF_MEMORY: return physical->number;
+    case MAPPED_NO_NUMBER: return 0;
+    default: return place->number;
+    }
+}
+
 int mapped_map(uint64_t address, size_t bytes, cuda_memory memory)
 {
     int result = CUDA_INVALID_VALUE;
     pthread_mutex_lock(&lock);
     struct physical *const physical = named("cuMemMap", memory);
     const struct reservation *const place = reserved("cuMemMap", address, bytes);
-    if (bytes > 0 && bytes % STANDIN_GRANULARITY == 0 && bytes <= physical->header.bytes &&
-        !memory_is_in(address, bytes)) {
+    if (bytes > 0 && bytes % STANDIN_GRANULARITY == 0 && address % STANDIN_GRANULARITY == 0 &&
+        bytes <= physical->header.bytes && !memory_is_in(address, bytes)) {
         char *const reached =
             mmap(place->reached + (address - place->begin), bytes, PROT_READ | PROT_WRITE,
                  MAP_SHARED | MAP_FIXED, physical->file, HEADER_BYTES);
@@ -214,7 +232,7 @@ int mapped_map(uint64_t address, size_t bytes, cuda_memory memory)
                                            .reached = reached,
                                            .sort = MEMORY_MAPPED,
                                            .device = physical->header.device,
-                                           .buffer = place->number,
+                                           .buffer = number_of(place, physical),
                                            .slot = (uint32_t)memory - 1};
         memory_insert(&range);
         physical->mappings++;
@@ -250,15 +268,39 @@ void mapped_unmap(uint64_t address, size_t bytes)
     pthread_mutex_unlock(&lock);
 }
 
-void mapped_give_access(uint64_t address, size_t bytes, int device)
+int mapped_give_access(uint64_t address, size_t bytes, int device, bool are_peers)
 {
     pthread_mutex_lock(&lock);
-    for (size_t done = 0, part; done < bytes; done += part) {
+    bool may = true;
+    for (size_t done = 0, part; done < bytes && may; done += part) {
         struct memory_range range = mapping_at("cuMemSetAccess", address + done, bytes - done);
         part = range.bytes;
+        may = are_peers || range.device == device;
+        if (!may) continue;
         range.reached_by |= 1u << device;
         memory_remove(range.begin);
         memory_insert(&range);
     }
     pthread_mutex_unlock(&lock);
+    return may ? CUDA_OK : CUDA_INVALID_DEVICE;
+}
+
+int mapped_range(const struct memory_range *range, uint64_t *base, size_t *bytes)
+{
+    if (manner == MAPPED_NO_RANGE) return CUDA_NOT_FOUND;
+    pthread_mutex_lock(&lock);
+    const struct reservation *const place = reserved("cuMemGetAddressRange", range->begin, 1);
+    const bool is_whole = manner == MAPPED_RANGE_OF_RESERVATION;
+    *base = is_whole ? place->begin : range->begin;
+    *bytes = is_whole ? place->bytes : range->bytes;
+    pthread_mutex_unlock(&lock);
+    return CUDA_OK;
+}
+
+uint64_t mapped_types(const struct memory_range *range)
+{
+    pthread_mutex_lock(&lock);
+    const bool may_be_exported = memories[range->slot].header.may_be_exported != 0;
+    pthread_mutex_unlock(&lock);
+    return may_be_exported ? CUDA_MEMORY_AS_DESCRIPTOR : 0;
 }

@@ -391,19 +391,20 @@ static void expect_access(const char *what, int device, uint64_t address,
                     (unsigned long long)address, range->device, device);
 }
 
-/* What was mapped by hand may go on in the next mapping of its reservation. */
+/* What was mapped by hand may go on in the next mapping of its reservation, which is the next one on this side, too. */
 static void expect_more(const char *what, int device, uint64_t address, size_t bytes,
                         const struct memory_range *first)
 {
-    for (uint64_t end = first->begin + first->bytes; bytes > end - address;) {
+    struct memory_range last = *first;
+    while (bytes > last.begin + last.bytes - address) {
         struct memory_range next;
-        if (first->sort != MEMORY_MAPPED || !memory_find(end, &next) ||
-            next.sort != MEMORY_MAPPED || next.buffer != first->buffer)
+        if (last.sort != MEMORY_MAPPED || !memory_find(last.begin + last.bytes, &next) ||
+            next.sort != MEMORY_MAPPED || next.reached != last.reached + last.bytes)
             standin_die("%s touches %zu bytes at %#llx, beyond the end of an allocation of %llu "
                         "bytes",
                         what, bytes, (unsigned long long)address, (unsigned long long)first->bytes);
-        expect_access(what, device, end, &next);
-        end += next.bytes;
+        expect_access(what, device, next.begin, &next);
+        last = next;
     }
 }
 
@@ -443,6 +444,9 @@ int memory_export(uint64_t address, struct cuda_ipc_handle *handle)
 {
     struct memory_range range;
     if (!memory_find(address, &range) || range.sort != MEMORY_DEVICE) return CUDA_INVALID_VALUE;
+    if (range.begin != address)
+        standin_die("cuIpcGetMemHandle: %#llx lies in an allocation and does not begin it",
+                    (unsigned long long)address);
     const struct file *const file = &state.files[range.device];
     const struct handle made = {.magic = HANDLE_MAGIC,
                                 .pid = getpid(),
@@ -501,6 +505,7 @@ static int import_anew(int device, const struct handle *handle, uint64_t *addres
 {
     struct memory_range range = {.sort = MEMORY_IMPORTED,
                                  .device = handle->device,
+                                 .opener = device,
                                  .bytes = handle->bytes,
                                  .reached_by = 1u << handle->device | 1u << device,
                                  .slot = handle->slot,
@@ -525,13 +530,14 @@ static struct memory_range *find_import(int device, const struct handle *handle)
         struct memory_range *const range = &state.ranges[r];
         if (range->sort == MEMORY_IMPORTED && range->owner_pid == handle->pid &&
             range->owner_buffer == handle->buffer && range->device == handle->device &&
-            range->reached_by == (1u << handle->device | 1u << device))
+            range->opener == device)
             return range;
     }
     return NULL;
 }
 
-int memory_import(int device, const struct cuda_ipc_handle *handle, uint64_t *address)
+int memory_import(int device, bool are_peers, const struct cuda_ipc_handle *handle,
+                  uint64_t *address)
 {
     struct handle theirs;
     memcpy(&theirs, handle, sizeof theirs);
@@ -540,6 +546,7 @@ int memory_import(int device, const struct cuda_ipc_handle *handle, uint64_t *ad
         theirs.bytes > DEVICE_BYTES - theirs.offset)
         return CUDA_INVALID_HANDLE;
     if (theirs.pid == getpid()) return CUDA_INVALID_CONTEXT; /* a driver opens none of its own */
+    if (theirs.device != device && !are_peers) return CUDA_PEER_ACCESS_UNSUPPORTED;
     int result = CUDA_OK;
     pthread_rwlock_wrlock(&state.lock);
     struct memory_range *const open = find_import(device, &theirs);

@@ -33,7 +33,7 @@ struct memory_range {
     uint64_t begin, bytes;
     char *reached; /* where the stand-in reaches it */
     enum memory_sort sort;
-    int device;
+    int device, opener;  /* whose it is; imported: from which device on it was opened */
     uint32_t reached_by; /* a bit for each device */
     uint64_t buffer;     /* a number that no other allocation of this process ever has */
     uint64_t block_lead,
@@ -69,8 +69,11 @@ bool memory_is_hidden(uint64_t address);
 /* Where the stand-in reaches those bytes. Whoever does not reach them from that device ends the process; `what` wants to. Quick. */
 void *memory_reach(const char *what, int device, uint64_t address, size_t bytes);
 
+/* An address that does not begin an allocation ends the process. */
 int memory_export(uint64_t address, struct cuda_ipc_handle *handle);
-int memory_import(int device, const struct cuda_ipc_handle *handle, uint64_t *address);
+/* are_peers: also from another device on than that whose memory it is; else CUDA_PEER_ACCESS_UNSUPPORTED. */
+int memory_import(int device, bool are_peers, const struct cuda_ipc_handle *handle,
+                  uint64_t *address);
 
 /* For cuda_standin_mapped.c. Where the program may reserve addresses. */
 uint64_t memory_reservable(uint64_t *bytes);

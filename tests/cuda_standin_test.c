@@ -657,7 +657,7 @@ static void errors_are_returned(const char *argument)
     assert(cuda.driver.host_unregister(log) == CUDA_HOST_MEMORY_NOT_REGISTERED);
     assert(cuda.driver.host_register((void *)(uintptr_t)BYTES, BYTES, CUDA_HOST_PORTABLE) ==
            CUDA_INVALID_VALUE);
-    assert(cuda.driver.address_range(&address, &bytes, (uintptr_t)log) == CUDA_INVALID_VALUE);
+    assert(cuda.driver.address_range(&address, &bytes, (uintptr_t)log) == CUDA_NOT_FOUND);
     assert(cuda.driver.device_get(&number, 2) == CUDA_INVALID_DEVICE);
     assert(cuda.driver.error_name(12345, &name) == CUDA_INVALID_VALUE);
     assert(try_to_launch("add", make_stream(0), 0, 0) == CUDA_INVALID_VALUE);
@@ -762,7 +762,163 @@ static void children_of_fork_have_nothing(const char *argument)
     assert(waitpid(pid, &fate, 0) == pid && fate == 0);
 }
 
+static cuda_memory create(void)
+{
+    const struct cuda_memory_kind kind = {.type = CUDA_MEMORY_PINNED,
+                                          .handle_types = CUDA_MEMORY_AS_DESCRIPTOR,
+                                          .location = {CUDA_LOCATION_DEVICE, 0}};
+    cuda_memory memory;
+    good(cuda.memory_create(&memory, STANDIN_GRANULARITY, &kind, 0));
+    return memory;
+}
+
+static uint64_t reserve(size_t bytes)
+{
+    uint64_t address;
+    good(cuda.driver.address_reserve(&address, bytes, 0, 0, 0));
+    return address;
+}
+
+static int give_access(uint64_t address, int device)
+{
+    const struct cuda_access access = {{CUDA_LOCATION_DEVICE, device}, CUDA_READ_AND_WRITE};
+    return cuda.driver.set_access(address, STANDIN_GRANULARITY, &access, 1);
+}
+
+static void what_is_mapped_by_hand_is_of_whole_grains(const char *argument)
+{
+    enum { GRAIN = STANDIN_GRANULARITY };
+    struct cuda_memory_kind kind = {.type = CUDA_MEMORY_PINNED,
+                                    .location = {CUDA_LOCATION_DEVICE, 0}};
+    cuda_memory memory, retained;
+    uint64_t base;
+    size_t bytes;
+    (void)argument;
+    begin();
+    assert(cuda.memory_create(&memory, GRAIN + 4096, &kind, 0) == CUDA_INVALID_VALUE);
+    kind.type = 0;
+    assert(cuda.memory_create(&memory, GRAIN, &kind, 0) == CUDA_INVALID_VALUE);
+    assert(cuda.memory_granularity(&bytes, &kind, 0) == CUDA_INVALID_VALUE);
+    memory = create();
+    const uint64_t at = reserve(3 * GRAIN);
+    assert(cuda.driver.map(at + 4096, GRAIN, 0, memory, 0) == CUDA_INVALID_VALUE);
+    assert(cuda.driver.map(at, 4096, 0, memory, 0) == CUDA_INVALID_VALUE);
+    assert(cuda.driver.map(at, GRAIN, GRAIN, memory, 0) == CUDA_INVALID_VALUE);
+    assert(cuda.driver.map(at, 2 * GRAIN, 0, memory, 0) == CUDA_INVALID_VALUE);
+    good(cuda.driver.map(at + GRAIN, GRAIN, 0, memory, 0));
+    assert(cuda.driver.map(at + GRAIN, GRAIN, 0, memory, 0) == CUDA_INVALID_VALUE);
+    good(cuda.driver.address_range(&base, &bytes, at + GRAIN + 5));
+    assert(base == at + GRAIN && bytes == GRAIN);
+    assert(cuda.driver.address_range(&base, &bytes, at) == CUDA_NOT_FOUND);
+    assert(cuda.driver.memory_retain(&retained, (void *)(uintptr_t)at) == CUDA_INVALID_VALUE);
+    good(cuda.driver.memory_retain(&retained, (void *)(uintptr_t)(at + 2 * GRAIN - 1)));
+    assert(retained == memory);
+    const uint64_t plain = allocate(BYTES);
+    assert(cuda.driver.memory_retain(&retained, (void *)(uintptr_t)plain) == CUDA_INVALID_VALUE);
+}
+
+static void devices_may_be_no_peers(const char *argument)
+{
+    (void)argument;
+    setenv(option_names.STANDIN_PEERS, "0", 1);
+    begin();
+    const uint64_t at = reserve(STANDIN_GRANULARITY);
+    good(cuda.driver.map(at, STANDIN_GRANULARITY, 0, create(), 0));
+    good(give_access(at, 0));
+    assert(give_access(at, 1) == CUDA_INVALID_DEVICE);
+}
+
+static void to_ask_about_a_stream_spoils_its_capture(const char *argument)
+{
+    int status;
+    (void)argument;
+    begin();
+    struct cuda_stream *const stream = make_stream(0), *const other =
+                                                           make_stream(CUDA_STREAM_NON_BLOCKING);
+    standin->set_capture(stream, CUDA_CAPTURE_ACTIVE);
+    good(cuda.driver.stream_query(other));
+    assert(cuda.driver.stream_query(NULL) == CUDA_CAPTURE_IMPLICIT);
+    good(cuda.driver.stream_is_capturing(stream, &status));
+    assert(status == CUDA_CAPTURE_ACTIVE);
+    assert(cuda.driver.stream_query(stream) == CUDA_CAPTURE_UNSUPPORTED);
+    good(cuda.driver.stream_is_capturing(stream, &status));
+    assert(status == CUDA_CAPTURE_INVALIDATED);
+    standin->set_capture(stream, CUDA_CAPTURE_NONE);
+    good(cuda.stream_synchronize(stream));
+}
+
 /* What it does not let pass. */
+
+static void gives_access_while_a_kernel_waits_for_that(const char *argument)
+{
+    (void)argument;
+    setenv(option_names.STANDIN_WAIT, "1", 1);
+    begin();
+    const uint64_t at = reserve(STANDIN_GRANULARITY);
+    good(cuda.driver.map(at, STANDIN_GRANULARITY, 0, create(), 0));
+    struct order *const order = make_order();
+    standin->set_deadline(100);
+    launch("wait", make_stream(CUDA_STREAM_NON_BLOCKING), 2, order);
+    give_access(at, 0);
+}
+
+static void exports_what_begins_nothing(const char *argument)
+{
+    struct cuda_ipc_handle handle;
+    (void)argument;
+    begin();
+    cuda.driver.ipc_export(&handle, allocate(BYTES) + 64);
+}
+
+static void asks_what_no_driver_knows(const char *argument)
+{
+    unsigned value;
+    int attribute = 99;
+    void *values[] = {&value};
+    (void)argument;
+    begin();
+    cuda.driver.pointer_attributes(1, &attribute, values, allocate(BYTES));
+}
+
+static void a_kernel_in_a_mapping_that_nobody_may_touch(const char *argument)
+{
+    (void)argument;
+    begin();
+    const uint64_t at = reserve(STANDIN_GRANULARITY);
+    good(cuda.driver.map(at, STANDIN_GRANULARITY, 0, create(), 0));
+    struct order *const order = make_order();
+    *order = (struct order){.address = at, .count = 2};
+    launch("add", make_stream(0), 1, order);
+    cuda.context_synchronize();
+}
+
+static void unmaps_a_part(const char *argument)
+{
+    (void)argument;
+    begin();
+    const uint64_t at = reserve(2 * STANDIN_GRANULARITY);
+    good(cuda.driver.map(at, STANDIN_GRANULARITY, 0, create(), 0));
+    good(cuda.driver.map(at + STANDIN_GRANULARITY, STANDIN_GRANULARITY, 0, create(), 0));
+    cuda.driver.unmap(at, 2 * STANDIN_GRANULARITY);
+}
+
+static void gives_memory_back_twice(const char *argument)
+{
+    (void)argument;
+    begin();
+    const cuda_memory memory = create();
+    good(cuda.driver.memory_release(memory));
+    cuda.driver.memory_release(memory);
+}
+
+static void frees_addresses_that_are_mapped(const char *argument)
+{
+    (void)argument;
+    begin();
+    const uint64_t at = reserve(STANDIN_GRANULARITY);
+    good(cuda.driver.map(at, STANDIN_GRANULARITY, 0, create(), 0));
+    cuda.driver.address_free(at, STANDIN_GRANULARITY);
+}
 
 static void reads_by_the_host(const char *argument)
 {
@@ -1027,6 +1183,9 @@ int main(int argc, char **argv)
         DOES(a_question_breaks_its_device),
         DOES(children_of_fork_have_nothing),
         DOES(imported_memory_that_its_owner_frees),
+        DOES(what_is_mapped_by_hand_is_of_whole_grains),
+        DOES(devices_may_be_no_peers),
+        DOES(to_ask_about_a_stream_spoils_its_capture),
         DIES(reads_by_the_host, "the host touches memory of a device"),
         DIES(writes_by_the_host, "the host touches memory of a device"),
         DIES(copies_from_freed_memory, "a copy touches 16 bytes at"),
@@ -1048,6 +1207,13 @@ int main(int argc, char **argv)
         DIES(a_destroyed_event, ""),
         DIES(frees_while_a_kernel_waits_for_that, "cuMemFree has waited for 100 ms"),
         DIES(works_while_it_captures, "work is given to a stream that is being captured"),
+        DIES(gives_access_while_a_kernel_waits_for_that, "cuMemSetAccess has waited for 100 ms"),
+        DIES(exports_what_begins_nothing, "cuIpcGetMemHandle: "),
+        DIES(asks_what_no_driver_knows, "cuPointerGetAttributes: nothing is known of attribute 99"),
+        DIES(a_kernel_in_a_mapping_that_nobody_may_touch, "add touches "),
+        DIES(unmaps_a_part, "cuMemUnmap: no mapping of "),
+        DIES(gives_memory_back_twice, "cuMemRelease: no memory has the name"),
+        DIES(frees_addresses_that_are_mapped, "cuMemAddressFree: memory is mapped"),
 #undef DIES
 #undef DOES
         {"import_text", import_text, apart_is_part}};

@@ -139,14 +139,17 @@ static const char *advice_on(int result)
     case CUDA_MISALIGNED_ADDRESS:
     case CUDA_INVALID_ADDRESS_SPACE:
     case CUDA_INVALID_PC:
-    case CUDA_LAUNCH_FAILED: return "compute-sanitizer finds the kernel";
+    case CUDA_LAUNCH_FAILED:
+    case CUDA_TENSOR_MEMORY_LEAK: return "compute-sanitizer finds the kernel";
     case CUDA_ECC_UNCORRECTABLE: return "see nvidia-smi -q -d ECC";
     case CUDA_NVLINK_UNCORRECTABLE: return "see nvidia-smi nvlink -e";
+    case CUDA_MPS_CLIENT_TERMINATED: return "see the log of the MPS server";
     case CUDA_CONTEXT_IS_DESTROYED:
     case CUDA_INVALID_CONTEXT:
     case CUDA_INVALID_HANDLE: return "was it reset?";
     case CUDA_NO_DEVICE:
     case CUDA_INVALID_DEVICE:
+    case CUDA_CONTAINED:
     case CUDA_UNKNOWN: return "see Xid errors in dmesg";
     default: return NULL;
     }
@@ -177,14 +180,37 @@ static enum tutti_status check_device(struct gpu_device *device)
     return tell_fault(result);
 }
 
-/* It answers so even when it is asked about memory that is none of its own, without a context or a stream. */
+/* An open device; NULL: there is none. */
+static struct cuda_device *any_device(void)
+{
+    struct cuda_device *found = NULL;
+    for (int d = 0; d < DEVICES_MAX && found == NULL; d++)
+        found = atomic_load_explicit(&devices[d], memory_order_acquire);
+    return found;
+}
+
+/* Of a thread that has no context some drivers want one for it. */
+static int ask_about(const void *address, unsigned count, int *attributes, void **values)
+{
+    struct cuda_context *context;
+    const int result = calls()->pointer_attributes(count, attributes, values, (uintptr_t)address);
+    const struct cuda_device *const device = result == CUDA_INVALID_CONTEXT ? any_device() : NULL;
+    if (device == NULL || calls()->context_push(device->context) != CUDA_OK) return result;
+    const int again = calls()->pointer_attributes(count, attributes, values, (uintptr_t)address);
+    calls()->context_pop(&context);
+    return again;
+}
+
+/* It answers so even when it is asked about memory that is none of its own, without a context or a stream. That it wants a context says nothing
+ * of a device. */
 static enum tutti_status check_all(void)
 {
     unsigned type = 0;
     int attribute = CUDA_POINTER_MEMORY_TYPE;
     void *value = &type;
     if (is_child()) return TUTTI_OK;
-    return tell_fault(calls()->pointer_attributes(1, &attribute, &value, (uintptr_t)&type));
+    const int result = ask_about(&type, 1, &attribute, &value);
+    return result == CUDA_INVALID_CONTEXT ? TUTTI_OK : tell_fault(result);
 }
 
 /* Memory of the device. Released memory is kept for the next request of its size: a driver frees memory only when all work on the device
@@ -673,6 +699,21 @@ static enum tutti_status find_in_child(const void *address)
     return error_set(TUTTI_INVALID_BUFFER, "%p is no memory of the host, and %.400s", address, why);
 }
 
+/* Whether memory of a device that is open is of one of the contexts that we use. Memory of another process may be of the context that has opened
+ * it, whichever device it is on. */
+static bool may_be_ours(const struct cuda_context *context, int number)
+{
+    if (number < 0 || number >= DEVICES_MAX ||
+        atomic_load_explicit(&devices[number], memory_order_acquire) == NULL)
+        return true;
+    for (int d = 0; d < DEVICES_MAX; d++) {
+        const struct cuda_device *const device =
+            atomic_load_explicit(&devices[d], memory_order_acquire);
+        if (device != NULL && device->context == context) return true;
+    }
+    return false;
+}
+
 static enum tutti_status find(const void *address, struct gpu_memory *memory)
 {
     unsigned type = 0, is_managed = 0;
@@ -684,8 +725,8 @@ static enum tutti_status find(const void *address, struct gpu_memory *memory)
     void *values[] = {&type, &is_managed, &number, &buffer, &context};
     *memory = (struct gpu_memory){.place = GPU_NOT_ITS};
     if (is_child()) return find_in_child(address);
-    const int result = calls()->pointer_attributes(sizeof attributes / sizeof *attributes,
-                                                   attributes, values, (uintptr_t)address);
+    const int result =
+        ask_about(address, sizeof attributes / sizeof *attributes, attributes, values);
     /* Drivers may say so that it is none of their memory, that the process is about to exit, or that a device has failed, which is no matter of
      * the host's memory. But memory that the CPU does not reach is not the host's. */
     if ((result == CUDA_INVALID_VALUE || result == CUDA_DEINITIALIZED || advice_on(result) != NULL) &&
@@ -704,11 +745,7 @@ static enum tutti_status find(const void *address, struct gpu_memory *memory)
     memory->device = number;
     memory->buffer = buffer;
     if (memory->place != GPU_DEVICE_MEMORY || context == NULL) return TUTTI_OK;
-    const struct cuda_device *const device =
-        number >= 0 && number < DEVICES_MAX
-            ? atomic_load_explicit(&devices[number], memory_order_acquire)
-            : NULL;
-    if (device != NULL && device->context != context)
+    if (!may_be_ours(context, number))
         return error_set(TUTTI_INVALID_BUFFER,
                          "%p is memory of a CUDA context other than the primary one of device %d",
                          address, number);

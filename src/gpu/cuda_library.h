@@ -50,8 +50,10 @@ enum cuda_result {
     CUDA_INVALID_IMAGE = 200,
     CUDA_INVALID_CONTEXT = 201,
     CUDA_ECC_UNCORRECTABLE = 214,
+    CUDA_PEER_ACCESS_UNSUPPORTED = 217,
     CUDA_INVALID_PTX = 218,
     CUDA_NVLINK_UNCORRECTABLE = 220,
+    CUDA_CONTAINED = 226,
     CUDA_INVALID_HANDLE = 400,
     CUDA_NOT_FOUND = 500,
     CUDA_NOT_READY = 600,
@@ -67,7 +69,9 @@ enum cuda_result {
     CUDA_INVALID_ADDRESS_SPACE = 717,
     CUDA_INVALID_PC = 718,
     CUDA_LAUNCH_FAILED = 719,
+    CUDA_TENSOR_MEMORY_LEAK = 721,
     CUDA_NOT_SUPPORTED = 801,
+    CUDA_MPS_CLIENT_TERMINATED = 810,
     CUDA_CAPTURE_UNSUPPORTED = 900,
     CUDA_CAPTURE_IMPLICIT = 906,
     CUDA_UNKNOWN = 999
@@ -79,7 +83,13 @@ enum cuda_pointer_attribute {
     CUDA_POINTER_MEMORY_TYPE = 2, /* unsigned: enum cuda_memory_type; 0: not known to the driver */
     CUDA_POINTER_BUFFER_ID = 7,   /* unsigned long long */
     CUDA_POINTER_IS_MANAGED = 8,  /* unsigned */
-    CUDA_POINTER_DEVICE_ORDINAL = 9 /* int */
+    CUDA_POINTER_DEVICE_ORDINAL = 9, /* int */
+    /* For tests. */
+    CUDA_POINTER_IS_LEGACY_IPC_CAPABLE = 10, /* int */
+    CUDA_POINTER_RANGE_BEGIN = 11,           /* uint64_t: of the reservation */
+    CUDA_POINTER_RANGE_BYTES = 12,           /* size_t */
+    CUDA_POINTER_IS_MAPPED = 13,             /* int */
+    CUDA_POINTER_HANDLE_TYPES = 14           /* uint64_t */
 };
 enum cuda_memory_type { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2, CUDA_MEMORY_UNIFIED = 4 };
 
@@ -88,7 +98,9 @@ enum cuda_device_attribute {
     CUDA_DEVICE_CAN_MAP_HOST_MEMORY = 19,
     CUDA_DEVICE_UNIFIED_ADDRESSING = 41,
     CUDA_DEVICE_CAPABILITY_MAJOR = 75,
-    CUDA_DEVICE_CAPABILITY_MINOR = 76
+    CUDA_DEVICE_CAPABILITY_MINOR = 76,
+    CUDA_DEVICE_MAPS_BY_HAND = 102,
+    CUDA_DEVICE_EXPORTS_DESCRIPTORS = 103
 };
 
 enum cuda_function_attribute { CUDA_FUNCTION_MAX_THREADS = 0 }; /* of a block */

@@ -348,6 +348,26 @@ static void finding_may_fail(const char *argument)
     end();
 }
 
+/* Where a driver wants one. That it does is no fault of a device. */
+static void a_thread_without_a_context_asks_in_that_of_a_device(const char *argument)
+{
+    struct gpu_memory memory;
+    int number;
+    (void)argument;
+    begin();
+    open_device(0);
+    void *const theirs = on_device(0, BYTES);
+    standin->fail("cuPointerGetAttributes", CUDA_INVALID_CONTEXT, 0, 1);
+    assert(driver->find(theirs, &memory) == TUTTI_OK);
+    assert(memory.place == GPU_DEVICE_MEMORY && memory.device == 0 && memory.buffer != 0);
+    standin->fail(NULL, 0, 0, 0);
+    standin->fail("cuPointerGetAttributes", CUDA_INVALID_CONTEXT, 0, 2);
+    assert(driver->check_all() == TUTTI_OK);
+    assert(driver->find(&number, &memory) == TUTTI_OK && memory.place == GPU_NOT_ITS);
+    release(theirs);
+    end();
+}
+
 /* The driver answers every question about its device with the fault, and about memory that no device has. */
 static void a_device_that_has_failed_says_so_and_hides_no_other_memory(const char *argument)
 {
@@ -835,7 +855,7 @@ static void some_memory_is_not_shared(const char *argument)
     struct gpu_device *const device = open_device(0);
     assert(standin->allocate(0, BYTES, STANDIN_BARE, &bare) == CUDA_OK);
     void *const ordinary = on_device(0, BYTES);
-    standin->fail("cuIpcGetMemHandle", CUDA_INVALID_VALUE, 0, 1);
+    standin->fail("cuIpcGetMemHandle", CUDA_INVALID_VALUE, 0, 2); /* for the other one, too */
     for (int turn = 0; turn < 3; turn++) {
         assert(!is_shared(device, (void *)(uintptr_t)bare, BYTES, &share));
         assert(!is_shared(device, &number, sizeof number, &share));
@@ -1102,6 +1122,86 @@ static void what_is_mapped_when_it_is_exported_is_shared(const char *argument)
     end();
 }
 
+/* A wish that comes too late leaves nothing behind that other memory with its number, the reservation's, is taken for. */
+static void memory_that_is_gone_when_it_is_exported_keeps_nothing_out(const char *argument)
+{
+    enum { PART = STANDIN_GRANULARITY };
+    struct memory_share share;
+    (void)argument;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    const uint64_t at = reserved(2 * PART);
+    char *const one = mapped(0, at, PART, true);
+    assert(!is_shared(device, one, PART, &share));
+    assert(cuda.driver.unmap(at, PART) == CUDA_OK);
+    gpu_shares_open(device);
+    mapped(0, at, PART, true);
+    char *const two = mapped(0, at + PART, PART, true);
+    assert(is_shared_soon(device, two, PART, &share));
+    assert(is_shared_soon(device, one, PART, &share));
+    end();
+}
+
+/* Whatever numbers and ranges mappings have: they are shared, or they are not, and what is mapped anew is not taken for what was there. */
+static void share_mappings(enum mapped_manner manner)
+{
+    enum { PART = STANDIN_GRANULARITY };
+    const bool are_shared = manner <= MAPPED_NUMBER_OF_MEMORY;
+    struct memory_share first, second, again;
+    char text[4];
+    snprintf(text, sizeof text, "%d", (int)manner);
+    setenv(option_names.STANDIN_MAPPED, text, 1);
+    begin();
+    struct gpu_device *const device = open_device(0);
+    const uint64_t at = reserved(4 * PART);
+    char *const one = mapped(0, at, PART, true), *const two = mapped(0, at + PART, PART, true);
+    for (int turn = 0; turn < 3; turn++) {
+        assert(is_shared(device, one + 8, 50, &first) == (are_shared && turn > 0));
+        const bool is_second = is_shared(device, two, PART, &second);
+        assert(!is_second || (are_shared && turn > 0));
+        assert(is_second || !are_shared || turn < 2); /* it may be taken for the first one at first */
+        assert(!is_shared(device, two + 1, PART, &again));
+        error_set(TUTTI_TIMEOUT, "what was said before");
+        gpu_shares_open(device);
+        assert(error_has("what was said before"));
+    }
+    if (are_shared) assert(first.offset == 8 && second.number != first.number);
+    assert(cuda.driver.unmap(at, PART) == CUDA_OK);
+    const cuda_memory memory = created(0, PART, true);
+    mapped_from(memory, 0, at, PART);
+    assert(!is_shared(device, one, PART,
+                      &again)); /* that it is gone is seen before it is wished for */
+    assert(!is_shared(device, one, PART, &again));
+    gpu_shares_open(device);
+    assert(is_shared(device, one, PART, &again) == are_shared);
+    if (are_shared) assert(again.number != first.number);
+    assert(cuda.driver.unmap(at, PART) == CUDA_OK);
+    mapped_from(memory, 0, at + 2 * PART, PART); /* the same memory elsewhere */
+    char *const moved = one + 2 * PART;
+    assert(!is_shared(device, moved, PART, &again));
+    gpu_shares_open(device);
+    assert(is_shared(device, moved, PART, &again) == are_shared);
+    assert(is_shared(device, two, PART, &again) == are_shared);
+    assert(cuda.driver.memory_release(memory) == CUDA_OK);
+    end();
+}
+
+static void mappings_are_shared_whatever_a_driver_says_of_them(const char *argument)
+{
+    (void)argument;
+    for (int manner = 0; manner < MAPPED_MANNERS; manner++) {
+        int fate = -1;
+        const pid_t pid = fork();
+        if (pid == 0) {
+            share_mappings((enum mapped_manner)manner);
+            _exit(0);
+        }
+        assert(waitpid(pid, &fate, 0) == pid);
+        if (fate != 0) fprintf(stderr, "manner %d\n", manner);
+        assert(fate == 0);
+    }
+}
+
 static void by_hand_sharer(const char *argument)
 {
     struct memory_share share = {.handle = ""}, wrong;
@@ -1231,6 +1331,7 @@ int main(int argc, char **argv)
         CASE(memory_of_the_same_address_has_another_number),
         CASE(managed_and_foreign_memory_is_refused),
         CASE(finding_may_fail),
+        CASE(a_thread_without_a_context_asks_in_that_of_a_device),
         CASE(a_device_that_has_failed_says_so_and_hides_no_other_memory),
         CASE(a_kind_allocates_on_its_device),
         CASE(a_device_without_pools_allocates_plainly),
@@ -1253,6 +1354,8 @@ int main(int argc, char **argv)
         CASE(what_is_mapped_by_hand_is_known_by_what_is_mapped),
         CASE(what_is_mapped_elsewhere_is_not_what_was_exported),
         CASE(what_is_mapped_when_it_is_exported_is_shared),
+        CASE(memory_that_is_gone_when_it_is_exported_keeps_nothing_out),
+        CASE(mappings_are_shared_whatever_a_driver_says_of_them),
         CASE(what_is_mapped_by_hand_goes_to_other_processes),
         CASE(a_child_cannot_use_its_parents_driver),
         CASE(a_child_uses_a_driver_that_its_parent_did_not),

@@ -241,6 +241,13 @@ static bool may_export(const struct gpu_device *device)
     return may;
 }
 
+static void tell_refusal(const struct exported *wish, bool may)
+{
+    log_write(LOG_INFO, "GPU %d: other processes do not read memory at %#llx where it lies: %s",
+              wish->device->number, (unsigned long long)wish->base,
+              may ? tutti_error_message() : "too much that they had been given was freed");
+}
+
 /* By the address, which may be another allocation's by now: so its number is asked for again when its handle is there. Memory that was mapped by
  * hand is kept from now on, so it is counted, whatever its number has become. Until it is made, only this thread changes it. */
 static void make_export(struct exported *wish)
@@ -248,18 +255,22 @@ static void make_export(struct exported *wish)
     struct exported made = *wish;
     const void *const address = (const void *)wish->base;
     size_t offset = 0;
-    bool is_made = may_export(made.device) &&
-                   made.device->driver->export_memory(made.device, address, &made.handle, &offset,
-                                                      &made.bytes) == TUTTI_OK;
-    const uint64_t number = is_made ? number_at(made.device, address) : 0;
+    const bool may = may_export(made.device);
+    bool is_made = may && made.device->driver->export_memory(made.device, address, &made.handle,
+                                                             &offset, &made.bytes) == TUTTI_OK;
+    if (!is_made) tell_refusal(&made, may);
+    const uint64_t number = number_at(made.device, address);
+    const bool is_same = number == wish->number;
     if (is_made && made.handle.descriptor >= 0)
         made.number = number;
     else
-        is_made = is_made && number == made.number;
+        is_made = is_made && is_same;
     made.base -= offset;
     pthread_mutex_lock(&lock);
     *wish = made;
     end_wish(&wish->state, is_made ? DONE : FAILED);
+    if (!is_made && !is_same)
+        *wish = (struct exported){.device = NULL}; /* it was of other memory */
     pthread_mutex_unlock(&lock);
 }
 
