@@ -1,16 +1,21 @@
 /* Memory of devices between processes: it is read where it lies once both have agreed on that, and goes through the host's memory
  * otherwise. Either way results are right.
  *
- * The driver is what TUTTI_CUDA_DRIVER names: in the suites the stand-in, which ends a process that reads what its owner has freed.
+ * The driver is what TUTTI_CUDA_DRIVER names: in the suites the stand-in, which ends a process that reads what its owner has freed. With another
+ * one each process tells (TUTTI_LOG=info) why it does not export or map memory, and tests that need the stand-in, another device or more rights
+ * say so and are skipped.
  *
  * ctest: label=once label=notsan timeout=120
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,6 +23,7 @@
 #include "call/communicator.h"
 #include "cuda_standin.h"
 #include "device_driver.h"
+#include "os/process.h"
 #include "path/path.h"
 #include "ranks.h"
 
@@ -239,6 +245,114 @@ static void run_scenario(int size, struct scenario s, int lost)
     assert_int_equal(ranks_run(size, &options, run, &s), lost);
 }
 
+static void say_skipped(const char *why)
+{
+    printf("skipped: %s\n", why);
+    fflush(stdout);
+}
+
+/* In a process of its own: a child of one that has used a driver cannot use it. The reason, or "". */
+static const char *ask_apart(void (*ask)(int output, const void *context), const void *context)
+{
+    static char reason[200];
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        ask(ends[1], context);
+        _exit(0);
+    }
+    close(ends[1]);
+    const ssize_t length = read(ends[0], reason, sizeof reason - 1);
+    reason[length > 0 ? length : 0] = '\0';
+    close(ends[0]);
+    waitpid(pid, NULL, 0);
+    return reason;
+}
+
+static void ask_for_devices(int output, const void *context)
+{
+    char text[100];
+    const int wanted = *(const int *)context;
+    const char *reason = text;
+    if (device_driver_open(&reason)) {
+        if (device_driver_count() >= wanted) return;
+        snprintf(text, sizeof text, "the driver has %d device, and %d are needed",
+                 device_driver_count(), wanted);
+        reason = text;
+    }
+    if (write(output, reason, strlen(reason)) < 0) _exit(1);
+}
+
+static void ask_for_mappings(int output, const void *context)
+{
+    const char *reason;
+    (void)context;
+    if (device_driver_open(&reason)) {
+        device_driver_use(0);
+        if (device_driver_maps_by_hand(&reason)) return;
+    }
+    if (write(output, reason, strlen(reason)) < 0) _exit(1);
+}
+
+/* Of another child of this process, as ranks are. */
+static void ask_for_descriptors(int output, const void *context)
+{
+    static const uint64_t proof = 4711;
+    const int copy =
+        process_copy_descriptor(*(const pid_t *)context, STDERR_FILENO, (uintptr_t)&proof, proof);
+    const char *const reason = strerror(errno);
+    if (copy < 0 && write(output, reason, strlen(reason)) < 0) _exit(1);
+}
+
+static bool has_devices(int wanted)
+{
+    const char *const reason = ask_apart(ask_for_devices, &wanted);
+    if (*reason != '\0') say_skipped(reason);
+    return *reason == '\0';
+}
+
+static bool has_mappings(void)
+{
+    static char reason[200];
+    static bool is_known;
+    if (!is_known) snprintf(reason, sizeof reason, "%s", ask_apart(ask_for_mappings, NULL));
+    is_known = true;
+    if (*reason != '\0') say_skipped(reason);
+    return *reason == '\0';
+}
+
+/* What messages of memory that is mapped by hand do here: 7, or 0 where processes may not copy descriptors of each other. */
+static unsigned direct_by_hand(void)
+{
+    static char reason[200];
+    static bool is_known;
+    if (!is_known) {
+        const pid_t other = fork();
+        if (other == 0) {
+            pause();
+            _exit(0);
+        }
+        snprintf(reason, sizeof reason, "%s", ask_apart(ask_for_descriptors, &other));
+        kill(other, SIGKILL);
+        waitpid(other, NULL, 0);
+        is_known = true;
+    }
+    if (*reason == '\0') return 7;
+    printf(
+        "processes may not copy descriptors of each other here (pidfd_getfd: %s): what is mapped "
+        "by hand goes through the host's memory\n",
+        reason);
+    fflush(stdout);
+    return 0;
+}
+
+static bool needs_standin(void)
+{
+    if (!is_standin) say_skipped("only the stand-in for a driver can be told to do this");
+    return is_standin;
+}
+
 static void memory_of_one_device_is_read_where_it_lies(void **state)
 {
     (void)state;
@@ -248,6 +362,7 @@ static void memory_of_one_device_is_read_where_it_lies(void **state)
 static void memory_of_several_devices_is_read_where_it_lies(void **state)
 {
     (void)state;
+    if (!has_devices(2)) skip();
     run_scenario(3, (struct scenario){.devices = 2, .direct = 7}, 0);
 }
 
@@ -266,39 +381,91 @@ static void memory_at_an_address_that_was_freed_is_not_mixed_up(void **state)
 static void memory_that_was_mapped_by_hand_is_read_where_it_lies(void **state)
 {
     (void)state;
-    run_scenario(2, (struct scenario){.devices = 2, .direct = 7, .by_hand = true, .derives = true},
+    if (!has_mappings()) skip();
+    run_scenario(2,
+                 (struct scenario){
+                     .devices = 1, .direct = direct_by_hand(), .by_hand = true, .derives = true},
                  0);
 }
 
 static void buffers_go_on_in_the_next_mapping(void **state)
 {
     (void)state;
-    run_scenario(3, (struct scenario){.devices = 1, .direct = 7, .in_two = true, .frees = true}, 0);
+    if (!has_mappings()) skip();
+    run_scenario(
+        3,
+        (struct scenario){.devices = 1, .direct = direct_by_hand(), .in_two = true, .frees = true},
+        0);
+}
+
+static void memory_of_several_devices_that_was_mapped_by_hand_is_read_where_it_lies(void **state)
+{
+    (void)state;
+    if (!has_devices(2) || !has_mappings()) skip();
+    run_scenario(2,
+                 (struct scenario){
+                     .devices = 2, .direct = direct_by_hand(), .by_hand = true, .derives = true},
+                 0);
+}
+
+/* Of mappings drivers may say this or that. */
+static void what_a_driver_says_of_mappings_decides_how_they_are_read(void **state)
+{
+    (void)state;
+    if (!needs_standin()) skip();
+    for (int manner = 0; manner < MAPPED_MANNERS; manner++) {
+        const bool is_known = manner != MAPPED_NO_NUMBER && manner != MAPPED_NO_RANGE;
+        char text[4];
+        snprintf(text, sizeof text, "%d", manner);
+        setenv("TUTTI_STANDIN_MAPPED", text, 1);
+        run_scenario(2,
+                     (struct scenario){.devices = 1,
+                                       .direct = is_known ? direct_by_hand() : 0,
+                                       .by_hand = true,
+                                       .frees = manner % 2 == 1},
+                     0);
+    }
+    unsetenv("TUTTI_STANDIN_MAPPED");
+}
+
+static void memory_of_devices_that_are_no_peers_goes_through_the_host(void **state)
+{
+    (void)state;
+    if (!needs_standin()) skip();
+    setenv("TUTTI_STANDIN_PEERS", "0", 1);
+    run_scenario(2, (struct scenario){.devices = 2}, 0);
+    run_scenario(2, (struct scenario){.devices = 2, .by_hand = true}, 0);
+    unsetenv("TUTTI_STANDIN_PEERS");
 }
 
 static void what_is_mapped_anew_is_not_mixed_up(void **state)
 {
     (void)state;
-    run_scenario(2, (struct scenario){.devices = 1, .direct = 7, .by_hand = true, .frees = true}, 0);
+    if (!has_mappings()) skip();
+    run_scenario(
+        2,
+        (struct scenario){.devices = 1, .direct = direct_by_hand(), .by_hand = true, .frees = true},
+        0);
 }
 
 static void memory_that_may_not_be_exported_goes_through_the_host(void **state)
 {
     (void)state;
+    if (!has_mappings()) skip();
     run_scenario(2, (struct scenario){.devices = 1, .secret = true}, 0);
 }
 
 static void memory_without_a_handle_goes_through_the_host(void **state)
 {
     (void)state;
-    if (!is_standin) skip();
+    if (!needs_standin()) skip();
     run_scenario(2, (struct scenario){.devices = 1, .bare = true}, 0);
 }
 
 static void a_process_that_opens_no_handle_gets_its_data_through_the_host(void **state)
 {
     (void)state;
-    if (!is_standin) skip();
+    if (!needs_standin()) skip();
     run_scenario(2, (struct scenario){.devices = 1, .direct = 2, .fails = true}, 0);
 }
 
@@ -331,6 +498,7 @@ int main(void)
     setenv("TUTTI_CUDA_DRIVER", cuda_standin_file(), 0);
     setenv("TUTTI_STANDIN_WAIT", "1", 0);
     is_standin = strstr(getenv("TUTTI_CUDA_DRIVER"), "standin") != NULL;
+    if (!is_standin) setenv("TUTTI_LOG", "info", 0);
     setenv("TUTTI_STANDIN_QUEUES", "1", 1);
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
     const struct CMUnitTest tests[] = {
@@ -340,6 +508,9 @@ int main(void)
         cmocka_unit_test(memory_at_an_address_that_was_freed_is_not_mixed_up),
         cmocka_unit_test(memory_that_was_mapped_by_hand_is_read_where_it_lies),
         cmocka_unit_test(buffers_go_on_in_the_next_mapping),
+        cmocka_unit_test(memory_of_several_devices_that_was_mapped_by_hand_is_read_where_it_lies),
+        cmocka_unit_test(what_a_driver_says_of_mappings_decides_how_they_are_read),
+        cmocka_unit_test(memory_of_devices_that_are_no_peers_goes_through_the_host),
         cmocka_unit_test(what_is_mapped_anew_is_not_mixed_up),
         cmocka_unit_test(memory_that_may_not_be_exported_goes_through_the_host),
         cmocka_unit_test(memory_without_a_handle_goes_through_the_host),

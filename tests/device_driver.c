@@ -18,6 +18,8 @@ static struct {
     int (*retain)(void **context, int device);
     int (*use)(void *context);
     int (*current)(int *device);
+    int (*attribute)(int *value, int attribute, int device);
+    int (*error_name)(int result, const char **name);
     int (*allocate)(address *memory, size_t bytes);
     int (*release)(address memory);
     int (*create)(address *physical, size_t bytes, const struct cuda_memory_kind *kind,
@@ -52,6 +54,8 @@ static const struct {
     {&cuda.retain, "cuDevicePrimaryCtxRetain"},
     {&cuda.use, "cuCtxSetCurrent"},
     {&cuda.current, "cuCtxGetDevice"},
+    {&cuda.attribute, "cuDeviceGetAttribute"},
+    {&cuda.error_name, "cuGetErrorName"},
     {&cuda.allocate, "cuMemAlloc_v2"},
     {&cuda.release, "cuMemFree_v2"},
     {&cuda.create, "cuMemCreate"},
@@ -75,8 +79,10 @@ static const struct {
 
 static void must(int result, const char *what)
 {
+    const char *name = NULL;
     if (result == 0) return;
-    fprintf(stderr, "%s: the driver says %d\n", what, result);
+    if (cuda.error_name(result, &name) != 0 || name == NULL) name = "no name";
+    fprintf(stderr, "%s: the driver says %d (%s)\n", what, result, name);
     abort();
 }
 
@@ -146,6 +152,17 @@ void *device_driver_allocate(size_t bytes)
 void device_driver_free(void *memory)
 {
     must(cuda.release((uintptr_t)memory), "cuMemFree");
+}
+
+bool device_driver_maps_by_hand(const char **reason)
+{
+    int device, maps = 0, exports = 0;
+    must(cuda.current(&device), "cuCtxGetDevice");
+    must(cuda.attribute(&maps, CUDA_DEVICE_MAPS_BY_HAND, device), "cuDeviceGetAttribute");
+    must(cuda.attribute(&exports, CUDA_DEVICE_EXPORTS_DESCRIPTORS, device), "cuDeviceGetAttribute");
+    *reason = maps == 0 ? "the device has no memory that is mapped by hand"
+                        : "the device exports no memory as a descriptor";
+    return maps != 0 && exports != 0;
 }
 
 static size_t rounded_up(size_t bytes, const struct cuda_memory_kind *kind)

@@ -17,6 +17,8 @@ void device_driver_use(int device);
 /* Memory of the current device. */
 void *device_driver_allocate(size_t bytes);
 void device_driver_free(void *memory);
+/* Whether the current device has memory that is mapped by hand, and exports it as a descriptor. false: *reason says what it lacks. */
+bool device_driver_maps_by_hand(const char **reason);
 /* The same, mapped by hand, as one mapping in a reservation of its own; another process can have it if it may be exported. Rounds the number
  * of bytes up, and so does unmap. */
 void *device_driver_map(size_t bytes, bool may_be_exported);
