@@ -56,6 +56,7 @@ struct stream;
 
 #define FUNCTIONS(X)                                                                             \
     X(init, "cuInit", (unsigned flags))                                                          \
+    X(error_name, "cuGetErrorName", (int result, const char **name))                             \
     X(device_get, "cuDeviceGet", (int *device, int number))                                      \
     X(device_name, "cuDeviceGetName", (char *name, int bytes, int device))                       \
     X(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))         \
@@ -109,7 +110,10 @@ static _Noreturn __attribute__((format(printf, 1, 2))) void give_up(const char *
 
 static void need(int result, const char *what)
 {
-    if (result != 0) give_up("%s: error %d of the driver", what, result);
+    const char *name = NULL;
+    if (result == 0) return;
+    if (cuda.error_name(result, &name) != 0 || name == NULL) name = "which it does not name";
+    give_up("%s: error %d of the driver, %s", what, result, name);
 }
 
 static void stream_wait(struct stream *of)

@@ -149,7 +149,7 @@
     X(TEST, STANDIN_LOCK, BOOLEAN, "1", "`0`: a thread that waits in the stand-in for CUDA's driver, in a copy say, keeps no others out.") \
     X(TEST, STANDIN_WAIT, BOOLEAN, "", "`1`: to allocate memory of the stand-in for CUDA's driver also waits for all work on the device.") \
     X(TEST, STANDIN_PEERS, BOOLEAN, "1", "`0`: no device of the stand-in for CUDA's driver reaches memory of another one.")            \
-    X(TEST, STANDIN_MAPPED, TEXT("a number"), "0", "What the stand-in says of memory that is mapped by hand (`tests/cuda_standin_mapped.h`).") \
+    X(TEST, STANDIN_MAPPED, TEXT("a number"), "0", "Which numbers and ranges the stand-in gives to memory that is mapped by hand (`tests/cuda_standin.h`).") \
     X(TEST, TEST_SEED, TEXT("a number"), "(fresh)", "The seed of a test that prints one, to repeat that run.")                      \
     X(TEST, TEST_FILTER, TEXT("a pattern"), "", "Which cases of a test program run.")                                               \
     X(TEST, TEST_RANKS, CHOICE("threads"), "", "`threads`: ranks are threads instead of processes.")                                \
