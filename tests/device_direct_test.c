@@ -5,9 +5,10 @@
  * one each process tells (TUTTI_LOG=info) why it does not export or map memory, and tests that need the stand-in, another device or more rights
  * say so and are skipped.
  *
- * ctest: label=once label=notsan timeout=120
+ * ctest: label=once label=notsan timeout=240
  */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -34,6 +35,13 @@ struct buffers {
     float *send, *recv;
     float *image; /* of the host */
 };
+
+/* Enough for a process that is one rank. */
+static void have_one_queue(void)
+{
+    setenv("TUTTI_STANDIN_QUEUES", "1", 1);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+}
 
 struct scenario {
     int devices;
@@ -73,6 +81,14 @@ static bool went_directly(const struct tutti_comm *comm)
     const struct recorder *const recorder = &comm->health.recorder;
     return recorder_read(recorder, recorder_latest(recorder), &record) &&
            (record.ways & path_bit(PATH_READ)) != 0;
+}
+
+static bool has_opened_driver(void)
+{
+    const char *reason;
+    const bool is_open = device_driver_open(&reason);
+    if (!is_open) fprintf(stderr, "%s\n", reason);
+    return is_open;
 }
 
 static float *take(const struct scenario *s, int rank)
@@ -184,10 +200,9 @@ static int run(struct tutti_comm *comm, int rank, int size, uint64_t seed, void 
 {
     const struct scenario *const s = context;
     const bool has_driver = !(s->has_no_driver && rank == 1);
-    const char *reason;
     (void)seed;
     if (has_driver) {
-        RANKS_EXPECT(device_driver_open(&reason));
+        RANKS_EXPECT(has_opened_driver());
         device_driver_use(rank % s->devices % device_driver_count());
     }
     if (s->fails && rank == 1)
@@ -243,6 +258,77 @@ static void run_scenario(int size, struct scenario s, int lost)
     const struct ranks_options options = {
         .kind = RANKS_PROCESSES, .deadline_ms = 60000, .comm_options = &comm_options};
     assert_int_equal(ranks_run(size, &options, run, &s), lost);
+}
+
+/* One of several ranks of a process, each a thread. */
+enum { THREADS_EACH = 2, PROCESSES = 2 };
+struct member {
+    const struct scenario *scenario;
+    pthread_barrier_t *together;
+    int rank, result;
+};
+
+/* Drivers may wait for all that is on the device to allocate and to free: so that is done while no rank of the process has a call. */
+static int run_member(const struct member *member)
+{
+    const struct scenario *const s = member->scenario;
+    const int rank = member->rank;
+    const struct tutti_comm_options options = {.size_bytes = sizeof options,
+                                               .rank = rank,
+                                               .size = THREADS_EACH * PROCESSES,
+                                               .id = &s->id,
+                                               .timeout_ns = 20000000000u};
+    struct tutti_comm *comm = NULL, *apart = NULL;
+    device_driver_use(0);
+    const struct buffers b = {take(s, rank), take(s, rank), malloc(BYTES)};
+    pthread_barrier_wait(member->together);
+    RANKS_EXPECT(b.send != NULL && b.recv != NULL && b.image != NULL);
+    RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_split(comm, rank % THREADS_EACH, rank, NULL, &apart) == TUTTI_OK);
+    /* The worker of one rank of each process waits for the other rank, whose calls find out what can be mapped. */
+    int result = 0;
+    for (int turn = 0; turn < TURNS && result == 0; turn++) {
+        for (int time = 0; time < 4 && rank % THREADS_EACH == turn % THREADS_EACH && result == 0;
+             time++)
+            result = reduce(s, apart, &b, rank / THREADS_EACH, PROCESSES, turn + time);
+        if (result == 0) result = reduce(s, comm, &b, rank, options.size, turn);
+    }
+    if (result == 0) RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    pthread_barrier_wait(member->together);
+    tutti_comm_free(apart);
+    tutti_comm_free(comm);
+    give(s, rank, b.send);
+    give(s, rank, b.recv);
+    free(b.image);
+    return result;
+}
+
+static void *run_member_thread(void *context)
+{
+    struct member *const member = context;
+    member->result = run_member(member);
+    if (member->result != 0) _exit(1); /* others wait for this one */
+    return NULL;
+}
+
+static int run_members(struct tutti_comm *none, int rank, int size, uint64_t seed, void *context)
+{
+    pthread_barrier_t together;
+    pthread_t threads[THREADS_EACH];
+    struct member members[THREADS_EACH];
+    int result = 0;
+    (void)none, (void)size, (void)seed;
+    RANKS_EXPECT(has_opened_driver());
+    pthread_barrier_init(&together, NULL, THREADS_EACH);
+    for (int t = 0; t < THREADS_EACH; t++) {
+        members[t] = (struct member){context, &together, rank * THREADS_EACH + t, 0};
+        RANKS_EXPECT(pthread_create(&threads[t], NULL, run_member_thread, &members[t]) == 0);
+    }
+    for (int t = 0; t < THREADS_EACH; t++) {
+        pthread_join(threads[t], NULL);
+        result |= members[t].result;
+    }
+    return result;
 }
 
 static void say_skipped(const char *why)
@@ -415,7 +501,7 @@ static void what_a_driver_says_of_mappings_decides_how_they_are_read(void **stat
     if (!needs_standin()) skip();
     for (int manner = 0; manner < MAPPED_MANNERS; manner++) {
         const bool is_known = manner != MAPPED_NO_NUMBER && manner != MAPPED_NO_RANGE;
-        char text[4];
+        char text[12];
         snprintf(text, sizeof text, "%d", manner);
         setenv("TUTTI_STANDIN_MAPPED", text, 1);
         run_scenario(2,
@@ -479,6 +565,24 @@ static void a_process_without_a_driver_takes_part(void **state)
     assert_int_equal(ranks_run(2, &options, run_without_driver, &s), 0);
 }
 
+/* To map memory of another process a driver may wait for all that is on the device, and so for the worker of a rank that waits for the one that
+ * maps. */
+static void ranks_that_share_a_process_do_not_wait_for_each_other(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 60000, .without_comm = true};
+    setenv("TUTTI_STANDIN_QUEUES", "64", 1);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+    for (int by_hand = 0; by_hand < 2; by_hand++) {
+        if (by_hand && !has_mappings()) break;
+        struct scenario s = {.devices = 1, .by_hand = by_hand != 0};
+        assert_int_equal(tutti_id_create(&s.id), TUTTI_OK);
+        assert_int_equal(ranks_run(PROCESSES, &options, run_members, &s), 0);
+    }
+    have_one_queue();
+}
+
 static void nothing_is_read_directly_where_it_is_not_wished_for(void **state)
 {
     (void)state;
@@ -499,8 +603,7 @@ int main(void)
     setenv("TUTTI_STANDIN_WAIT", "1", 0);
     is_standin = strstr(getenv("TUTTI_CUDA_DRIVER"), "standin") != NULL;
     if (!is_standin) setenv("TUTTI_LOG", "info", 0);
-    setenv("TUTTI_STANDIN_QUEUES", "1", 1);
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+    have_one_queue();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_of_one_device_is_read_where_it_lies),
         cmocka_unit_test(memory_of_several_devices_is_read_where_it_lies),
@@ -516,6 +619,7 @@ int main(void)
         cmocka_unit_test(memory_without_a_handle_goes_through_the_host),
         cmocka_unit_test(a_process_that_opens_no_handle_gets_its_data_through_the_host),
         cmocka_unit_test(a_process_without_a_driver_takes_part),
+        cmocka_unit_test(ranks_that_share_a_process_do_not_wait_for_each_other),
         cmocka_unit_test(nothing_is_read_directly_where_it_is_not_wished_for),
         cmocka_unit_test(who_dies_is_missed_as_ever),
     };

@@ -115,10 +115,15 @@ static bool change(uint32_t from, uint32_t to)
     return atomic_compare_exchange_strong(&state, &from, to);
 }
 
+bool gpu_fault_any_is_out(const struct gpu_device *device)
+{
+    return atomic_load(&device->fault.begun) != atomic_load(&device->fault.ended);
+}
+
 static bool any_is_out(void)
 {
     for (const struct gpu_device *d = atomic_load(&devices); d != NULL; d = d->fault.next)
-        if (atomic_load(&d->fault.begun) != atomic_load(&d->fault.ended)) return true;
+        if (gpu_fault_any_is_out(d)) return true;
     return false;
 }
 

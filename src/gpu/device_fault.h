@@ -54,6 +54,9 @@ void gpu_fault_leave_watch(void);
 void gpu_fault_began(struct gpu_device *device);
 void gpu_fault_ended(struct gpu_device *device);
 
+/* Whether a worker has begun that was not told to end. Any thread. */
+bool gpu_fault_any_is_out(const struct gpu_device *device);
+
 /* The fault of a device and what to do about it, "GPU 0 (NVIDIA H200) has failed: ..."; NULL: there is none. A load; any thread. */
 const char *gpu_fault_of(const struct gpu_device *device);
 /* Asks the driver about a device, or (NULL) all, also those that were never added, for callers that have had an error of the driver's.

@@ -57,6 +57,8 @@ struct gpu_run {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Held while runs are made. Before `lock`. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+/* Held while a worker is put on a stream, or kept out. Before no other. */
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 static struct pool *pools; /* under the lock, and all they have */
 static unsigned sharing =
     1; /* ranks of this process: as many as ever were in one communicator; under the lock */
@@ -401,6 +403,29 @@ static struct gpu_worker *find_worker(struct gpu_run *run)
     return NULL;
 }
 
+static enum tutti_status start_worker(struct gpu_run *run, void *stream, struct gpu_worker *worker)
+{
+    pthread_mutex_lock(&starting);
+    const enum tutti_status status = run->device->driver->start_worker(
+        run->device, stream, run->team_count * run->team_size, worker->home);
+    if (status == TUTTI_OK) gpu_fault_began(run->device);
+    pthread_mutex_unlock(&starting);
+    return status;
+}
+
+bool gpu_run_keep_out(const struct gpu_device *device)
+{
+    pthread_mutex_lock(&starting);
+    if (!gpu_fault_any_is_out(device)) return true;
+    pthread_mutex_unlock(&starting);
+    return false;
+}
+
+void gpu_run_let_in(void)
+{
+    pthread_mutex_unlock(&starting);
+}
+
 enum tutti_status gpu_run_begin(struct gpu_run *run, bool has_stream, void *stream)
 {
     const struct gpu_driver *const driver = run->device->driver;
@@ -414,14 +439,12 @@ enum tutti_status gpu_run_begin(struct gpu_run *run, bool has_stream, void *stre
             run->device->number, WORKERS);
     if (!has_stream && run->stream == NULL) TRY(driver->make_stream(run->device, &run->stream));
     gpu_worker_prepare(worker, run->team_count);
-    TRY(driver->start_worker(run->device, has_stream ? stream : run->stream,
-                             run->team_count * run->team_size, worker->home));
+    TRY(start_worker(run, has_stream ? stream : run->stream, worker));
     worker->is_out = true;
     pthread_mutex_lock(&run->ordering);
     run->worker = worker;
     gpu_orders_begin(&run->orders, worker);
     pthread_mutex_unlock(&run->ordering);
-    gpu_fault_began(run->device);
     return TUTTI_OK;
 }
 

@@ -1148,7 +1148,7 @@ static void share_mappings(enum mapped_manner manner)
     enum { PART = STANDIN_GRANULARITY };
     const bool are_shared = manner <= MAPPED_NUMBER_OF_MEMORY;
     struct memory_share first, second, again;
-    char text[4];
+    char text[12];
     snprintf(text, sizeof text, "%d", (int)manner);
     setenv(option_names.STANDIN_MAPPED, text, 1);
     begin();

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "gpu/executor.h"
 #include "gpu/gpu.h"
 #include "os/process.h"
 
@@ -353,9 +354,13 @@ void gpu_shares_open(struct gpu_device *device)
     for (unsigned turns = 0;
          turns < GPU_EXPORTS_MAX && (export = next_wished_export(device)) != NULL; turns++)
         make_export(export);
-    for (unsigned turns = 0;
-         turns < GPU_IMPORTS_MAX && (import = next_wished_import(device)) != NULL; turns++)
-        make_import(import);
+    /* A driver may wait to map for all that is on the device: for a worker, too, that waits for this call, say as another rank of this process. */
+    if (next_wished_import(device) != NULL && gpu_run_keep_out(device)) {
+        for (unsigned turns = 0;
+             turns < GPU_IMPORTS_MAX && (import = next_wished_import(device)) != NULL; turns++)
+            make_import(import);
+        gpu_run_let_in();
+    }
     error_unless_ok(TUTTI_OK, before);
     pthread_mutex_unlock(&opening);
 }
