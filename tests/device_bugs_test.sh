@@ -24,8 +24,8 @@ worker_bug() {
         return
     fi
     printf '%s\n' "${kernels/'#include "gpu/worker_run.h"'/"${header/"$2"/"$3"}"}" >"$work/twins.c"
-    compile -fPIC -shared tests/cuda_standin.c tests/cuda_standin_memory.c tests/cuda_standin_work.c "$work/twins.c" \
-        -Wl,-soname,libcuda.so.1 -lpthread -lm -ldl -o "$work/standin.so"
+    compile -fPIC -shared tests/cuda_standin.c tests/cuda_standin_memory.c tests/cuda_standin_mapped.c tests/cuda_standin_work.c "$work/twins.c" \
+        -Wl,-soname,libcuda.so.1 -Wl,-z,defs -lpthread -lm -ldl -o "$work/standin.so"
     if result=$(TUTTI_CUDA_DRIVER=$work/standin.so "$work/good" --seeds "$seeds" 2>&1); then
         echo "$name: NOT FOUND in $seeds schedules"
         missed=$((missed + 1))
