@@ -7,9 +7,9 @@
 
 #include "card_world.h"
 
-/* So many messages on each link; some bytes come where they were expected, and if ranks have several
- * cards, further ones carry some. */
-void card_game_play(struct card_mood mood, unsigned messages, uint64_t seed);
+/* So many messages on each link; some bytes come where they were expected. Returns how many bytes further cards were given: some, if both ranks have
+ * several simulated ones; over a fabric it depends on when connections are there, and on which writes are under way together. */
+uint64_t card_game_play(struct card_mood mood, unsigned messages, uint64_t seed);
 
 /* [--seeds N] [--seed S]: games in virtual time, from seed S on; exit status 0: all were right. */
 int card_game_main(int argument_count, char **arguments);

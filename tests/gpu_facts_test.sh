@@ -1,7 +1,7 @@
 #!/bin/bash
 # bench/gpu_facts asks the test double for CUDA's driver (cuda_standin.h) what it would ask a device's: everything is as expected, and is told
 # where the double is made to say something else.
-# ctest: label=notsan
+# ctest: label=nosan label=once waits
 set -u
 source "${BASH_SOURCE[0]%/*}/tool.sh"
 tool=$(realpath "${TUTTI_BUILD:?}/bench/gpu_facts")
