@@ -24,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -461,7 +460,7 @@ static void kernel_end(void)
 static struct {
     uint64_t device, extra, reserved, mapped, plain;
     cuda_memory physical;
-    void *host, *registered;
+    void *host;
     struct cuda_stream *stream;
     struct cuda_ipc_handle handle; /* another process's */
     int descriptor;                /* of another process's memory; -1: none */
@@ -487,14 +486,6 @@ static int call_host_allocate(void)
 static int call_host_release(void)
 {
     return cuda.host_release(use.host);
-}
-static int call_host_register(void)
-{
-    return cuda.host_register(use.registered, LARGE, CUDA_HOST_PORTABLE | CUDA_HOST_DEVICE_MAP);
-}
-static int call_host_unregister(void)
-{
-    return cuda.host_unregister(use.registered);
 }
 static int call_ask(void)
 {
@@ -678,8 +669,6 @@ static void waiting(void)
         {.name = "cuMemFree", .call = call_release},
         {.name = "cuMemHostAlloc", .call = call_host_allocate},
         {.name = "cuMemFreeHost", .call = call_host_release},
-        {.name = "cuMemHostRegister", .call = call_host_register},
-        {.name = "cuMemHostUnregister", .call = call_host_unregister},
         {.name = "cuModuleLoadDataEx", .call = call_load}};
     static struct question by_hand[] = {
         {.name = "cuMemRetainAllocationHandle", .call = call_retain, .must_not_wait = true},
@@ -692,8 +681,6 @@ static void waiting(void)
     if (worker == NULL) kernel_make();
     use.plain = allocated(LARGE);
     use.device = allocated(LARGE);
-    use.registered = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (use.registered == MAP_FAILED) _exit(2);
     if (has_mappings()) {
         const cuda_memory mapped = created(true);
         use.mapped = reserved(1);

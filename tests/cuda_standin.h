@@ -69,6 +69,8 @@ enum { STANDIN_GRANULARITY = 2 << 20 }; /* of it */
     X(context_get, "cuCtxGetCurrent", (struct cuda_context * *context))                            \
     X(context_synchronize, "cuCtxSynchronize", (void))                                             \
     X(allocate_managed, "cuMemAllocManaged", (uint64_t * address, size_t bytes, unsigned flags))   \
+    X(host_register, "cuMemHostRegister_v2", (void *memory, size_t bytes, unsigned flags))         \
+    X(host_unregister, "cuMemHostUnregister", (void *memory))                                      \
     X(ipc_close, "cuIpcCloseMemHandle", (uint64_t address))                                        \
     X(memory_create, "cuMemCreate",                                                                \
       (cuda_memory * memory, size_t bytes, const struct cuda_memory_kind *kind,                    \

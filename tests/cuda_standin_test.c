@@ -654,8 +654,8 @@ static void errors_are_returned(const char *argument)
     assert(strstr(log, ".version") != NULL);
     assert(cuda.driver.module_function(&function, module, "nothing") == CUDA_NOT_FOUND);
     assert(cuda.driver.allocate(&address, (size_t)1 << 50) == CUDA_OUT_OF_MEMORY);
-    assert(cuda.driver.host_unregister(log) == CUDA_HOST_MEMORY_NOT_REGISTERED);
-    assert(cuda.driver.host_register((void *)(uintptr_t)BYTES, BYTES, CUDA_HOST_PORTABLE) ==
+    assert(cuda.host_unregister(log) == CUDA_HOST_MEMORY_NOT_REGISTERED);
+    assert(cuda.host_register((void *)(uintptr_t)BYTES, BYTES, CUDA_HOST_PORTABLE) ==
            CUDA_INVALID_VALUE);
     assert(cuda.driver.address_range(&address, &bytes, (uintptr_t)log) == CUDA_NOT_FOUND);
     assert(cuda.driver.device_get(&number, 2) == CUDA_INVALID_DEVICE);
@@ -1025,9 +1025,9 @@ static void a_kernel_in_memory_that_is_no_longer_pinned(const char *argument)
     static _Alignas(BYTES) uint64_t numbers[BYTES / sizeof(uint64_t)];
     (void)argument;
     begin();
-    good(cuda.driver.host_register(numbers, sizeof numbers, CUDA_HOST_PORTABLE));
+    good(cuda.host_register(numbers, sizeof numbers, CUDA_HOST_PORTABLE));
     add_to((uintptr_t)numbers, 2);
-    good(cuda.driver.host_unregister(numbers));
+    good(cuda.host_unregister(numbers));
     add_to((uintptr_t)numbers, 2);
 }
 

@@ -22,11 +22,11 @@
 
 /* ------------------------------------------------------------------------------------------ the device */
 
-enum { PINNED_MAX = 64, PINNED_BYTES = 16 << 20, HOST_BYTES = 16 << 20, GUARD_BYTE = 0xa5 };
+enum { PINNED_MAX = 64, HOST_BYTES = 16 << 20, GUARD_BYTE = 0xa5 };
 #define ELSEWHERE UINT64_C(0x0f00000000000000)
 #define PATIENCE_NS UINT64_C(20000000000)
 
-static _Alignas(4096) unsigned char memory[GPU_GAME_MEMORY], pinned[PINNED_BYTES], host[HOST_BYTES];
+static _Alignas(4096) unsigned char memory[GPU_GAME_MEMORY], host[HOST_BYTES];
 
 /* What the device may touch of the host; without a lock, which would hide races. */
 static struct {
@@ -106,19 +106,6 @@ static void release_pinned(struct gpu_device *device, void *released)
     (void)device;
     remove_reachable(released);
     free(released);
-}
-
-static enum tutti_status pin(struct gpu_device *device, void *range, size_t bytes)
-{
-    (void)device;
-    add_reachable(range, bytes);
-    return TUTTI_OK;
-}
-
-static void unpin(struct gpu_device *device, void *range)
-{
-    (void)device;
-    remove_reachable(range);
 }
 
 /* Memory of the device for whoever asks for it: the device reaches it as it reaches what is pinned. */
@@ -294,8 +281,6 @@ static enum tutti_status stream_check(struct gpu_device *device, void *stream)
 static const struct gpu_driver driver = {.name = "game",
                                          .allocate_pinned = allocate_pinned,
                                          .release_pinned = release_pinned,
-                                         .pin = pin,
-                                         .unpin = unpin,
                                          .make_stream = make_stream,
                                          .free_stream = free_stream,
                                          .stream_check = stream_check,
@@ -333,14 +318,14 @@ enum {
     CROWD_MAX = 4, /* groups: their kernels need more room than the arena has */
     GUARD = 16
 };
-_Static_assert(BAYS *BAY_BYTES <= PINNED_BYTES && BAYS * BAY_BYTES <= HOST_BYTES, "");
+_Static_assert(BAYS *BAY_BYTES <= HOST_BYTES, "");
 
-enum where { HOST, PINNED, DEVICE };
+enum where { HOST, DEVICE };
 
 /* A kernel in flight, with memory of its own. */
 struct bay {
     bool is_used;
-    size_t used[3]; /* of its memory of each kind */
+    size_t used[2]; /* of its memory of each kind */
     struct place {
         void *address; /* as the call has it */
         enum where where;
@@ -386,7 +371,7 @@ static struct bay bays[BAYS];
 static unsigned char *memory_of(const struct bay *bay, enum where where)
 {
     const size_t offset = (size_t)(bay - bays) * BAY_BYTES;
-    return (where == HOST ? host : where == PINNED ? pinned : memory) + offset;
+    return (where == HOST ? host : memory) + offset;
 }
 
 /* So many bytes, aligned to whole elements and no more; NULL: no room. */
@@ -471,8 +456,7 @@ static struct sizes draw_sizes(struct game *game, size_t element)
 static enum where draw_where(struct game *game)
 {
     const int draw = chance_below(&game->chance, game->shape == CROWDED ? 12 : 5);
-    if (draw >= 5) return HOST;
-    return draw < 2 ? HOST : draw < 3 ? PINNED : DEVICE;
+    return draw < 3 || draw >= 5 ? HOST : DEVICE;
 }
 
 static void *visible(const struct bay *bay, unsigned i)
@@ -513,7 +497,7 @@ static void prepare(struct game *game, struct bay *bay)
         }
         bay->destination_count++;
     }
-    for (int w = 0; w < 3; w++)
+    for (int w = HOST; w <= DEVICE; w++)
         memset(memory_of(bay, (enum where)w), GUARD_BYTE,
                bay->used[w] + GUARD < BAY_BYTES ? bay->used[w] + GUARD : BAY_BYTES);
     for (unsigned s = 0; s < bay->source_count; s++)
@@ -613,9 +597,8 @@ static const char *judge_bay(struct bay *bay)
 {
     for (unsigned d = 0; d < bay->destination_count; d++)
         if (memcmp(visible(bay, d), bay->expected, bay->bytes) != 0)
-            return bay->places[d].where == HOST     ? "a result in the host's memory is wrong"
-                   : bay->places[d].where == PINNED ? "a result in pinned memory is wrong"
-                                                    : "a result in the device's memory is wrong";
+            return bay->places[d].where == HOST ? "a result in the host's memory is wrong"
+                                                : "a result in the device's memory is wrong";
     for (unsigned i = 0; i < bay->destination_count + bay->source_count; i++)
         for (int g = 1; g <= GUARD; g++) {
             const unsigned char *const place = visible(bay, i);
@@ -742,24 +725,17 @@ static const char *play_take(struct game *game)
 
 const char *gpu_game_play(uint64_t seed)
 {
-    static bool is_prepared;
     struct game game = {.chance = {.seed = seed}};
     seed_played = seed;
-    if (!is_prepared) {
-        gpu_pinned_add(pinned, sizeof pinned / 2); /* one before a device is open, one after that */
-        for (int b = 0; b < BAYS; b++) {
-            bays[b].expected = malloc(BAY_BYTES);
-            if (bays[b].expected == NULL) return "out of memory";
-        }
+    for (int b = 0; b < BAYS && bays[b].expected == NULL; b++) {
+        bays[b].expected = malloc(BAY_BYTES);
+        if (bays[b].expected == NULL) return "out of memory";
     }
     static const enum shape shapes[] = {SMALL, SMALL, CROWDED, CROWDED, MIXED, MIXED, MIXED, MIXED};
     game.shape = shapes[chance_below(&game.chance, (int)(sizeof shapes / sizeof *shapes))];
     game.device =
         gpu_game_device(game.shape == CROWDED ? GPU_GAME_TWO_TEAMS : seed % GPU_GAME_DEVICES);
-    const char *wrong = play_take(&game);
-    if (!is_prepared) gpu_pinned_add(pinned + sizeof pinned / 2, sizeof pinned / 2);
-    is_prepared = true;
-    return wrong;
+    return play_take(&game);
 }
 
 int gpu_game_main(int argument_count, char **arguments)

@@ -795,27 +795,6 @@ static void release_pinned(struct gpu_device *device, void *memory)
     leave(mode);
 }
 
-static enum tutti_status pin(struct gpu_device *device, void *memory, size_t bytes)
-{
-    int mode;
-    TRY(enter(device_of(device), &mode));
-    const int result =
-        calls()->host_register(memory, bytes, CUDA_HOST_PORTABLE | CUDA_HOST_DEVICE_MAP);
-    enum tutti_status status =
-        result == CUDA_OK ? check_address(memory) : fail(result, "memory cannot be pinned");
-    if (result == CUDA_OK && status != TUTTI_OK) calls()->host_unregister(memory);
-    leave(mode);
-    return status == TUTTI_OK || status == TUTTI_NO_MEMORY ? status : TUTTI_UNSUPPORTED;
-}
-
-static void unpin(struct gpu_device *device, void *memory)
-{
-    int mode;
-    if (enter(device_of(device), &mode) != TUTTI_OK) return;
-    calls()->host_unregister(memory);
-    leave(mode);
-}
-
 /* Streams. */
 
 static enum tutti_status make_stream(struct gpu_device *device, void **stream)
@@ -1094,8 +1073,6 @@ static const struct gpu_driver driver_of_cuda = {
     .copy_until = copy_until,
     .allocate_pinned = allocate_pinned,
     .release_pinned = release_pinned,
-    .pin = pin,
-    .unpin = unpin,
     .allocate_memory = allocate_plainly,
     .release_memory = release_plainly,
     .make_stream = make_stream,

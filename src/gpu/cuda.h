@@ -9,7 +9,7 @@
  *     reach; memory of the host works there as ever.
  *  4. Functions that allocate or load do not disturb a capture that goes on in another thread.
  *
- * The driver waits for all work of the device, so for all workers on it, when memory is released or unpinned, or a device is opened.
+ * The driver waits for all work of the device, so for all workers on it, when memory is released, or a device is opened.
  */
 #ifndef TUTTI_GPU_CUDA_H
 #define TUTTI_GPU_CUDA_H

@@ -158,8 +158,6 @@ enum cuda_ipc_flag { CUDA_IPC_ENABLE_PEER_ACCESS = 1 };
       (uint64_t * base, size_t * bytes, uint64_t address))                                           \
     X(host_allocate, "cuMemHostAlloc", (void **memory, size_t bytes, unsigned flags))                \
     X(host_release, "cuMemFreeHost", (void *memory))                                                 \
-    X(host_register, "cuMemHostRegister_v2", (void *memory, size_t bytes, unsigned flags))           \
-    X(host_unregister, "cuMemHostUnregister", (void *memory))                                        \
     X(host_device_pointer, "cuMemHostGetDevicePointer_v2",                                           \
       (uint64_t * address, void *memory, unsigned flags))                                            \
     X(ipc_export, "cuIpcGetMemHandle", (struct cuda_ipc_handle * handle, uint64_t address))          \

@@ -10,7 +10,6 @@
 #include "base/status.h"
 #include "gpu/device_fault.h"
 #include "gpu/orders.h"
-#include "gpu/pinned.h"
 #include "os/clock.h"
 
 enum {
@@ -362,7 +361,6 @@ static struct gpu_run *await_idle(struct pool *pool)
 
 enum tutti_status gpu_run_take(struct gpu_device *device, struct gpu_run **run)
 {
-    gpu_pinned_open(device);
     pthread_mutex_lock(&lock);
     struct pool *const pool = pool_of(device);
     int wanted = 0;

@@ -5,8 +5,7 @@
  *                      worker on a stream                                                 worker ends, and the stream goes on
  *
  * Memory of the host that the device does not reach goes through pinned memory of the executor: what a kernel reads is copied there before
- * it starts, what it stores is copied from there before it is called finished. So any link serves any device. Memory that was pinned
- * (gpu_pinned_add) is read and stored where it lies.
+ * it starts, what it stores is copied from there before it is called finished. So any link serves any device.
  *
  * One thread at a time calls a run; others may read through it meanwhile. Nothing here waits but take and read.
  */
@@ -48,11 +47,6 @@ extern const struct kernel_set gpu_kernels;
  * or it was told to leave first, or its device has failed, or it does nothing for a minute. The destination is the caller's again either way. Any thread; waits for the
  * worker alone. */
 bool gpu_run_read(struct gpu_device *device, void *destination, const void *source, size_t bytes);
-
-/* Ranges of the host's memory that all devices of the process reach under the same address, whole pages, made so by gpu_pinned_add for
- * as long as they are mapped. add: a failure is no error: then copies are made. Block. */
-void gpu_pinned_add(void *memory, size_t bytes);
-void gpu_pinned_remove(void *memory);
 
 /* So many ranks of this process are in one communicator, and may share a device: their workers must be on it at once. From then on workers have as
  * many blocks as that allows (TUTTI_GPU_BLOCKS has the last word). Makes runs of devices that are in use. Any thread; blocks: while a

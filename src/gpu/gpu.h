@@ -91,9 +91,6 @@ struct gpu_driver {
     /* Memory of the host that the device reaches under the same address; of any device that is open. Block. */
     enum tutti_status (*allocate_pinned)(struct gpu_device *device, size_t bytes, void **memory);
     void (*release_pinned)(struct gpu_device *device, void *memory);
-    /* The same for memory of the host that is there already, whole pages. UNSUPPORTED: it cannot be done. Block. */
-    enum tutti_status (*pin)(struct gpu_device *device, void *memory, size_t bytes);
-    void (*unpin)(struct gpu_device *device, void *memory);
 
     /* Memory of the device as applications have it: it can be exported. To release it may wait for all that this process has queued on the
      * device. Block. */

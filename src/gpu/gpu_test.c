@@ -571,27 +571,33 @@ static void runs_are_made_before_ranks_wait_for_each_other(const char *argument)
     gpu_run_give_back(first);
 }
 
-static void pages_of_the_host_can_be_pinned(const char *argument)
+static void pages_that_the_program_has_pinned_are_the_hosts(const char *argument)
 {
     (void)argument;
     char *const pages =
         mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct gpu_memory memory;
     begin();
-    struct gpu_device *const device = open_device(0);
-    assert(driver->pin(device, pages, 4 * PAGE) == TUTTI_OK);
+    open_device(0);
+    assert(cuda.host_register(pages, 4 * PAGE, CUDA_HOST_PORTABLE) == CUDA_OK);
     assert(driver->find(pages + PAGE, &memory) == TUTTI_OK && memory.place == GPU_PINNED);
-    assert(driver->pin(device, pages + PAGE, PAGE) == TUTTI_UNSUPPORTED);
-    assert(error_has("CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)"));
-    driver->unpin(device, pages);
+    assert(found(pages + PAGE) == NULL);
+    assert(cuda.host_unregister(pages) == CUDA_OK);
     assert(driver->find(pages + PAGE, &memory) == TUTTI_OK && memory.place == GPU_NOT_ITS);
-    standin->fail("cuMemHostGetDevicePointer_v2", CUDA_INVALID_VALUE, 0, 2);
-    assert(driver->pin(device, pages, PAGE) == TUTTI_UNSUPPORTED);
+    munmap(pages, 4 * PAGE);
+    end();
+}
+
+static void pinned_memory_may_not_be_had(const char *argument)
+{
+    (void)argument;
     void *pinned = NULL;
+    begin();
+    struct gpu_device *const device = open_device(0);
+    standin->fail("cuMemHostGetDevicePointer_v2", CUDA_INVALID_VALUE, 0, 1);
     assert(driver->allocate_pinned(device, PAGE, &pinned) == TUTTI_SYSTEM && pinned == NULL);
     standin->fail("cuMemHostAlloc", CUDA_OUT_OF_MEMORY, 0, 1);
     assert(driver->allocate_pinned(device, PAGE, &pinned) == TUTTI_NO_MEMORY && pinned == NULL);
-    munmap(pages, 4 * PAGE);
     end();
 }
 
@@ -1338,7 +1344,8 @@ int main(int argc, char **argv)
         CASE(a_kind_copies_what_is_large),
         CASE(reading_waits_for_no_work_behind_a_worker),
         CASE(runs_are_made_before_ranks_wait_for_each_other),
-        CASE(pages_of_the_host_can_be_pinned),
+        CASE(pages_that_the_program_has_pinned_are_the_hosts),
+        CASE(pinned_memory_may_not_be_had),
         CASE(streams_have_a_device),
         CASE(streams_that_are_captured_are_refused),
         CASE(a_worker_starts_when_its_stream_comes_to_it),

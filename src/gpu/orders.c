@@ -482,25 +482,19 @@ static uint32_t take_group(struct gpu_orders *orders)
     return index;
 }
 
-static void add_operand(struct gpu_orders *orders, struct gpu_operand *operand, const void *address,
-                        const struct memory_kind *kind, size_t bytes)
+static struct gpu_operand operand_of(const void *address, const struct memory_kind *kind)
 {
-    operand->address = (char *)(uintptr_t)address;
-    operand->is_copied = kind == NULL && !gpu_pinned_has(&orders->pinned, address, bytes);
+    return (struct gpu_operand){.address = (char *)(uintptr_t)address, .is_copied = kind == NULL};
 }
 
-static void fill_operands(struct gpu_orders *orders, struct gpu_job *job,
-                          const struct kernel_call *call, size_t bytes)
+static void fill_operands(struct gpu_job *job, const struct kernel_call *call)
 {
     const struct kernel_formats *const formats = call->formats;
     struct gpu_operand *operand = job->operands;
-    gpu_pinned_look(&orders->pinned);
-    add_operand(orders, operand++, call->destination,
-                formats != NULL ? formats->destination.memory : NULL, bytes);
-    if (call->also != NULL) add_operand(orders, operand++, call->also, NULL, bytes);
+    *operand++ = operand_of(call->destination, formats != NULL ? formats->destination.memory : NULL);
+    if (call->also != NULL) *operand++ = operand_of(call->also, NULL);
     for (unsigned i = 0; i < call->other_count; i++)
-        add_operand(orders, operand++, call->others[i],
-                    formats != NULL ? formats->others[i].memory : NULL, bytes);
+        *operand++ = operand_of(call->others[i], formats != NULL ? formats->others[i].memory : NULL);
     job->destination_count = (uint32_t)(operand - job->operands);
     job->copies_out = false;
     for (uint32_t d = 0; d < job->destination_count; d++)
@@ -508,8 +502,7 @@ static void fill_operands(struct gpu_orders *orders, struct gpu_job *job,
     job->source_count = call->source_count;
     job->copied_sources = 0;
     for (unsigned i = 0; i < call->source_count; i++) {
-        add_operand(orders, operand, call->sources[i],
-                    formats != NULL ? formats->sources[i].memory : NULL, bytes);
+        *operand = operand_of(call->sources[i], formats != NULL ? formats->sources[i].memory : NULL);
         job->copied_sources += operand++->is_copied;
     }
 }
@@ -566,7 +559,7 @@ void gpu_orders_start(struct gpu_orders *orders, const struct kernel_call *call)
     job->dtype = (uint8_t)call->dtype;
     job->op = (uint8_t)op_on_device(call);
     job->element_bytes = (uint8_t)dtype_size(call->dtype);
-    fill_operands(orders, job, call, call->count * job->element_bytes);
+    fill_operands(job, call);
     stand_in_line(orders, job);
 }
 

@@ -23,7 +23,6 @@
 #include <stdint.h>
 
 #include "gpu/arena.h"
-#include "gpu/pinned.h"
 #include "gpu/worker_protocol.h"
 #include "kernel/kernel.h"
 
@@ -51,7 +50,6 @@ struct gpu_orders {
     uint32_t done[WORKER_TEAMS_MAX]; /* the number of each ring's last order that is done */
     uint16_t owners[WORKER_TEAMS_MAX][WORKER_SLOTS]; /* orders whose parts are in the rings */
     struct gpu_arena arena;
-    struct gpu_pinned_view pinned;
     struct gpu_order *orders; /* as many as all rings have places */
     uint16_t *idle_orders;
     uint32_t idle_order_count;
