@@ -34,27 +34,19 @@
 #include "gpu/kernels.h"
 #include "gpu/worker_protocol.h"
 
-enum { THREADS = 512, SMALL = 256, LARGE = 5 << 20, WAIT_MS = 300, DEADLINE_S = 20 };
+enum { THREADS = 512, SMALL = 256, LARGE = 5 << 20, WAIT_MS = 300, DEADLINE_S = 20, ALL_S = 140 };
 
 /* ---------------------------------------------------------------------------------------- the driver */
 
-/* Of physical memory. */
-struct memory_kind_asked {
-    int type, handle_types;
-    struct cuda_location location;
-    void *security;
-    unsigned char flags[8];
-};
-
-#define FURTHER_FUNCTIONS(X)                                                     \
-    X(context_set, "cuCtxSetCurrent", (struct cuda_context * context))           \
-    X(stream_synchronize, "cuStreamSynchronize", (struct cuda_stream * stream))  \
-    X(ipc_close, "cuIpcCloseMemHandle", (uint64_t address))                      \
-    X(create, "cuMemCreate",                                                     \
-      (cuda_memory * memory, size_t bytes, const struct memory_kind_asked *kind, \
-       unsigned long long flags))                                                \
-    X(granularity, "cuMemGetAllocationGranularity",                              \
-      (size_t * bytes, const struct memory_kind_asked *kind, int option))
+#define FURTHER_FUNCTIONS(X)                                                    \
+    X(context_set, "cuCtxSetCurrent", (struct cuda_context * context))          \
+    X(stream_synchronize, "cuStreamSynchronize", (struct cuda_stream * stream)) \
+    X(ipc_close, "cuIpcCloseMemHandle", (uint64_t address))                     \
+    X(create, "cuMemCreate",                                                    \
+      (cuda_memory * memory, size_t bytes, const struct cuda_memory_kind *kind, \
+       unsigned long long flags))                                               \
+    X(granularity, "cuMemGetAllocationGranularity",                             \
+      (size_t * bytes, const struct cuda_memory_kind *kind, int option))
 
 static struct cuda_library cuda;
 static struct {
@@ -168,10 +160,10 @@ static void *pinned(size_t bytes)
 
 static cuda_memory created(bool may_be_exported)
 {
-    const struct memory_kind_asked kind = {.type = 1 /* pinned */,
-                                           .handle_types =
-                                               may_be_exported ? CUDA_MEMORY_AS_DESCRIPTOR : 0,
-                                           .location = {CUDA_LOCATION_DEVICE, device}};
+    const struct cuda_memory_kind kind = {.type = CUDA_MEMORY_PINNED,
+                                          .handle_types =
+                                              may_be_exported ? CUDA_MEMORY_AS_DESCRIPTOR : 0,
+                                          .location = {CUDA_LOCATION_DEVICE, device}};
     cuda_memory memory = 0;
     if (grain == 0) need(further.granularity(&grain, &kind, 0), "cuMemGetAllocationGranularity");
     need(further.create(&memory, grain, &kind, 0), "cuMemCreate");
@@ -456,7 +448,7 @@ static void kernel_end(void)
     need(further.stream_synchronize(stream), "a stream");
 }
 
-/* What the calls use. */
+/* The memory and streams that the calls use. */
 static struct {
     uint64_t device, extra, reserved, mapped, plain;
     cuda_memory physical;
@@ -618,7 +610,7 @@ static void finish_question(struct question *question, bool was_prompt)
     }
 }
 
-/* What another thread can do while one waits. */
+/* Tells which calls of another thread go on while one waits. */
 static void try_beside(const char *waiting)
 {
     static struct question beside[] = {{.name = "cuPointerGetAttributes", .call = call_ask},
@@ -692,7 +684,7 @@ static void waiting(void)
 
 /* ----------------------------------------------------------------------------------------- processes */
 
-/* What the owner tells the other process. */
+/* The message from the owner to the other process. */
 struct offer {
     struct cuda_ipc_handle small, large;
     size_t grain;
@@ -908,11 +900,13 @@ int main(int argc, char **argv)
             driver = argv[i];
     }
     const bool has_all = !has_memory && !has_waiting && !has_processes;
+    alarm(ALL_S); /* a call of the driver may never return */
     /* Before the driver is there: a child of one that has used it could not use it. */
     if (has_all || has_processes) {
         if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || (other = fork()) < 0) return 2;
         if (other == 0) {
             close(ends[0]);
+            alarm(ALL_S); /* a child has none of its parent's */
             return other_process(driver, ends[1]);
         }
         close(ends[1]);

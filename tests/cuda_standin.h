@@ -53,15 +53,7 @@
 
 struct cuda_event;
 
-/* Of physical memory: what cuMemCreate makes. */
-struct cuda_memory_kind {
-    int type, handle_types;
-    struct cuda_location location;
-    void *security;
-    unsigned char flags[8];
-};
-enum { CUDA_MEMORY_PINNED = 1 };
-enum { STANDIN_GRANULARITY = 2 << 20 }; /* of it */
+enum { STANDIN_GRANULARITY = 2 << 20 }; /* of physical memory */
 
 /* Further functions of the driver, for tests, as CUDA_FUNCTION_LIST has those of the library. */
 #define CUDA_TEST_FUNCTION_LIST(X)                                                                 \

@@ -391,7 +391,7 @@ static void expect_access(const char *what, int device, uint64_t address,
                     (unsigned long long)address, range->device, device);
 }
 
-/* What was mapped by hand may go on in the next mapping of its reservation, which is the next one on this side, too. */
+/* Memory that was mapped by hand may go on in the next mapping of its reservation, which is the next one on this side, too. */
 static void expect_more(const char *what, int device, uint64_t address, size_t bytes,
                         const struct memory_range *first)
 {

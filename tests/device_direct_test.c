@@ -425,10 +425,10 @@ static unsigned direct_by_hand(void)
         is_known = true;
     }
     if (*reason == '\0') return 7;
-    printf(
-        "processes may not copy descriptors of each other here (pidfd_getfd: %s): what is mapped "
-        "by hand goes through the host's memory\n",
-        reason);
+    printf("processes may not copy descriptors of each other here (pidfd_getfd: %s): memory that "
+           "is mapped "
+           "by hand goes through the host's memory\n",
+           reason);
     fflush(stdout);
     return 0;
 }

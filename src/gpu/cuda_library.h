@@ -31,6 +31,14 @@ struct cuda_location {
     int type, device;
 };
 enum { CUDA_LOCATION_DEVICE = 1 };
+/* Of physical memory, which cuMemCreate makes: for tests. */
+struct cuda_memory_kind {
+    int type, handle_types;
+    struct cuda_location location;
+    void *security;
+    unsigned char flags[8];
+};
+enum { CUDA_MEMORY_PINNED = 1 };
 struct cuda_access {
     struct cuda_location location;
     int flags;

@@ -13,8 +13,8 @@
  *  3. Memory that was imported stays so until the process ends. To close it would mean to wait for
  *     all that the device does, also for workers that wait for the thread that closes. So there are
  *     at most GPU_IMPORTS_MAX imports; later ones are refused.
- *  4. No thread that holds the lock waits for a driver. What a driver may wait to map for is not there then: memory is mapped only while no worker
- *     of this process is on the device, or stands in a stream.
+ *  4. No thread that holds the lock waits for a driver. Memory is mapped only while no worker of this process is on the device, or
+ *     stands in a stream, since a driver may wait for it.
  *  5. Memory that was mapped by hand goes to other processes as a descriptor. They copy it when they hear of it: later the number may be another descriptor's.
  *  6. There are at most GPU_EXPORTS_MAX exports. Places of memory that is gone are free again when a new wish has a place, or after so many
  *     messages that had found none.
