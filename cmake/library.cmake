@@ -2,6 +2,7 @@
 #     tutti_internal   every symbol, for tests and tools, and what only these need; never installed
 #     tutti            libtutti.so, exports tutti_* only
 #     tutti_static     libtutti.a, one object in which everything but tutti_* is local
+# With a sanitizer also as tutti_tested: what tutti_internal has, shared. Hundreds of tests take minutes to link with all of it.
 
 file(GLOB sources CONFIGURE_DEPENDS src/*/*.c src/*/*/*.c train/*.c)
 list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
@@ -118,6 +119,15 @@ if(TUTTI_TOPOLOGY)
     # Programs that do not look at topologies do not load what does.
     target_link_libraries(tutti_internal PUBLIC
         -Wl,--push-state,--as-needed ${topology_libraries} -Wl,--pop-state)
+endif()
+
+if(TUTTI_SANITIZE)
+    add_library(tutti_tested SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:tutti_objects> $<TARGET_OBJECTS:tutti_internal>)
+    if(TUTTI_TOPOLOGY)
+        target_sources(tutti_tested PRIVATE $<TARGET_OBJECTS:tutti_topology_objects>)
+    endif()
+    target_include_directories(tutti_tested PUBLIC src include)
+    target_link_libraries(tutti_tested PUBLIC $<TARGET_PROPERTY:tutti_internal,INTERFACE_LINK_LIBRARIES>)
 endif()
 
 set(symbol_map ${CMAKE_SOURCE_DIR}/src/tutti.map)

@@ -24,7 +24,12 @@ list(FILTER shared_sources EXCLUDE REGEX "/cuda_standin(_memory|_mapped|_work)?\
 add_library(tutti_testing STATIC ${shared_sources})
 target_compile_options(tutti_testing PUBLIC -UNDEBUG) # a test's assert() always counts
 target_include_directories(tutti_testing PUBLIC tests ${CMOCKA_INCLUDE_DIR})
-target_link_libraries(tutti_testing PUBLIC tutti_internal ${CMOCKA_LIBRARY})
+target_include_directories(tutti_testing PUBLIC src include)
+target_link_libraries(tutti_testing PUBLIC ${CMOCKA_LIBRARY})
+set(library_tested tutti_internal)
+if(TARGET tutti_tested)
+    set(library_tested tutti_tested)
+endif()
 
 # The test double for CUDA's driver (tests/cuda_standin.h), which is loaded as the driver is. By its soname it is that: a program that
 # has loaded it has "libcuda.so.1". It runs kernels as their twins on the host.
@@ -105,6 +110,26 @@ function(tutti_describe_test test source)
         LABELS "${labels}" TIMEOUT ${timeout} PROCESSORS ${halves} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endfunction()
 
+# Functions that tests put their own in place of: tutti_replace(PROGRAM FUNCTION...). The linker does so in what it puts into the
+# program, and so these programs have the library in them.
+function(tutti_replace program)
+    list(TRANSFORM ARGN PREPEND LINKER:--wrap= OUTPUT_VARIABLE replaced)
+    set(replaced_${program} ${replaced} PARENT_SCOPE)
+endfunction()
+
+# What the library asks the system for fails there, now and then.
+tutti_replace(tests_exhaustion_test malloc calloc realloc reallocarray aligned_alloc strdup mmap pthread_create fallocate)
+# What a rank does to join fails there.
+tutti_replace(tests_joining_test
+    processes_open comm_agree_on_knowledge transports_open_remote plans_prove comm_find_site handle_add ofi_open)
+tutti_replace(tests_checkpoint_disk_test write fsync mkdir rename unlink unlinkat rmdir)
+# What the library asks malloc and itself for is counted there.
+tutti_replace(tests_shards_memory_test malloc calloc realloc reallocarray aligned_alloc strdup free tutti_mem_alloc tutti_mem_free)
+tutti_replace(tests_hung_files_test mkdir)
+tutti_replace(os_tls_test SSL_CTX_ctrl)
+tutti_replace(os_shm_test memfd_create)
+tutti_replace(health_remote_rank_test malloc)
+
 file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_test.c train/*_test.c)
 topology_filter(unit_tests)
 file(GLOB system_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.c)
@@ -123,6 +148,12 @@ foreach(source IN LISTS unit_tests system_tests gpt_tests)
         target_link_libraries(${program} PRIVATE gpt_double_parts) # which needs the library that comes next
     endif()
     target_link_libraries(${program} PRIVATE tutti_testing)
+    if(DEFINED replaced_${program})
+        target_link_libraries(${program} PRIVATE tutti_internal)
+        target_link_options(${program} PRIVATE ${replaced_${program}})
+    else()
+        target_link_libraries(${program} PRIVATE ${library_tested})
+    endif()
     target_compile_options(${program} PRIVATE ${test_optimization})
     add_test(NAME ${test} COMMAND ${program})
     tutti_describe_test(${test} ${CMAKE_SOURCE_DIR}/${source})
@@ -131,30 +162,6 @@ foreach(source IN LISTS unit_tests system_tests gpt_tests)
         add_dependencies(tested ${program})
     endif()
 endforeach()
-
-# What the library asks the system for fails there, now and then.
-foreach(function malloc calloc realloc reallocarray aligned_alloc strdup mmap pthread_create fallocate)
-    target_link_options(tests_exhaustion_test PRIVATE LINKER:--wrap=${function})
-endforeach()
-
-# What a rank does to join fails there.
-foreach(function processes_open comm_agree_on_knowledge transports_open_remote plans_prove comm_find_site handle_add ofi_open)
-    target_link_options(tests_joining_test PRIVATE LINKER:--wrap=${function})
-endforeach()
-
-foreach(function write fsync mkdir rename unlink unlinkat rmdir)
-    target_link_options(tests_checkpoint_disk_test PRIVATE LINKER:--wrap=${function})
-endforeach()
-
-# What the library asks malloc and itself for is counted there.
-foreach(function malloc calloc realloc reallocarray aligned_alloc strdup free tutti_mem_alloc tutti_mem_free)
-    target_link_options(tests_shards_memory_test PRIVATE LINKER:--wrap=${function})
-endforeach()
-
-target_link_options(tests_hung_files_test PRIVATE LINKER:--wrap=mkdir)
-target_link_options(os_tls_test PRIVATE LINKER:--wrap=SSL_CTX_ctrl)
-target_link_options(os_shm_test PRIVATE LINKER:--wrap=memfd_create)
-target_link_options(health_remote_rank_test PRIVATE LINKER:--wrap=malloc)
 
 file(GLOB_RECURSE script_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.sh)
 foreach(source IN LISTS script_tests)
