@@ -270,6 +270,22 @@ static bool begin_queued(struct tutti_comm *comm)
     return any;
 }
 
+/* What came cannot be received. Peers send when they like: a message or call of this rank that is under way need have nothing to do with it, and
+ * there may be none. */
+static void look_for_faults(struct tutti_comm *comm)
+{
+    char why[ERROR_TEXT_MAX], who[128];
+    const int peer = p2p_fault(comm->messages.p2p);
+    const enum tutti_status status = p2p_status(comm->messages.p2p);
+    if ((peer < 0 && status == TUTTI_OK) || board_has_failed(comm->health.board)) return;
+    error_copy(why, sizeof why); /* of the pass that found it, which was this thread's */
+    health_name_rank(&comm->health, peer >= 0 ? peer : comm->team.rank, who, sizeof who);
+    if (peer < 0)
+        comm_fail(comm, NULL, status, comm->team.rank, "%s cannot receive %s", who, why);
+    else if (!comm_look_for_corruption(comm, NULL))
+        comm_fail(comm, NULL, TUTTI_INTERNAL, peer, "%s sent rank %d %s", who, comm->team.rank, why);
+}
+
 bool comm_messages_progress(struct tutti_comm *comm)
 {
     bool moved = begin_queued(comm);
@@ -281,13 +297,7 @@ bool comm_messages_progress(struct tutti_comm *comm)
         }
     }
     moved |= move_messages(comm);
-    if (p2p_fault(comm->messages.p2p) >= 0 && !board_has_failed(comm->health.board) &&
-        !comm_look_for_corruption(comm, comm->messages.first))
-        comm_fail(comm, comm->messages.first, TUTTI_INTERNAL, p2p_fault(comm->messages.p2p), "%s",
-                  tutti_error_message());
-    if (p2p_status(comm->messages.p2p) != TUTTI_OK && !board_has_failed(comm->health.board))
-        comm_fail(comm, comm->messages.first, p2p_status(comm->messages.p2p), comm->team.rank, "%s",
-                  tutti_error_message());
+    look_for_faults(comm);
     if (!board_has_failed(comm->health.board) || comm->messages.first == NULL) return moved;
     fail_all(comm);
     return true;

@@ -229,13 +229,15 @@ void comm_message_describe(const struct message_call *call, char *text, size_t t
 void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
                enum tutti_status status, int culprit, const char *format, ...)
 {
-    struct call_name name = {.sequence = request->sequence};
-    if (request->is_message)
+    struct call_name name = {.sequence = 0};
+    if (request != NULL) name.sequence = request->sequence;
+    if (request != NULL && request->is_message)
         comm_message_describe(&request_message_const(request)->call, name.what, sizeof name.what);
-    else
+    else if (request != NULL)
         board_describe(&request_call_const(request)->call.what, name.what, sizeof name.what);
     va_list arguments;
     va_start(arguments, format);
-    health_fail_with(&comm->health, &name, status, culprit, format, arguments);
+    health_fail_with(&comm->health, request != NULL ? &name : NULL, status, culprit, format,
+                     arguments);
     va_end(arguments);
 }

@@ -208,7 +208,8 @@ void comm_finish_request(struct tutti_request *request, enum tutti_status status
 void comm_tell_event(int event_fd);
 /* "recv(count 3, float32, from rank 2, tag 7)" */
 void comm_message_describe(const struct message_call *call, char *text, size_t text_bytes);
-/* Publishes a failure of a request with its cause; the first failure wins on all ranks. */
+/* Publishes a failure of a request with its cause; the first failure wins on all ranks. request NULL: nothing of this rank's is to blame, and the
+ * text says what is. */
 void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
                enum tutti_status status, int culprit, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

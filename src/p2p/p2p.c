@@ -114,7 +114,18 @@ static void copy(void *destination, const void *source, size_t bytes)
 static bool blame(struct p2p *p2p, int rank, const char *what)
 {
     p2p->fault_peer = rank;
-    error_set(TUTTI_INTERNAL, "a message of rank %d makes no sense: %s", rank, what);
+    error_set(TUTTI_INTERNAL, "a message that makes no sense: %s", what);
+    return false;
+}
+
+/* This rank lacks what it takes to receive a message. Keeps the cause. */
+static bool give_up(struct p2p *p2p, int source, const struct envelope *envelope,
+                    enum tutti_status status)
+{
+    char why[ERROR_TEXT_MAX];
+    error_copy(why, sizeof why);
+    p2p->status = error_set(status, "a message of rank %d (tag %d, %zu bytes): %s", source,
+                            (int)envelope->tag, (size_t)envelope->bytes, why);
     return false;
 }
 
@@ -408,11 +419,11 @@ static bool take_message(struct p2p *p2p, int source, const struct link_view *vi
     if (wrong != NULL) return blame(p2p, source, wrong);
     const bool announced = message.envelope.kind == ENVELOPE_ANNOUNCEMENT;
     if (announced) { /* what its payload will need */
-        p2p->status =
+        enum tutti_status status =
             open_out(p2p, source, P2P_CHANNEL_ANSWERS, sizeof(struct answer), &peer->answers_out);
-        if (p2p->status == TUTTI_OK)
-            p2p->status = open_in(p2p, source, P2P_CHANNEL_PAYLOADS, &peer->payloads_in);
-        if (p2p->status != TUTTI_OK) return false;
+        if (status == TUTTI_OK)
+            status = open_in(p2p, source, P2P_CHANNEL_PAYLOADS, &peer->payloads_in);
+        if (status != TUTTI_OK) return give_up(p2p, source, &message.envelope, status);
     }
     struct p2p_request *const request =
         match_take_posted(&p2p->matcher, source, message.envelope.tag);

@@ -101,9 +101,10 @@ bool p2p_is_busy(const struct p2p *p2p);
 /* Whether peers may be reading buffers of this rank where they lie: of interest when it gives up. */
 bool p2p_is_referenced(const struct p2p *p2p);
 /* The peer whose message made no sense, or -1. Nothing moves any more then. The error message of the thread that
- * found it says what was wrong. */
+ * found it says what was wrong with the message; no request need have been under way. */
 int p2p_fault(const struct p2p *p2p);
-/* OK, or why progress is over although no peer is to blame: a link could not be opened (NO_MEMORY, NO_SPACE). */
+/* OK, or why progress is over although no peer is to blame: a link could not be opened (NO_MEMORY, NO_SPACE). The error message of the thread
+ * that found it names the message that needed the link. */
 enum tutti_status p2p_status(const struct p2p *p2p);
 /* That peer (of TUTTI_ANY_RANK: the first one), if its messages are left waiting because the bounds are reached;
  * else -1. A receive from it that is not done after p2p_progress then waits until others are started. */
