@@ -262,9 +262,11 @@ static void who_cannot_read_its_plan_is_named(void **state)
     }
 }
 
-/* Rank 2 calls with another file. */
+/* Rank 2 calls with another file; if it is wrong, its own status says so. */
 struct calls {
     const char *odd, *words;
+    enum tutti_status own;
+    const char *own_words;
 };
 
 static int call_apart(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
@@ -275,6 +277,11 @@ static int call_apart(struct tutti_comm *comm, int rank, int size, uint64_t seed
     bool is_right;
     snprintf(algorithm, sizeof algorithm, "file:%s", path_of(rank == 2 ? calls->odd : "ring.plan"));
     enum tutti_status status = add(comm, rank, algorithm, false, &is_right);
+    if (rank == 2 && calls->own != TUTTI_OK) {
+        RANKS_EXPECT(status == calls->own);
+        RANKS_EXPECT(strstr(tutti_error_message(), calls->own_words) != NULL);
+        status = TUTTI_OK;
+    }
     if (status == TUTTI_OK) status = tutti_barrier(comm); /* through with it before it showed */
     struct tutti_failure failure = {.size_bytes = sizeof failure};
     RANKS_EXPECT(status == TUTTI_MISMATCH);
@@ -286,17 +293,98 @@ static int call_apart(struct tutti_comm *comm, int rank, int size, uint64_t seed
 static void ranks_that_call_with_different_files_are_told(void **state)
 {
     (void)state;
+    static const char refused[] = "and cannot use the plan that its call names";
     struct calls cases[] = {
-        {"twoshot.plan", "another algorithm (or plan of it)"},
-        {"none.plan", "rank 2 cannot use the plan that its call names"},
-        {"wrong.plan", "rank 1 lane 0 step 1 (recv)"},
-        {"three.plan", "is a plan for 3 ranks, and there are 4"},
-        {"broadcast.plan", "is a plan for broadcast"},
+        {"twoshot.plan", "another algorithm (or plan of it)", TUTTI_OK, ""},
+        {"none.plan", refused, TUTTI_INVALID_OPTIONS, "none.plan: No such file"},
+        {"wrong.plan", refused, TUTTI_INVALID_ALGORITHM, "rank 1 lane 0 step 1 (recv)"},
+        {"three.plan", refused, TUTTI_INVALID_ALGORITHM, "is a plan for 3 ranks, and there are 4"},
+        {"broadcast.plan", refused, TUTTI_INVALID_ALGORITHM, "is a plan for broadcast"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct ranks_options options = {.deadline_ms = 20000};
-        assert_int_equal(ranks_run(RANKS, &options, call_apart, &cases[i]), 0);
+        if (i == 1) setenv("TUTTI_TEST_HOSTS", "2", 1);
+        const int failed = ranks_run(RANKS, &options, call_apart, &cases[i]);
+        unsetenv("TUTTI_TEST_HOSTS");
+        assert_int_equal(failed, 0);
     }
+}
+
+/* All make the same mistake, in each form. */
+enum form { BLOCKING, STARTED, PREPARED, GROUPED, FORMS };
+
+static enum tutti_status sum_in_form(struct tutti_comm *comm, enum form form, const char *algorithm,
+                                     int32_t *value)
+{
+    struct tutti_request *request = NULL;
+    struct tutti_prepared *prepared = NULL;
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    enum tutti_status status = TUTTI_OK;
+    options.algorithm = algorithm;
+    if (form == STARTED)
+        status = tutti_allreduce_start(value, value, 1, TUTTI_INT32, TUTTI_SUM, &options, comm,
+                                       &request);
+    else if (form == PREPARED)
+        status = tutti_allreduce_prepare(value, value, 1, TUTTI_INT32, TUTTI_SUM, &options, comm,
+                                         &prepared);
+    else
+        status = tutti_allreduce_with(value, value, 1, TUTTI_INT32, TUTTI_SUM, &options, comm);
+    if (status == TUTTI_OK && prepared != NULL) status = tutti_start(prepared, &request);
+    if (status == TUTTI_OK && request != NULL) status = tutti_wait(&request);
+    const enum tutti_status freed = tutti_prepared_free(prepared);
+    return status != TUTTI_OK ? status : freed;
+}
+
+/* With so many started calls beside it that those that begin later stand in line. */
+static int mistake(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed;
+    enum { BESIDE = 20 };
+    const struct calls *const calls = context;
+    char algorithm[2 * PATH_SIZE];
+    struct tutti_failure failure = {.size_bytes = sizeof failure};
+    snprintf(algorithm, sizeof algorithm, "file:%s", path_of(calls->odd));
+    for (int form = 0; form < FORMS; form++) {
+        int32_t value = rank, good = rank, beside[BESIDE];
+        struct tutti_request *requests[BESIDE] = {0};
+        for (int i = 0; i < BESIDE; i++) {
+            beside[i] = rank + i;
+            RANKS_EXPECT(tutti_allreduce_start(&beside[i], &beside[i], 1, TUTTI_INT32, TUTTI_SUM,
+                                               NULL, comm, &requests[i]) == TUTTI_OK);
+        }
+        if (form == GROUPED) RANKS_EXPECT(tutti_group_begin() == TUTTI_OK);
+        RANKS_EXPECT(sum_in_form(comm, (enum form)form, algorithm, &value) == calls->own);
+        RANKS_EXPECT(strstr(tutti_error_message(), calls->own_words) != NULL && value == rank);
+        RANKS_EXPECT(sum_in_form(comm, (enum form)form, NULL, &good) == TUTTI_OK);
+        if (form == GROUPED) RANKS_EXPECT(tutti_group_end() == TUTTI_OK);
+        RANKS_EXPECT(good == size * (size - 1) / 2);
+        for (int i = 0; i < BESIDE; i++) {
+            RANKS_EXPECT(tutti_wait(&requests[i]) == TUTTI_OK);
+            RANKS_EXPECT(beside[i] == size * (size - 1) / 2 + size * i);
+        }
+    }
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_failure(comm, &failure) == TUTTI_OK && failure.status == TUTTI_OK);
+    return 0;
+}
+
+static void a_file_that_is_wrong_on_all_ranks_fails_that_call_alone(void **state)
+{
+    (void)state;
+    static const struct calls cases[] = {
+        {"none.plan", NULL, TUTTI_INVALID_OPTIONS, "none.plan: No such file"},
+        {"wrong.plan", NULL, TUTTI_INVALID_ALGORITHM, "rank 1 lane 0 step 1 (recv)"},
+        {"three.plan", NULL, TUTTI_INVALID_ALGORITHM, "is a plan for 3 ranks, and there are 4"},
+    };
+    const struct ranks_options processes = {.deadline_ms = 20000},
+                               threads = {.kind = RANKS_THREADS, .deadline_ms = 20000};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(
+            ranks_run(RANKS, i == 0 ? &threads : &processes, mistake, (void *)&cases[i]), 0);
+    setenv("TUTTI_TEST_HOSTS", "2", 1);
+    const int failed = ranks_run(RANKS, &processes, mistake, (void *)&cases[0]);
+    unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(failed, 0);
 }
 
 /* ------------------------------------------------------------------------------------------- what is not used */
@@ -457,8 +545,9 @@ static int broadcast_by_file(struct tutti_comm *comm, int rank, int size, uint64
     if (root == 0) {
         RANKS_EXPECT(status == TUTTI_OK && value == 5);
     } else {
-        RANKS_EXPECT(status == TUTTI_MISMATCH);
+        RANKS_EXPECT(status == TUTTI_INVALID_ALGORITHM);
         RANKS_EXPECT(strstr(tutti_error_message(), "is a plan for another root") != NULL);
+        RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     }
     return 0;
 }
@@ -484,6 +573,7 @@ int main(void)
         cmocka_unit_test(ranks_with_different_plans_are_told),
         cmocka_unit_test(who_cannot_read_its_plan_is_named),
         cmocka_unit_test(ranks_that_call_with_different_files_are_told),
+        cmocka_unit_test(a_file_that_is_wrong_on_all_ranks_fails_that_call_alone),
         cmocka_unit_test(a_plan_is_for_one_root),
         cmocka_unit_test(a_plan_of_a_folder_is_chosen_by_its_cost),
         cmocka_unit_test(different_folders_are_told),

@@ -13,6 +13,7 @@
 #include "call/group.h"
 #include "call/on_device.h"
 #include "call/program.h"
+#include "call/refuse.h"
 #include "call/start.h"
 #include "comm/plans.h"
 #include "team/options.h"
@@ -80,8 +81,11 @@ static enum tutti_status check_options(const struct arguments *a,
     if (options->timeout_ns != 0) call->timeout_ns = options->timeout_ns;
     if (options->deterministic != 0) call->deterministic = true;
     if (options->algorithm == NULL) return TUTTI_OK;
-    if (plans_names_file(options->algorithm))
-        return plans_find_file((struct tutti_comm *)comm, call, options->algorithm);
+    if (plans_names_file(options->algorithm)) {
+        call->refused = plans_find_file(comm, call, options->algorithm);
+        if (call->refused != TUTTI_OK) call->algorithm = NULL;
+        return TUTTI_OK;
+    }
     if (!algo_parse(a->collective, options->algorithm, &call->algorithm, &call->radix) &&
         !plans_find_own(comm, a->collective, options->algorithm, &call->algorithm))
         return error_set(TUTTI_INVALID_ALGORITHM,
@@ -129,6 +133,7 @@ static enum tutti_status check(const struct arguments *a, const struct tutti_cal
                           .priority = 0,
                           .radix = 0,
                           .timeout_ns = comm->team.settings.timeout_ns,
+                          .refused = TUTTI_OK,
                           .algorithm = NULL,
                           .extra = NULL};
     switch (a->shape) {
@@ -153,7 +158,10 @@ enum tutti_status api_call(const struct arguments *arguments,
 {
     struct call checked;
     TRY(check(arguments, options, comm, &checked));
-    if (call_is_on_stream(&checked)) return comm_call_in_stream(comm, &checked);
+    const bool is_on_stream = call_is_on_stream(&checked);
+    if (__builtin_expect(checked.refused != TUTTI_OK, 0))
+        return comm_call_refuse(comm, &checked, is_on_stream || comm_group_is_open());
+    if (is_on_stream) return comm_call_unattended(comm, &checked);
     if (!comm_group_is_open()) return comm_call(comm, &checked);
     struct tutti_request *request;
     TRY(comm_call_start(comm, &checked, true, &request));
@@ -171,6 +179,7 @@ enum tutti_status api_start(const struct arguments *arguments,
                          name_of(arguments));
     *request = NULL;
     TRY(check(arguments, options, comm, &checked));
+    if (checked.refused != TUTTI_OK) return comm_call_refuse(comm, &checked, true);
     return comm_call_start(comm, &checked, false, request);
 }
 
@@ -185,5 +194,9 @@ enum tutti_status api_prepare(const struct arguments *arguments,
                          name_of(arguments));
     *prepared = NULL;
     TRY(check(arguments, options, comm, &checked));
+    if (checked.refused != TUTTI_OK) { /* no call yet, for which others would wait */
+        call_free_extra(checked.extra);
+        return checked.refused;
+    }
     return comm_call_prepare(comm, &checked, prepared);
 }

@@ -131,6 +131,17 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *reque
     return TUTTI_OK;
 }
 
+void comm_begin_refused(struct tutti_comm *comm, struct call *call, int slot, uint64_t sequence)
+{
+    struct board_call *const calls = health_own_calls(&comm->health, slot);
+    const uint64_t begun = ++comm->calls.begun[slot];
+    call->what.signature = BOARD_REFUSED;
+    board_begin(calls, &call->what, begun);
+    board_end(calls, begun);
+    health_publish(&comm->team);
+    call_record(comm, call, sequence, slot, NULL, clock_ticks());
+}
+
 /* ---------------------------------------------------------------------------------------- one rank alone */
 
 /* Elements that a call moves in a communicator of one. */

@@ -69,6 +69,9 @@ bool comm_quit_call(struct tutti_comm *comm, struct call_request *request);
 
 /* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be recorded. */
 enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *request);
+/* A call that this rank cannot make (refuse.h) takes its number in its slot and is over, as other ranks see; domain held. Then it is in the
+ * recorder, without its end. */
+void comm_begin_refused(struct tutti_comm *comm, struct call *call, int slot, uint64_t sequence);
 /* A communicator of one: input becomes output. Of a call without a gate. */
 void comm_call_alone(struct tutti_comm *comm, const struct call *call);
 /* The same with a gate. A blocking call comes back when the gate has opened, or when the communicator has failed, and has told the gate. */

@@ -175,6 +175,9 @@ static bool knows_all_counts(const struct call_description *what)
 static const char *hidden_difference(const struct call_description *mine,
                                      const struct call_description *theirs)
 {
+    if (theirs->signature == BOARD_REFUSED)
+        return ", and cannot use the plan that its call names: its own error says why";
+    if (mine->signature == BOARD_REFUSED) return ", which can use the plan that its call names";
     if (theirs->collective != mine->collective || theirs->varies != mine->varies ||
         theirs->dtype != mine->dtype || theirs->op != mine->op || theirs->root != mine->root ||
         (!mine->varies && theirs->count != mine->count))

@@ -66,6 +66,11 @@ static void begin_started(struct tutti_comm *comm, struct call_request *request,
 {
     request->slot = next_slot(comm);
     comm->calls.begun_started++;
+    if (status == TUTTI_OK && request->call.refused != TUTTI_OK) {
+        comm_begin_refused(comm, &request->call, request->slot, request->base.sequence);
+        comm_finish_request(&request->base, request->call.refused);
+        return;
+    }
     if (status == TUTTI_OK) status = begin(comm, request);
     if (status == TUTTI_OK) {
         add_running(comm, request);
@@ -78,7 +83,7 @@ static void begin_started(struct tutti_comm *comm, struct call_request *request,
 
 enum tutti_status comm_find_program(struct tutti_comm *comm, struct call_request *request)
 {
-    if (request->program != NULL || comm->team.size == 1)
+    if (request->program != NULL || comm->team.size == 1 || request->call.refused != TUTTI_OK)
         return TUTTI_OK; /* prepared, or needs none */
     TRY(comm_program(comm, &request->call, &request->program));
     comm_program_hold(request->program);

@@ -53,6 +53,7 @@ struct call {
     int priority;
     unsigned radix; /* of the requested algorithm; 0: its default */
     uint64_t timeout_ns;
+    enum tutti_status refused;         /* not OK: why this rank cannot make it (refuse.h) */
     const struct algorithm *algorithm; /* requested by name, or NULL */
     struct call_extra *extra;          /* the call owns it; NULL: it needs none */
 };

@@ -37,7 +37,7 @@ enum tutti_status comm_start_request(struct tutti_comm *comm, struct call_reques
             health_unlock(&comm->health);
         TRY(status);
     } else {
-        if (request->program == NULL && comm->team.size > 1)
+        if (request->program == NULL && comm->team.size > 1 && request->call.refused == TUTTI_OK)
             TRY(comm_program_check(comm, &request->call));
         comm_count_started(comm, request);
         comm_enqueue(comm, &comm->requests.queue, &request->base);
@@ -104,7 +104,7 @@ enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bo
     return status;
 }
 
-enum tutti_status comm_call_in_stream(struct tutti_comm *comm, struct call *call)
+enum tutti_status comm_call_unattended(struct tutti_comm *comm, struct call *call)
 {
     struct tutti_request *request;
     TRY(comm_call_start(comm, call, false, &request));

@@ -13,7 +13,6 @@
 #include "base/status.h"
 #include "comm/stored_folder.h"
 #include "comm/stored_plan.h"
-#include "health/failure.h"
 
 struct own_algorithm {
     struct algorithm *algorithm;
@@ -281,15 +280,10 @@ static enum tutti_status find_file(const struct tutti_comm *comm, struct call *c
     return comm_program_check(comm, call);
 }
 
-enum tutti_status plans_find_file(struct tutti_comm *comm, struct call *call, const char *algorithm)
+enum tutti_status plans_find_file(const struct tutti_comm *comm, struct call *call,
+                                  const char *algorithm)
 {
-    const enum tutti_status status = find_file(comm, call, algorithm + sizeof file_prefix - 1);
-    if (status == TUTTI_OK || comm->team.size == 1) return status;
-    char why[ERROR_TEXT_MAX];
-    error_copy(why, sizeof why);
-    health_fail(&comm->health, NULL, TUTTI_MISMATCH, comm->team.rank,
-                "rank %d cannot use the plan that its call names: %s", comm->team.rank, why);
-    return health_check(&comm->health);
+    return find_file(comm, call, algorithm + sizeof file_prefix - 1);
 }
 
 /* ---------------------------------------------------------------------------------------- plans of the user */

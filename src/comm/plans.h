@@ -36,9 +36,10 @@ void plans_free(struct tutti_comm *comm);
 
 /* Whether a call's algorithm is a file: "file:PATH". */
 bool plans_names_file(const char *algorithm);
-/* Sets the call's algorithm to the plan of that file, which is read and proven the first time. The other ranks wait for this one, so whatever is
- * wrong with the file ends the communicator (MISMATCH). Any thread. */
-enum tutti_status plans_find_file(struct tutti_comm *comm, struct call *call, const char *algorithm);
+/* Sets the call's algorithm to the plan of that file, which is read and proven the first time. Other ranks may have another file, or be able
+ * to read theirs: a call that this fails is refused (call/refuse.h). Any thread. */
+enum tutti_status plans_find_file(const struct tutti_comm *comm, struct call *call,
+                                  const char *algorithm);
 
 /* Plans that the user has registered, by their names; the communicator takes the algorithm over, also on failure: NO_MEMORY. Any thread. */
 enum tutti_status plans_add_own(struct tutti_comm *comm, struct algorithm *algorithm);

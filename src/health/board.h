@@ -36,6 +36,9 @@ struct call_description {
     uint64_t signature; /* of all the above and the algorithm */
 };
 
+/* The signature of a call that its rank could not make, see call/refuse.h. */
+#define BOARD_REFUSED UINT64_C(0x7265667573656463)
+
 enum rank_state { RANK_ABSENT, RANK_PRESENT, RANK_LEFT };
 
 /* Ranks may be through with a call, and with some more, while others still wait in it: this many are remembered. */
