@@ -23,6 +23,7 @@
 #include "comm/knowledge.h"
 #include "comm/plans.h"
 #include "comm/site.h"
+#include "os/clock.h"
 #include "ranks.h"
 #include "sanitized.h"
 #include "transport/ofi/ofi.h"
@@ -131,10 +132,11 @@ static int join(struct tutti_comm *comm, int rank, int size, uint64_t seed, void
     options.rank = rank;
     options.size = size;
     options.id = &scene->id;
-    options.init_timeout_ns = UINT64_C(50000000000);
+    const bool has_mistake = rank == scene->victim && scene->failing[0] == 'T';
+    options.init_timeout_ns = has_mistake ? 0 : UINT64_C(50000000000); /* 0: as the variable says */
     options.timeout_ns = UINT64_C(20000000000);
     struct said *said = &scene->ranks[rank];
-    if (rank == scene->victim && scene->failing[0] == 'T') setenv(scene->failing, "nonsense", 1);
+    if (has_mistake) setenv(scene->failing, "nonsense", 1);
     if (rank == scene->victim) failing = scene->failing;
     said->pid = getpid();
     said->created = tutti_comm_create(&options, &comm);
@@ -155,7 +157,7 @@ static bool is_right(const struct said *said, int rank, enum tutti_status status
 {
     char who[64];
     const bool is_victim = rank == scene->victim;
-    const char *const cause = scene->failing[0] == 'T' ? scene->failing : "a test wants it so";
+    const char *const cause = scene->failing[0] == 'T' ? "nonsense" : "a test wants it so";
     snprintf(who, sizeof who, "pid %d)", (int)scene->ranks[scene->victim].pid);
     return (may_join && !is_victim ? said->created == TUTTI_OK && said->called == status
                                    : said->created == status) &&
@@ -237,6 +239,86 @@ static void ranks_of_two_hosts_fail_together(void **state)
     expect_all_named(true);
     expect_named("TUTTI_TOPO_FILE", TUTTI_SYSTEM, false);
     unsetenv("TUTTI_TEST_HOSTS");
+}
+
+/* It has a file or an option that the others do not have. */
+static void expect_own_mistakes_named(void)
+{
+    static const char *const mistakes[] = {
+        "TUTTI_TABLE",        "TUTTI_CALIBRATION", "TUTTI_PLANS",    "TUTTI_ALGORITHMS",
+        "TUTTI_INIT_TIMEOUT", "TUTTI_TRANSPORT",   "TUTTI_INTEGRITY"};
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        scene->failing = mistakes[i];
+        scene->size = RANKS;
+        for (int t = 1;
+             !fail_one((int)i % RANKS, TUTTI_INVALID_OPTIONS, false, ranks_are_on_hosts() && t < 10);
+             t++)
+            printf("%s: once more\n", mistakes[i]);
+    }
+}
+
+static void a_rank_with_a_mistake_of_its_own_tells_the_others(void **state)
+{
+    (void)state;
+    expect_own_mistakes_named();
+    setenv("TUTTI_TEST_HOSTS", "2", 1);
+    expect_own_mistakes_named();
+    unsetenv("TUTTI_TEST_HOSTS");
+}
+
+/* ------------------------------------------------------------------------------------------- derived ones */
+
+enum derivation { SPLIT, DUP, GROUP, SHRINK, DERIVATIONS };
+
+static enum tutti_status derive(struct tutti_comm *comm, enum derivation derivation,
+                                const struct tutti_comm_options *options,
+                                struct tutti_comm **derived)
+{
+    static const int all[RANKS] = {0, 1, 2, 3, 4};
+    switch (derivation) {
+    case SPLIT: return tutti_comm_split(comm, 0, 0, options, derived);
+    case DUP: return tutti_comm_dup(comm, options, derived);
+    case GROUP: return tutti_comm_group(comm, all, RANKS, options, derived);
+    default: return tutti_comm_shrink(comm, options, derived);
+    }
+}
+
+/* The last rank has rules that name a file that is not there, or that are none. */
+static int derive_alone(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed, (void)context;
+    static const char *const algorithms[] = {"allreduce=file:/nonsense.plan", "nonsense"};
+    for (int i = 0; i < 2 * DERIVATIONS; i++) {
+        char who[32];
+        struct tutti_comm *derived;
+        struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+        options.init_timeout_ns = UINT64_C(30000000000);
+        if (rank == size - 1) options.algorithms = algorithms[i % 2];
+        const uint64_t begin_ns = clock_now_ns();
+        const enum tutti_status status = derive(comm, (enum derivation)(i / 2), &options, &derived);
+        RANKS_EXPECT(status == TUTTI_INVALID_OPTIONS && derived == NULL);
+        RANKS_EXPECT(clock_now_ns() - begin_ns < UINT64_C(25000000000));
+        snprintf(who, sizeof who, "rank %d (", size - 1);
+        RANKS_EXPECT(strstr(tutti_error_message(), "nonsense") != NULL);
+        RANKS_EXPECT(rank == size - 1 || strstr(tutti_error_message(), who) != NULL);
+        RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+        options.algorithms = NULL;
+        RANKS_EXPECT(derive(comm, (enum derivation)(i / 2), &options, &derived) == TUTTI_OK);
+        RANKS_EXPECT(tutti_barrier(derived) == TUTTI_OK);
+        RANKS_EXPECT(tutti_comm_free(derived) == TUTTI_OK);
+    }
+    return 0;
+}
+
+static void a_rank_that_cannot_join_a_derived_communicator_tells_the_others(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {.deadline_ms = 60000};
+    assert_int_equal(ranks_run(RANKS, &options, derive_alone, NULL), 0);
+    setenv("TUTTI_TEST_HOSTS", "2", 1);
+    const int failed = ranks_run(RANKS, &options, derive_alone, NULL);
+    unsetenv("TUTTI_TEST_HOSTS");
+    assert_int_equal(failed, 0);
 }
 
 /* Nobody else on the host of that rank has a way to the others. */
@@ -362,6 +444,8 @@ int main(void)
         cmocka_unit_test(ranks_of_one_host_fail_together),
         cmocka_unit_test(ranks_of_one_host_over_tcp_fail_together),
         cmocka_unit_test(ranks_of_two_hosts_fail_together),
+        cmocka_unit_test(a_rank_with_a_mistake_of_its_own_tells_the_others),
+        cmocka_unit_test(a_rank_that_cannot_join_a_derived_communicator_tells_the_others),
         cmocka_unit_test(a_rank_without_its_card_tells_other_hosts),
         cmocka_unit_test(rank_0_misses_a_host_without_a_network),
         cmocka_unit_test(a_rank_that_dies_while_its_host_waits_for_others_is_named),

@@ -240,8 +240,11 @@ enum tutti_status option_duration(enum option_id option, uint64_t *duration_ns)
     unsigned long long number;
     assert(is_seconds || is_milliseconds || row->kind == IS_DURATION);
     assert(text != NULL);
-    if (row->kind == IS_DURATION)
-        return read_duration(text, duration_ns) ? TUTTI_OK : option_refuse(option, text);
+    if (row->kind == IS_DURATION) {
+        if (read_duration(text, duration_ns)) return TUTTI_OK;
+        (void)read_duration(value_default(row), duration_ns);
+        return option_refuse(option, text);
+    }
     const char *const unit = is_milliseconds ? "ms" : "";
     const bool is_within = read_within(row, text, unit, &number);
     const bool is_none = is_milliseconds && read_number(text, unit, &number) && number == 0;

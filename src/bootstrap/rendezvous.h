@@ -42,8 +42,8 @@ struct rendezvous_member {
     int32_t core_count; /* and how many */
     uint32_t knowledge; /* fingerprint of the numbers by which it chooses algorithms */
     uint32_t table;     /* and of its table of measured choices */
-    uint32_t plans;     /* and of its plans from files: 0: none; 1: it cannot load them */
-    uint32_t fabric;    /* and of the network card that it would use: 0: none */
+    uint32_t plans;  /* and of its plans from files: 0: none; 1: it cannot join, and will say why */
+    uint32_t fabric; /* and of the network card that it would use: 0: none */
 };
 
 struct rendezvous_options {

@@ -131,6 +131,47 @@ static void give_up(struct tutti_comm *comm, enum tutti_status status)
     (void)error_unless_ok(TUTTI_OK, why);
 }
 
+/* What a rank needs of its own: files and options that may be wrong, or not there, on this rank alone. */
+static enum tutti_status equip(struct tutti_comm *comm, const struct creation *creation)
+{
+    const char *const algorithms = creation->options->algorithms;
+    struct settings *const settings = &comm->team.settings;
+    TRY(creation->trouble);
+    if (creation->knowledge == NULL) {
+        TRY(knowledge_read(&comm->team.members.knowledge));
+        TRY(knowledge_read_table(&comm->team.members.table));
+    }
+    if (algorithms != NULL && (settings->algorithms = strdup(algorithms)) == NULL)
+        return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    TRY(rules_parse(algorithms, &settings->rules));
+    TRY(plans_read(comm));
+    return comm->team.size > 1 ? comm_find_ways(comm, creation) : TUTTI_OK;
+}
+
+/* A rank that cannot join meets the others nevertheless: then they hear why, and do not wait for it. */
+static enum tutti_status meet_to_tell(struct tutti_comm *comm, const struct creation *creation,
+                                      enum tutti_status trouble)
+{
+    char why[ERROR_TEXT_MAX];
+    struct creation telling = *creation;
+    if (comm->team.size == 1) return trouble;
+    error_copy(why, sizeof why);
+    log_write(LOG_INFO, "rank %d of %d cannot join, and meets the others to say so: %s",
+              comm->team.rank, comm->team.size, why);
+    telling.trouble = trouble;
+    (void)comm_join(comm, &telling);
+    return error_set(trouble, "%s", why);
+}
+
+/* Until all have come. */
+static enum tutti_status join(struct tutti_comm *comm, const struct creation *creation)
+{
+    TRY(comm->team.size == 1 ? be_alone(comm) : comm_join(comm, creation));
+    TRY(plans_prove(comm));
+    TRY(comm_find_site(comm));
+    return comm->team.size > 1 ? comm_join_all(comm, creation) : TUTTI_OK;
+}
+
 static enum tutti_status create_at(const struct creation *creation, struct tutti_comm **comm)
 {
     const struct tutti_comm_options *options = creation->options;
@@ -161,27 +202,18 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     created->team.settings.level = kernel_level_chosen();
     domain_init(&created->team.domain, comm_client_progress);
     comm_calls_init(created);
-    created->team.members.knowledge = creation->knowledge;
+    created->team.members.knowledge =
+        creation->knowledge != NULL ? creation->knowledge : knowledge_shipped();
     created->team.members.table = creation->table;
     if (gethostname(created->team.members.host_name, sizeof created->team.members.host_name - 1) != 0)
         strcpy(created->team.members.host_name, "?");
 
     status = health_init(&created->health, &created->team);
-    if (status == TUTTI_OK && creation->knowledge == NULL)
-        status = knowledge_read(&created->team.members.knowledge);
-    if (status == TUTTI_OK && creation->knowledge == NULL)
-        status = knowledge_read_table(&created->team.members.table);
-    if (status == TUTTI_OK && options->algorithms != NULL &&
-        (created->team.settings.algorithms = strdup(options->algorithms)) == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    if (status == TUTTI_OK)
-        status = rules_parse(options->algorithms, &created->team.settings.rules);
-    if (status == TUTTI_OK) status = plans_read(created, creation->knowledge != NULL);
-    if (status == TUTTI_OK)
-        status = creation->size == 1 ? be_alone(created) : comm_join(created, creation);
-    if (status == TUTTI_OK) status = plans_prove(created);
-    if (status == TUTTI_OK) status = comm_find_site(created);
-    if (status == TUTTI_OK && creation->size > 1) status = comm_join_all(created, creation);
+    if (status == TUTTI_OK) {
+        status = equip(created, creation);
+        status =
+            status == TUTTI_OK ? join(created, creation) : meet_to_tell(created, creation, status);
+    }
     comm_calls_open(created);
     if (status != TUTTI_OK) {
         give_up(created, status);

@@ -24,6 +24,8 @@ struct creation {
     /* OK while the missing ranks can still come, see bootstrap/rendezvous.h; or NULL. */
     enum tutti_status (*look)(void *context);
     void *look_context;
+    /* Not OK, with this thread's error: this rank cannot join. It meets the others to tell them why, and creation fails with that. */
+    enum tutti_status trouble;
 };
 
 /* Blocks until all ranks have come, look() returns an error, or the deadline passes. On failure *comm is NULL. */

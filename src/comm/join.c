@@ -60,6 +60,11 @@ static enum tutti_status use_port(struct tutti_comm *comm)
     return comm->team.settings.is_encrypted ? port_encrypt() : TUTTI_OK;
 }
 
+static uint32_t plans_word(const struct tutti_comm *comm, const struct creation *creation)
+{
+    return creation->trouble == TUTTI_OK ? plans_fingerprint(comm) : PLANS_CANNOT_JOIN;
+}
+
 /* Learns where all ranks are, if they may be on several hosts. *key: the key that they meet by afterwards; the key that they knew before is
  * the same for an earlier run of the job. */
 static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creation *creation,
@@ -77,7 +82,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
         .self = {.pid = getpid(),
                  .knowledge = comm->team.members.knowledge->fingerprint,
                  .table = knowledge_table_fingerprint(comm->team.members.table),
-                 .plans = plans_fingerprint(comm),
+                 .plans = plans_word(comm, creation),
                  .fabric = comm->team.transports.fabric},
         .deadline_ns = creation->deadline_ns,
         .exchange_means = exchange_means(),
@@ -130,7 +135,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
                  .heap_fd = heap.fd,
                  .knowledge = comm->team.members.knowledge->fingerprint,
                  .table = knowledge_table_fingerprint(comm->team.members.table),
-                 .plans = plans_fingerprint(comm),
+                 .plans = plans_word(comm, creation),
                  .fabric = comm->team.transports.fabric},
         .segment_fd = -1,
         .look = creation->look,
@@ -491,6 +496,7 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
     enum tutti_status status = processes_open(
         &comm->health.processes, met->members, team_local_number(&comm->team, comm->team.rank),
         team_local_size(&comm->team), team_local_ranks(&comm->team));
+    if (creation->trouble != TUTTI_OK) return status; /* the board is there */
     if (status == TUTTI_OK) status = join_host(comm, met->members, creation);
     /* Another rank may have failed first. Then all go, and this one misses them. */
     if (status != TUTTI_OK) TRY(health_check(&comm->health));
@@ -512,7 +518,7 @@ static void identify(struct tutti_comm *comm, const struct rendezvous_key *key,
         rendezvous_key_derive(key, what, sizeof what, &comm->team.identity);
 }
 
-static enum tutti_status come_together(struct tutti_comm *comm, const struct creation *creation)
+enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *creation)
 {
     struct rendezvous_result result;
     struct rendezvous_key key;
@@ -534,15 +540,10 @@ static enum tutti_status come_together(struct tutti_comm *comm, const struct cre
     return status;
 }
 
-/* A rank that finds no card, but has to, meets the others nevertheless: then they hear why it fails, and do not wait for it. */
-enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *creation)
+enum tutti_status comm_find_ways(struct tutti_comm *comm, const struct creation *creation)
 {
-    char why[ERROR_TEXT_MAX];
     TRY(options_transport(&comm->team.transports.over_tcp));
-    const enum tutti_status found = may_be_apart(comm, creation) ? comm_find_card(comm) : TUTTI_OK;
-    error_copy(why, sizeof why);
-    const enum tutti_status status = come_together(comm, creation);
-    return found == TUTTI_OK ? status : fail_for_card(comm, error_set(found, "%s", why));
+    return may_be_apart(comm, creation) ? comm_find_card(comm) : TUTTI_OK;
 }
 
 /* The first rank of this host that has not come as far as this one. */

@@ -4,8 +4,11 @@
 
 #include "comm/create.h"
 
+/* What a rank finds out about its ways to the others before it meets them: the wishes of its environment, its card. */
+enum tutti_status comm_find_ways(struct tutti_comm *comm, const struct creation *creation);
 /* Fills in members, transports and health of a communicator of several ranks. Blocks until the ranks of this host have met, `look` objects
- * (create.h), or the deadline. On failure, what is there stays for the caller to release. */
+ * (create.h), or the deadline. With creation->trouble: only until this rank has the board of its host, on which it can tell the
+ * others. On failure, what is there stays for the caller to release. */
 enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *creation);
 /* Blocks until all ranks of all hosts have come here, `look` objects, or the deadline: whatever may fail on one rank comes before it, so that
  * it fails on all. */

@@ -105,9 +105,12 @@ static enum tutti_status create(const struct tutti_comm_options *user_options,
                                 struct tutti_comm **comm)
 {
     const struct gpu_driver *driver; /* calls do not look for one */
-    TRY(gpu_driver(&driver));
     struct tutti_comm_options options;
-    TRY(options_for_comm(user_options, &options));
+    enum tutti_status trouble;
+    char why[ERROR_TEXT_MAX];
+    TRY(options_for_comm(user_options, &options, &trouble));
+    if (trouble == TUTTI_OK) trouble = gpu_driver(&driver);
+    error_copy(why, sizeof why);
     const uint64_t deadline_ns = clock_now_ns() + options.init_timeout_ns;
     struct launcher_place place;
     struct id_content id = {.magic = 0};
@@ -122,7 +125,9 @@ static enum tutti_status create(const struct tutti_comm_options *user_options,
                                       .place = &place,
                                       .meeting = id_spans_hosts(&id) ? &id.address : NULL,
                                       .options = &options,
-                                      .deadline_ns = deadline_ns};
+                                      .deadline_ns = deadline_ns,
+                                      .trouble = trouble};
+    if (trouble != TUTTI_OK) error_set(trouble, "%s", why);
     enum tutti_status status = comm_create(&creation, comm);
     if (place.rank == 0) port_withdraw(&id.key);
     if (status == TUTTI_OK) status = comm_find_racks(*comm);

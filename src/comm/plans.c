@@ -26,8 +26,6 @@ struct candidate {
 };
 
 struct own_plans {
-    enum tutti_status status; /* of reading them */
-    char *why;                /* or NULL */
     uint32_t fingerprint;
     int candidate_count;
     struct candidate *candidates;        /* for this number of ranks, and proven */
@@ -43,7 +41,7 @@ struct own_plans {
 static uint32_t fold(uint64_t fingerprint)
 {
     const uint32_t folded = (uint32_t)(fingerprint ^ fingerprint >> 32);
-    return folded > PLANS_FAILED ? folded : folded + PLANS_FAILED + 1;
+    return folded > PLANS_CANNOT_JOIN ? folded : folded + PLANS_CANNOT_JOIN + 1;
 }
 
 static enum tutti_status read_rule(const struct rules *rules, int index, struct own_plans *plans)
@@ -75,7 +73,7 @@ static enum tutti_status read_all(const struct rules *rules, struct own_plans *p
     return TUTTI_OK;
 }
 
-enum tutti_status plans_read(struct tutti_comm *comm, bool is_derived)
+enum tutti_status plans_read(struct tutti_comm *comm)
 {
     const struct rules *const rules = comm->team.settings.rules;
     const int count = rules_file_count(rules);
@@ -84,29 +82,12 @@ enum tutti_status plans_read(struct tutti_comm *comm, bool is_derived)
     if (plans == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     comm->plans = plans;
     plans->of_rules_count = count;
-    plans->status = read_all(rules, plans);
-    if (plans->status == TUTTI_OK) return TUTTI_OK;
-    plans->fingerprint = PLANS_FAILED;
-    char why[ERROR_TEXT_MAX];
-    error_copy(why, sizeof why);
-    plans->why = strdup(why);
-    return is_derived || comm->team.size == 1 ? plans->status : TUTTI_OK;
+    return read_all(rules, plans);
 }
 
 uint32_t plans_fingerprint(const struct tutti_comm *comm)
 {
     return comm->plans != NULL ? comm->plans->fingerprint : PLANS_NONE;
-}
-
-enum tutti_status plans_refuse(const struct tutti_comm *comm, int rank)
-{
-    if (rank == comm->team.rank)
-        return error_set(comm->plans->status, "%s",
-                         comm->plans->why != NULL ? comm->plans->why : "out of memory");
-    return error_set(TUTTI_MISMATCH,
-                     "rank %d cannot use the plans that its rules or options name; its own error "
-                     "says why",
-                     rank);
 }
 
 void plans_free(struct tutti_comm *comm)
@@ -120,7 +101,6 @@ void plans_free(struct tutti_comm *comm)
     }
     free(plans->candidates);
     free(plans->offered);
-    free(plans->why);
     free(plans);
     comm->plans = NULL;
 }

@@ -15,16 +15,13 @@
 
 #include "call/communicator.h"
 
-/* Reads the files that the communicator's rules name. If is_derived, a file that cannot be read is an error at once; else the ranks find
- * out as they meet, and only NO_MEMORY is one. */
-enum tutti_status plans_read(struct tutti_comm *comm, bool is_derived);
+/* Reads the files that the communicator's rules name, and the folder of plans. INVALID_OPTIONS, INVALID_ALGORITHM, NO_MEMORY. */
+enum tutti_status plans_read(struct tutti_comm *comm);
 
-enum { PLANS_NONE, PLANS_FAILED };
-/* The word of a rank to the others: PLANS_NONE, PLANS_FAILED (it could not read them), or a number
- * that tells plans apart. */
+enum { PLANS_NONE, PLANS_CANNOT_JOIN };
+/* The word of a rank to the others: PLANS_NONE, or a number that tells plans apart. PLANS_CANNOT_JOIN is that of a rank that meets the others
+ * to tell them why it cannot join, whatever the reason: nobody compares anything with it. */
 uint32_t plans_fingerprint(const struct tutti_comm *comm);
-/* That rank could not read its plans: sets this rank's own error, if it is the one. Returns the status. */
-enum tutti_status plans_refuse(const struct tutti_comm *comm, int rank);
 
 /* After the ranks have met. Plans for another number of ranks are passed over, with a line in the log. INVALID_ALGORITHM, on all ranks: a
  * plan that a rule names is wrong; one of the folder is left out. NO_MEMORY. */

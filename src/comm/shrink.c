@@ -72,11 +72,12 @@ static uint64_t word_of(enum tutti_status status)
     return status == TUTTI_OK ? UINT64_MAX : ~(UINT64_C(1) << status);
 }
 
-/* What one of them is short of it will be short of in the next round, too; else OK. */
+/* What one of them lacks, or has wrong, will be so in the next round, too; else OK. */
 static enum tutti_status shortage_in(uint64_t word)
 {
-    static const enum tutti_status shortages[] = {TUTTI_NO_MEMORY, TUTTI_NO_SPACE,
-                                                  TUTTI_NO_DESCRIPTORS};
+    static const enum tutti_status shortages[] = {TUTTI_NO_MEMORY,         TUTTI_NO_SPACE,
+                                                  TUTTI_NO_DESCRIPTORS,    TUTTI_INVALID_OPTIONS,
+                                                  TUTTI_INVALID_ALGORITHM, TUTTI_UNSUPPORTED};
     for (size_t i = 0; i < sizeof shortages / sizeof *shortages; i++)
         if ((word & word_of(shortages[i])) == word) return shortages[i];
     return TUTTI_OK;

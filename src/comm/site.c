@@ -42,9 +42,7 @@ static enum tutti_status agree_on_plans(struct tutti_comm *comm,
     const uint32_t first = of_rank(comm, members, 0).plans;
     int odd_one = -1;
     for (int r = 0; r < comm->team.size; r++) {
-        const uint32_t its = of_rank(comm, members, r).plans;
-        if (its == PLANS_FAILED) return plans_refuse(comm, r);
-        if (odd_one < 0 && its != first) odd_one = r;
+        if (odd_one < 0 && of_rank(comm, members, r).plans != first) odd_one = r;
     }
     if (odd_one < 0) return TUTTI_OK;
     return error_set(TUTTI_MISMATCH,
@@ -54,11 +52,20 @@ static enum tutti_status agree_on_plans(struct tutti_comm *comm,
                      odd_one, option_names.PLANS);
 }
 
+static bool somebody_cannot_join(const struct tutti_comm *comm,
+                                 const struct rendezvous_member *members)
+{
+    for (int r = 0; r < comm->team.size; r++)
+        if (of_rank(comm, members, r).plans == PLANS_CANNOT_JOIN) return true;
+    return false;
+}
+
 enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
                                           const struct rendezvous_member *members)
 {
     const struct fingerprints first = of_rank(comm, members, 0);
     int odd_one = -1;
+    if (somebody_cannot_join(comm, members)) return TUTTI_OK; /* which will say why */
     TRY(agree_on_plans(comm, members));
     for (int r = 1; r < comm->team.size; r++) {
         const struct fingerprints its = of_rank(comm, members, r);
@@ -75,14 +82,22 @@ enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
     return TUTTI_OK;
 }
 
+/* Of a card. Returns the status. */
+static enum tutti_status advise(enum tutti_status status)
+{
+    char message[ERROR_TEXT_MAX];
+    if (status != TUTTI_UNSUPPORTED) return status;
+    error_copy(message, sizeof message);
+    return error_set(status, "%s; tutti-topo --check-fabric there says more", message);
+}
+
 enum tutti_status comm_name_this_rank(const struct tutti_comm *comm, enum tutti_status status)
 {
     char message[ERROR_TEXT_MAX], who[128];
+    (void)advise(status);
     error_copy(message, sizeof message);
     health_name_rank(&comm->health, comm->team.rank, who, sizeof who);
-    return error_set(status, "%s: %s%s", who, message,
-                     status == TUTTI_UNSUPPORTED ? "; tutti-topo --check-fabric there says more"
-                                                 : "");
+    return error_set(status, "%s: %s", who, message);
 }
 
 enum tutti_status comm_find_card(struct tutti_comm *comm)
@@ -90,7 +105,7 @@ enum tutti_status comm_find_card(struct tutti_comm *comm)
     const struct settings *settings = &comm->team.settings;
     struct transports *transports = &comm->team.transports;
     if (comm->team.size == 1) return TUTTI_OK;
-    TRY(transports_find_card(&transports->fabric, &transports->card_is_of_one_host));
+    TRY(advise(transports_find_card(&transports->fabric, &transports->card_is_of_one_host)));
     const char *const wish = settings->is_encrypted ? option_names.ENCRYPTION
                              : settings->integrity == TUTTI_INTEGRITY_OFF ||
                                      settings->integrity == TUTTI_INTEGRITY_DEFAULT

@@ -106,28 +106,51 @@ enum tutti_status options_for_derived(const struct tutti_comm_options *user,
     return TUTTI_OK;
 }
 
-enum tutti_status options_for_comm(const struct tutti_comm_options *user,
-                                   struct tutti_comm_options *options)
+/* Of several variables that make no sense, any one is named. */
+static void note(enum tutti_status *environment, enum tutti_status status)
 {
+    if (status != TUTTI_OK) *environment = status;
+}
+
+static enum tutti_status read_deterministic(int *is_deterministic)
+{
+    bool is_set;
+    TRY(option_boolean(OPTION_DETERMINISTIC, &is_set));
+    if (is_set) *is_deterministic = 1;
+    return TUTTI_OK;
+}
+
+/* What is read where it is needed: a wrong word is found before anybody meets. */
+static enum tutti_status check_others(void)
+{
+    bool probes;
+    uint64_t period_ns;
+    TRY(options_probe(&probes));
+    TRY(options_heartbeat(&period_ns));
+    TRY(progress_check_options());
+    return monitor_check_options();
+}
+
+enum tutti_status options_for_comm(const struct tutti_comm_options *user,
+                                   struct tutti_comm_options *options,
+                                   enum tutti_status *environment)
+{
+    *environment = TUTTI_OK;
     TRY(read_comm(user, options));
     TRY(check_store(options->store));
     if (options->id != NULL && options->store != NULL)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "one of options.id and options.store must be NULL, both are set");
-    if (options->timeout_ns == 0) TRY(option_duration(OPTION_TIMEOUT, &options->timeout_ns));
+    if (options->timeout_ns == 0)
+        note(environment, option_duration(OPTION_TIMEOUT, &options->timeout_ns));
     if (options->init_timeout_ns == 0)
-        TRY(option_duration(OPTION_INIT_TIMEOUT, &options->init_timeout_ns));
+        note(environment, option_duration(OPTION_INIT_TIMEOUT, &options->init_timeout_ns));
     if (options->algorithms == NULL) options->algorithms = option_text(OPTION_ALGORITHMS);
-    TRY(read_integrity(&options->integrity));
-    TRY(read_encryption(&options->encryption));
-    bool deterministic, probes;
-    TRY(option_boolean(OPTION_DETERMINISTIC, &deterministic));
-    if (deterministic) options->deterministic = 1;
-    uint64_t period_ns;
-    TRY(options_probe(&probes)); /* a wrong word is found before anybody meets */
-    TRY(options_heartbeat(&period_ns));
-    TRY(progress_check_options());
-    return monitor_check_options();
+    note(environment, read_integrity(&options->integrity));
+    note(environment, read_encryption(&options->encryption));
+    note(environment, read_deterministic(&options->deterministic));
+    note(environment, check_others());
+    return TUTTI_OK;
 }
 
 enum tutti_status options_for_call(const struct tutti_call_options *user,

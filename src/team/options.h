@@ -10,9 +10,11 @@
 
 #include "tutti/tutti.h"
 
-/* Checks the caller's options (NULL: none) and fills in what is left open. */
+/* Checks the caller's options (NULL: none) and fills in what is left open. *environment: not OK, with this thread's error: a variable makes no
+ * sense; what it says is as it ships then, and *options is complete all the same. */
 enum tutti_status options_for_comm(const struct tutti_comm_options *user,
-                                   struct tutti_comm_options *options);
+                                   struct tutti_comm_options *options,
+                                   enum tutti_status *environment);
 /* The same for a communicator that is derived from one with the options `from`, which are complete: what the
  * caller leaves open is as there. */
 enum tutti_status options_for_derived(const struct tutti_comm_options *user,

@@ -18,9 +18,10 @@ static void check_status(enum tutti_status status)
 static void check_options(void)
 {
     struct tutti_comm_options options;
-    const enum tutti_status status = options_for_comm(NULL, &options);
+    enum tutti_status status;
+    if (options_for_comm(NULL, &options, &status) != TUTTI_OK) abort();
     check_status(status);
-    if (status == TUTTI_OK && (options.timeout_ns == 0 || options.init_timeout_ns == 0)) abort();
+    if (options.timeout_ns == 0 || options.init_timeout_ns == 0) abort();
     size_t bytes;
     bool is_set;
     uint64_t period_ns = 0;

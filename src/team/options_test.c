@@ -20,9 +20,17 @@ static int clear_environment(void **state)
     return 0;
 }
 
+static enum tutti_status complete_for(const struct tutti_comm_options *user,
+                                      struct tutti_comm_options *options)
+{
+    enum tutti_status environment;
+    const enum tutti_status status = options_for_comm(user, options, &environment);
+    return status != TUTTI_OK ? status : environment;
+}
+
 static enum tutti_status complete(struct tutti_comm_options *options)
 {
-    return options_for_comm(NULL, options);
+    return complete_for(NULL, options);
 }
 
 static void nothing_said_gives_the_documented_defaults(void **state)
@@ -140,7 +148,7 @@ static void the_callers_word_wins_over_the_environment(void **state)
     setenv("TUTTI_INIT_TIMEOUT", "8s", 1);
     setenv("TUTTI_ALGORITHMS", "allreduce=tree", 1);
     struct tutti_comm_options user = TUTTI_COMM_OPTIONS_INIT, options;
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(complete_for(&user, &options), TUTTI_OK);
     assert_int_equal(options.timeout_ns, 7000000000u);
     assert_int_equal(options.init_timeout_ns, 8000000000u);
     assert_string_equal(options.algorithms, "allreduce=tree");
@@ -149,7 +157,7 @@ static void the_callers_word_wins_over_the_environment(void **state)
     user.algorithms = "allreduce=ring";
     user.rank = 3;
     user.size = 4;
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(complete_for(&user, &options), TUTTI_OK);
     assert_int_equal(options.timeout_ns, 1);
     assert_int_equal(options.init_timeout_ns, 2);
     assert_string_equal(options.algorithms, "allreduce=ring");
@@ -161,25 +169,25 @@ static void integrity_comes_from_either_side_and_is_inherited(void **state)
 {
     (void)state;
     struct tutti_comm_options user = TUTTI_COMM_OPTIONS_INIT, options, derived;
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(complete_for(&user, &options), TUTTI_OK);
     assert_int_equal(options.integrity, TUTTI_INTEGRITY_OFF);
     setenv("TUTTI_INTEGRITY", "network", 1);
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(complete_for(&user, &options), TUTTI_OK);
     assert_int_equal(options.integrity, TUTTI_INTEGRITY_NETWORK);
     assert_int_equal(options_for_derived(&user, &options, &derived), TUTTI_OK);
     assert_int_equal(derived.integrity, TUTTI_INTEGRITY_NETWORK);
     user.integrity = TUTTI_INTEGRITY_OFF;
     assert_int_equal(options_for_derived(&user, &options, &derived), TUTTI_OK);
     assert_int_equal(derived.integrity, TUTTI_INTEGRITY_OFF);
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(complete_for(&user, &options), TUTTI_OK);
     assert_int_equal(options.integrity, TUTTI_INTEGRITY_OFF);
     setenv("TUTTI_INTEGRITY", "on", 1);
-    assert_int_equal(options_for_comm(NULL, &options), TUTTI_OK);
+    assert_int_equal(complete_for(NULL, &options), TUTTI_OK);
     assert_int_equal(options.integrity, TUTTI_INTEGRITY_ON);
     user.integrity = (enum tutti_integrity)4;
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_INVALID_OPTIONS);
+    assert_int_equal(complete_for(&user, &options), TUTTI_INVALID_OPTIONS);
     setenv("TUTTI_INTEGRITY", "memory", 1);
-    assert_int_equal(options_for_comm(NULL, &options), TUTTI_INVALID_OPTIONS);
+    assert_int_equal(complete_for(NULL, &options), TUTTI_INVALID_OPTIONS);
     assert_non_null(strstr(tutti_error_message(), "TUTTI_INTEGRITY=memory"));
 }
 
@@ -187,22 +195,22 @@ static void encryption_comes_from_either_side_and_is_inherited(void **state)
 {
     (void)state;
     struct tutti_comm_options user = TUTTI_COMM_OPTIONS_INIT, options, derived;
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(complete_for(&user, &options), TUTTI_OK);
     assert_int_equal(options.encryption, TUTTI_ENCRYPTION_OFF);
     setenv("TUTTI_ENCRYPTION", "on", 1);
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(complete_for(&user, &options), TUTTI_OK);
     assert_int_equal(options.encryption, TUTTI_ENCRYPTION_ON);
     assert_int_equal(options_for_derived(&user, &options, &derived), TUTTI_OK);
     assert_int_equal(derived.encryption, TUTTI_ENCRYPTION_ON);
     user.encryption = TUTTI_ENCRYPTION_OFF;
     assert_int_equal(options_for_derived(&user, &options, &derived), TUTTI_OK);
     assert_int_equal(derived.encryption, TUTTI_ENCRYPTION_OFF);
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(complete_for(&user, &options), TUTTI_OK);
     assert_int_equal(options.encryption, TUTTI_ENCRYPTION_OFF);
     user.encryption = (enum tutti_encryption)3;
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_INVALID_OPTIONS);
+    assert_int_equal(complete_for(&user, &options), TUTTI_INVALID_OPTIONS);
     setenv("TUTTI_ENCRYPTION", "yes", 1);
-    assert_int_equal(options_for_comm(NULL, &options), TUTTI_INVALID_OPTIONS);
+    assert_int_equal(complete_for(NULL, &options), TUTTI_INVALID_OPTIONS);
     assert_non_null(strstr(tutti_error_message(), "TUTTI_ENCRYPTION=yes"));
 }
 
@@ -211,13 +219,13 @@ static void determinism_comes_from_either_side(void **state)
     (void)state;
     struct tutti_comm_options user = TUTTI_COMM_OPTIONS_INIT, options;
     setenv("TUTTI_DETERMINISTIC", "1", 1);
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(complete_for(&user, &options), TUTTI_OK);
     assert_int_equal(options.deterministic, 1);
     setenv("TUTTI_DETERMINISTIC", "0", 1);
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(complete_for(&user, &options), TUTTI_OK);
     assert_int_equal(options.deterministic, 0);
     user.deterministic = 1;
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(complete_for(&user, &options), TUTTI_OK);
     assert_int_equal(options.deterministic, 1);
 }
 
@@ -237,7 +245,7 @@ static int find_nothing(void *context, const char *key, void *value, size_t valu
 static void expect_refusal(const struct tutti_comm_options *user, const char *word)
 {
     struct tutti_comm_options options;
-    assert_int_equal(options_for_comm(user, &options), TUTTI_INVALID_OPTIONS);
+    assert_int_equal(complete_for(user, &options), TUTTI_INVALID_OPTIONS);
     assert_non_null(strstr(tutti_error_message(), word));
 }
 
@@ -248,7 +256,7 @@ static void structs_are_checked_by_field(void **state)
     struct tutti_store store = {sizeof store, store_nothing, find_nothing, NULL};
     const struct tutti_id id = {{0}};
     user.store = &store;
-    assert_int_equal(options_for_comm(&user, &options), TUTTI_OK);
+    assert_int_equal(complete_for(&user, &options), TUTTI_OK);
     user.id = &id;
     expect_refusal(&user, "id");
     user.id = NULL;
