@@ -16,6 +16,7 @@
 #include "os/clock.h"
 #include "tutti-run_child.h"
 #include "tutti-run_descendants.h"
+#include "tutti-run_orders.h"
 #include "tutti-run_output.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -25,7 +26,6 @@
 #define NEVER UINT64_MAX
 
 enum {
-    ORDERS_MAX = 64,
     WORDS_MAX = 64,
     POLL_ORDERS = 0,
     POLL_CHILDREN,
@@ -45,8 +45,7 @@ struct agent {
     int input_fd; /* its stdin; -1: closed */
     unsigned char *message;
     size_t message_bytes, sent_bytes;
-    unsigned char orders[ORDERS_MAX]; /* behind the message */
-    int order_count;
+    struct orders orders; /* behind the message */
     struct stream *streams[2];
     bool is_ready, is_done; /* as reported */
     bool is_over;           /* the remote shell has ended, and all it wrote was read */
@@ -92,21 +91,20 @@ static void send_input(struct agent *agent)
         if (sent < 0) close_input(agent); /* why, we shall learn by its end */
         if (sent > 0) agent->sent_bytes += (size_t)sent;
     }
-    while (agent->input_fd >= 0 && agent->order_count > 0) {
-        ssize_t sent = write(agent->input_fd, agent->orders, (size_t)agent->order_count);
+    while (agent->input_fd >= 0 && agent->orders.count > 0) {
+        ssize_t sent = write(agent->input_fd, agent->orders.line, (size_t)agent->orders.count);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && errno == EAGAIN) return;
         if (sent < 0) close_input(agent);
         if (sent <= 0) return;
-        agent->order_count -= (int)sent;
-        memmove(agent->orders, agent->orders + sent, (size_t)agent->order_count);
+        orders_remove(&agent->orders, (int)sent);
     }
 }
 
 static void give_order(struct agent *agent, int order)
 {
-    if (agent->is_over || agent->is_done || agent->order_count == ORDERS_MAX) return;
-    agent->orders[agent->order_count++] = (unsigned char)order;
+    if (agent->is_over || agent->is_done) return;
+    orders_add(&agent->orders, (unsigned char)order);
     send_input(agent);
 }
 
@@ -340,7 +338,7 @@ static void obey(struct conductor *conductor, int order, uint64_t now)
     for (int i = 0; i < conductor->agent_count; ++i)
         all_ready = all_ready && (conductor->agents[i].is_ready || conductor->agents[i].is_over);
     order_all(conductor, order);
-    if (!keeper_order_ends(order)) return;
+    if (!order_ends(order)) return;
     ++conductor->ending_order_count;
     if (!all_ready)
         terminate(conductor, RUN_SIGNALLED + order, now);
@@ -456,7 +454,7 @@ static int poll_timeout_ms(const struct conductor *conductor, uint64_t now)
 
 static void poll_agent(const struct agent *agent, struct pollfd polls[POLLS_EACH])
 {
-    bool has_input = agent->sent_bytes < agent->message_bytes || agent->order_count > 0;
+    bool has_input = agent->sent_bytes < agent->message_bytes || agent->orders.count > 0;
     polls[0] = (struct pollfd){.fd = has_input ? agent->input_fd : -1, .events = POLLOUT};
     for (int i = 0; i < 2; ++i) {
         const struct stream *stream = agent->streams[i];

@@ -21,6 +21,7 @@
 #include "tutti-run_child.h"
 #include "tutti-run_descendants.h"
 #include "tutti-run_message.h"
+#include "tutti-run_orders.h"
 #include "tutti-run_output.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -451,15 +452,9 @@ static bool reap(struct keeper *keeper, uint64_t now)
 
 /* ----------------------------------------------------------------------------------------------- running */
 
-bool keeper_order_ends(int signal_number)
-{
-    return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP ||
-           signal_number == SIGQUIT;
-}
-
 static void obey_signal(struct keeper *keeper, int signal_number, uint64_t now)
 {
-    bool ends = keeper_order_ends(signal_number);
+    bool ends = order_ends(signal_number);
     keeper->last_order = signal_number;
     if (ends) ++keeper->ending_order_count;
     if (keeper->phase == FLUSHING && ends) {

@@ -17,7 +17,7 @@
  *                                        v
  *                LINGERING: what ranks left behind may finish writing ── 200 ms ──> FLUSHING
  *
- * An order is one byte: the number of a signal that the user sent, or one of enum order.
+ * An order is one byte (tutti-run_orders.h).
  */
 #ifndef TUTTI_RUN_KEEPER_H
 #define TUTTI_RUN_KEEPER_H
@@ -34,11 +34,6 @@ enum run_exit {
     RUN_CANNOT_EXEC = 126,
     RUN_NOT_FOUND = 127,
     RUN_SIGNALLED = 128 /* plus the signal's number */
-};
-
-enum order {
-    ORDER_GRACE = 128, /* a rank of another host has failed: as if it were one of ours */
-    ORDER_TERMINATE    /* SIGTERM now, and SIGKILL 2 s later */
 };
 
 /* The part of a job that is on one host. */
@@ -69,8 +64,5 @@ struct run_options {
  * code. Must run in a process of its own, with all signals blocked. Takes over both descriptors;
  * orders_fd is the reading end. */
 int keeper_run(const struct run_options *options, int orders_fd);
-
-/* Whether a signal asks to end. */
-bool keeper_order_ends(int signal_number);
 
 #endif

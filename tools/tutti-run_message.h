@@ -1,6 +1,6 @@
 /* tutti-run_message.h - the messages between the host of the user and another host of the job.
  *
- *     conductor ── one message, then orders (see tutti-run_keeper.h) ──> stdin of tutti-run --agent
+ *     conductor ── one message, then orders (see tutti-run_orders.h) ──> stdin of tutti-run --agent
  *     conductor <────────── reports, as lines among the ranks' ───────── its stderr
  *
  *  1. The message has everything the other side needs, secrets too, and never shows on a command
