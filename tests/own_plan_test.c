@@ -202,6 +202,42 @@ static void a_registered_plan_runs_by_its_name(void **state)
     }
 }
 
+/* The name of a registered plan, as the recorder of a communicator has it that is gone meanwhile. */
+static int name_after_the_end(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                              void *context)
+{
+    (void)size, (void)seed, (void)context;
+    const char *names[2];
+    for (int i = 0; i < 2; i++) {
+        struct tutti_plan *plan;
+        struct tutti_comm *copy;
+        struct tutti_trace_entry entry = {.size_bytes = sizeof entry};
+        bool is_right;
+        uint64_t number = 1;
+        RANKS_EXPECT(tutti_comm_dup(comm, NULL, &copy) == TUTTI_OK);
+        RANKS_EXPECT(write_ring(&plan) == TUTTI_OK);
+        RANKS_EXPECT(tutti_plan_register(plan, copy, "mine") == TUTTI_OK);
+        RANKS_EXPECT(tutti_plan_free(plan) == TUTTI_OK);
+        RANKS_EXPECT(add(copy, rank, false, &is_right) == TUTTI_OK && is_right);
+        do { /* after what registering took */
+            RANKS_EXPECT(tutti_trace_read(copy, TUTTI_TRACE_COLLECTIVES, number, &entry) == TUTTI_OK);
+            RANKS_EXPECT(entry.operation != NULL);
+            number = entry.number + 1;
+        } while (strcmp(entry.operation, "allreduce") != 0 || strcmp(entry.algorithm, "mine") != 0);
+        names[i] = entry.algorithm;
+        RANKS_EXPECT(tutti_comm_free(copy) == TUTTI_OK);
+    }
+    RANKS_EXPECT(strcmp(names[0], "mine") == 0 && names[0] == names[1]);
+    return 0;
+}
+
+static void the_name_of_a_plan_outlives_the_communicator(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {.deadline_ms = 20000};
+    assert_int_equal(ranks_run(RANKS, &options, name_after_the_end, NULL), 0);
+}
+
 enum difference { OTHER_PLAN, OTHER_NAME, WRONG_PLAN, OTHER_RANKS };
 
 /* Rank 1 does something else. */
@@ -258,6 +294,7 @@ int main(void)
         cmocka_unit_test(a_step_that_cannot_be_read_is_named),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(a_registered_plan_runs_by_its_name),
+        cmocka_unit_test(the_name_of_a_plan_outlives_the_communicator),
         cmocka_unit_test(ranks_that_do_not_agree_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -421,7 +421,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_count(const struct tutti_c
                                                             struct tutti_comm_counters *counters);
 
 enum tutti_trace_of { TUTTI_TRACE_COLLECTIVES, TUTTI_TRACE_MESSAGES };
-/* One operation, as the flight recorder has it. */
+/* One operation, as the flight recorder has it. Its texts stay valid as long as the process lives. */
 struct tutti_trace_entry {
     size_t size_bytes;     /* set by the caller to sizeof(struct tutti_trace_entry) */
     uint64_t number;       /* on this communicator, from 1; messages have numbers of their own */

@@ -8,6 +8,7 @@
 
 #include "algo/loaded.h"
 #include "base/hash.h"
+#include "base/kept_text.h"
 #include "base/log.h"
 #include "base/option.h"
 #include "base/status.h"
@@ -271,10 +272,14 @@ enum tutti_status plans_find_file(const struct tutti_comm *comm, struct call *ca
 enum tutti_status plans_add_own(struct tutti_comm *comm, struct algorithm *algorithm)
 {
     struct own_algorithm *const own = malloc(sizeof *own);
-    if (own == NULL) {
+    /* Records of calls name the algorithm, and whoever has read one may look at it after the communicator has gone. */
+    const char *const name = kept_text(algorithm->name);
+    if (own == NULL || name == NULL) {
+        free(own);
         loaded_free(algorithm);
         return error_set(TUTTI_NO_MEMORY, "registering a plan: out of memory");
     }
+    algorithm->name = name;
     *own = (struct own_algorithm){algorithm, atomic_load(&comm->plans->own)};
     while (!atomic_compare_exchange_weak(&comm->plans->own, &own->next, own)) {
     }
