@@ -122,6 +122,8 @@ tutti_replace(tests_exhaustion_test malloc calloc realloc reallocarray aligned_a
 # What a rank does to join fails there.
 tutti_replace(tests_joining_test
     processes_open comm_agree_on_knowledge transports_open_remote plans_prove comm_find_site handle_add ofi_open)
+# What a sandbox may deny.
+tutti_replace(tests_denied_test accept4 getsockopt)
 tutti_replace(tests_checkpoint_disk_test write fsync mkdir rename unlink unlinkat rmdir)
 # What the library asks malloc and itself for is counted there.
 tutti_replace(tests_shards_memory_test malloc calloc realloc reallocarray aligned_alloc strdup free tutti_mem_alloc tutti_mem_free)

@@ -256,7 +256,7 @@ static enum tutti_status examine_hydra(struct launcher_place *place)
     if (is_set("I_MPI_MPIRUN")) place->launcher = "Intel MPI";
     if (place->local_size != place->size || is_set(option_names.JOB_ID)) return TUTTI_OK;
     if (!is_number("PMI_FD", &fd) || fd < 0 || fd > INT_MAX) return TUTTI_OK;
-    if (local_socket_peer((int)fd, &pid, &uid))
+    if (local_socket_peer((int)fd, &pid, &uid) == TUTTI_OK)
         snprintf(place->run_id, sizeof place->run_id, "manager %d", (int)pid);
     return TUTTI_OK;
 }

@@ -186,7 +186,7 @@ static bool is_welcome(struct meeting *m, struct incoming *incoming, const struc
     uid_t uid;
     if (packet->magic != MAGIC || packet->kind >= PACKET_ANSWER ||
         memcmp(&packet->key, &m->options->key, sizeof packet->key) != 0 ||
-        !local_socket_peer(incoming->fd, &pid, &uid) || uid != geteuid()) {
+        local_socket_peer(incoming->fd, &pid, &uid) != TUTTI_OK || uid != geteuid()) {
         refuse(m, incoming, TUTTI_OK, NULL);
         return false;
     }
@@ -325,22 +325,31 @@ static enum tutti_status make_place(struct meeting *m, struct incoming **place)
     }
 }
 
-/* Processes of other users have no place here, not even for a moment. */
-static bool is_of_this_user(int fd)
+/* Processes of other users have no place here, not even for a moment: *place is NULL. */
+static enum tutti_status place_for(struct meeting *m, int fd, struct incoming **place)
 {
     pid_t pid;
     uid_t uid;
-    return local_socket_peer(fd, &pid, &uid) && uid == geteuid();
+    *place = NULL;
+    TRY(local_socket_peer(fd, &pid, &uid));
+    return uid == geteuid() ? make_place(m, place) : TUTTI_OK;
+}
+
+/* What may be different in a moment; what a sandbox denies is not. */
+static bool may_accept_later(int error)
+{
+    return error == EAGAIN || error == EINTR || error == ECONNABORTED;
 }
 
 static enum tutti_status let_in(struct meeting *m, uint64_t now)
 {
     for (int i = 0; i < ACCEPTS_A_LOOK; i++) {
         const int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
-        if (fd < 0) return is_short ? error_system("start-up: a rank cannot be let in") : TUTTI_OK;
-        struct incoming *place = NULL;
-        const enum tutti_status status = is_of_this_user(fd) ? make_place(m, &place) : TUTTI_OK;
+        if (fd < 0)
+            return may_accept_later(errno) ? TUTTI_OK
+                                           : error_system("start-up: a rank cannot be let in");
+        struct incoming *place;
+        const enum tutti_status status = place_for(m, fd, &place);
         if (place == NULL) {
             m->dropped++;
             close(fd);

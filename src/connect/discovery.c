@@ -290,15 +290,15 @@ static bool is_ready(const struct connection *connection, enum tutti_status stat
 
 /* ---------------------------------------------------------------------------------------------- answers */
 
-/* Whether ranks cannot come because this one has had no descriptor for their connections for a while. */
-static enum tutti_status check_descriptors(const struct discovery *discovery)
+/* Whether ranks cannot come because this one has not been able to let them in for a while, for want of descriptors, say. */
+static enum tutti_status check_port(const struct discovery *discovery)
 {
     char why[DISCOVERY_TEXT_MAX / 2];
-    if (!port_starves(clock_now_ns())) return TUTTI_OK;
+    const enum tutti_status status = port_starves(clock_now_ns());
+    if (status == TUTTI_OK) return TUTTI_OK;
     error_copy(why, sizeof why);
-    return error_set(TUTTI_NO_DESCRIPTORS, "start-up: rank %d (host %s, pid %d): %s",
-                     discovery->place->rank, discovery->options->self.host_name,
-                     discovery->options->self.pid, why);
+    return error_set(status, "start-up: rank %d (host %s, pid %d): %s", discovery->place->rank,
+                     discovery->options->self.host_name, discovery->options->self.pid, why);
 }
 
 /* Tells all ranks, or only those below this one. Waits for ranks that have not come yet, unless something failed: if descriptors are at
@@ -343,7 +343,7 @@ static enum tutti_status answer(struct discovery *discovery, bool all, enum tutt
         }
         if (missing < 0 || (status != TUTTI_OK && clock_now_ns() > deadline_ns)) break;
         if (status == TUTTI_OK) {
-            status = check_descriptors(discovery);
+            status = check_port(discovery);
             if (status != TUTTI_OK) error_copy(why, sizeof why);
         }
         if (status == TUTTI_OK && clock_now_ns() > deadline_ns)
@@ -400,7 +400,7 @@ static enum tutti_status collect(struct discovery *discovery)
             }
             hear_report(discovery, r);
         }
-        if (discovery->known_count < size) TRY(check_descriptors(discovery));
+        if (discovery->known_count < size) TRY(check_port(discovery));
         if (discovery->known_count < size && clock_now_ns() > discovery->options->deadline_ns)
             return say_who_is_missing(discovery, (double)(clock_now_ns() - begin_ns) * 1e-9);
         nap();

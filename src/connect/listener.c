@@ -41,7 +41,9 @@ struct listener {
     bool is_accepting;  /* epoll watches the socket */
     uint64_t resume_ns; /* it accepts nothing before */
     uint64_t starved_first_ns,
-        starved_last_ns; /* when the system had no descriptor, and none was accepted in between */
+        starved_last_ns; /* when the system let none in, and none was accepted in between */
+    enum tutti_status starved_status; /* why, the last time */
+    char starved_why[CONNECTOR_TEXT_MAX];
     uint64_t incoming_count;
 
     struct listener_counts logged; /* what the log knows */
@@ -188,16 +190,18 @@ static void incoming_start(struct listener *listener, struct incoming *incoming,
         incoming_close(listener, incoming);
 }
 
-/* The system has no descriptor. The oldest handshake gives its own back, unless it has just begun, and the listener accepts again in a
+/* The system has no descriptor, or does not let anybody in for another reason. The oldest handshake gives its own back, unless it has just begun, and the listener accepts again in a
  * moment. */
-static void pause_accepting(struct listener *listener, uint64_t now_ns)
+static void pause_accepting(struct listener *listener, enum tutti_status status, uint64_t now_ns)
 {
+    listener->starved_status = status;
+    snprintf(listener->starved_why, sizeof listener->starved_why, "%.200s", tutti_error_message());
     listener->counts.starved++;
     if (now_ns > listener->starved_last_ns + STARVED_APART_NS) listener->starved_first_ns = now_ns;
     listener->starved_last_ns = now_ns;
     const struct incoming *const oldest = oldest_incoming(listener);
     if (oldest != NULL && now_ns >= oldest->came_ns + STARVED_PAUSE_NS) push_out(listener);
-    snprintf(listener->last_stray, sizeof listener->last_stray, "%.200s", tutti_error_message());
+    snprintf(listener->last_stray, sizeof listener->last_stray, "%s", listener->starved_why);
     listener->resume_ns = now_ns + STARVED_PAUSE_NS;
     set_accepting(listener, false);
     handshake_loop_wake_at(&listener->loop, listener->resume_ns);
@@ -215,7 +219,7 @@ static void accept_incoming(struct listener *listener, uint64_t now_ns)
         const enum tutti_status status = tcp_accept(listener->socket, &fd, &address);
         if (status == TUTTI_IN_PROGRESS) return;
         if (status != TUTTI_OK) {
-            pause_accepting(listener, now_ns);
+            pause_accepting(listener, status, now_ns);
             return;
         }
         listener->counts.incoming++;
@@ -372,11 +376,15 @@ int listener_descriptor(const struct listener *listener)
     return listener->loop.epoll;
 }
 
-uint64_t listener_starved_ns(const struct listener *listener, uint64_t now_ns)
+enum tutti_status listener_starves(const struct listener *listener, uint64_t now_ns, uint64_t for_ns)
 {
     const bool goes_on =
         listener->starved_last_ns != 0 && now_ns < listener->starved_last_ns + STARVED_APART_NS;
-    return goes_on ? listener->starved_last_ns - listener->starved_first_ns : 0;
+    if (!goes_on || listener->starved_last_ns - listener->starved_first_ns <= for_ns)
+        return TUTTI_OK;
+    return error_set(listener->starved_status,
+                     "connecting: no connection could come in for %.1f s: %s",
+                     (double)for_ns * 1e-9, listener->starved_why);
 }
 
 void listener_count(const struct listener *listener, struct listener_counts *counts)

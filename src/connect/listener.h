@@ -53,7 +53,7 @@ struct listener_counts {
     uint64_t pushed_out;  /* of these: closed to make room */
     uint64_t auth_failed; /* of these: without the key, or with a recorded hello */
     uint64_t unfit;       /* of these: of another version or configuration */
-    uint64_t starved;     /* how many times the system had no descriptor for the next connection */
+    uint64_t starved; /* how many times the system did not let in the next connection: no descriptor, say */
     uint64_t refused; /* attempts of connectors that were refused by somebody who did not show the key */
 };
 
@@ -81,8 +81,10 @@ void listener_progress(struct listener *listener, uint64_t now_ns);
 /* The accepted connection that came first; false when there is none. Take all of them after each progress. */
 bool listener_take(struct listener *listener, struct accepted_connection *accepted);
 void listener_count(const struct listener *listener, struct listener_counts *counts);
-/* For how long the system has had no descriptor for connections that want to come in. */
-uint64_t listener_starved_ns(const struct listener *listener, uint64_t now_ns);
+/* OK, or why no connection could be let in for longer than for_ns, as the system says: NO_DESCRIPTORS, NO_MEMORY; SYSTEM: a sandbox denies it,
+ * say. */
+enum tutti_status listener_starves(const struct listener *listener, uint64_t now_ns,
+                                   uint64_t for_ns);
 
 /* Makes a connector (connector.h), which listener_progress moves. It keeps no pointer into *options. Free it with connector_free. */
 enum tutti_status listener_connect(struct listener *listener,

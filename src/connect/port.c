@@ -665,16 +665,13 @@ void port_progress(uint64_t now_ns)
     pthread_mutex_unlock(&lock);
 }
 
-bool port_starves(uint64_t now_ns)
+enum tutti_status port_starves(uint64_t now_ns)
 {
-    if (pthread_mutex_trylock(&lock) != 0) return false;
-    const bool does = listener != NULL && listener_starved_ns(listener, now_ns) > STARVED_NS;
+    if (pthread_mutex_trylock(&lock) != 0) return TUTTI_OK;
+    const enum tutti_status status =
+        listener != NULL ? listener_starves(listener, now_ns, STARVED_NS) : TUTTI_OK;
     pthread_mutex_unlock(&lock);
-    if (does)
-        error_set(TUTTI_NO_DESCRIPTORS,
-                  "connecting: there has been no descriptor for incoming connections for %.1f s",
-                  (double)STARVED_NS * 1e-9);
-    return does;
+    return status;
 }
 
 bool port_take(struct port_client *client, int *peer, unsigned *stream, struct byte_stream *socket)

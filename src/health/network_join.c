@@ -57,7 +57,7 @@ static enum tutti_status fail_missing(struct health *health)
 static enum tutti_status look_around(struct health *health, uint64_t now)
 {
     const int dead = remote_find_dead(health, now);
-    if (dead < 0) return port_starves(now) ? TUTTI_NO_DESCRIPTORS : TUTTI_OK;
+    if (dead < 0) return port_starves(now);
     char who[128];
     health_name_rank(health, dead, who, sizeof who);
     return error_set(TUTTI_PROC_FAILED, "%s died or gave up during start-up", who);

@@ -30,10 +30,12 @@ static enum tutti_status connect_to_own(const char *name, uint64_t deadline_ns, 
     const enum tutti_status status = local_socket_connect(name, deadline_ns, fd);
     if (status == TUTTI_INIT_TIMEOUT) look->is_busy |= errno == EAGAIN;
     if (status != TUTTI_OK) return status;
-    if (local_socket_peer(*fd, &pid, &uid) && uid == geteuid()) return TUTTI_OK;
-    look->is_taken = true;
+    const enum tutti_status known = local_socket_peer(*fd, &pid, &uid);
+    if (known == TUTTI_OK && uid == geteuid()) return TUTTI_OK;
     close(*fd);
     *fd = -1;
+    TRY(known);
+    look->is_taken = true;
     return error_set(TUTTI_INIT_TIMEOUT, "another user (%d, pid %d) listens as %s", (int)uid,
                      (int)pid, name);
 }

@@ -173,12 +173,13 @@ enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *de
     }
 }
 
-bool local_socket_peer(int fd, pid_t *pid, uid_t *uid)
+enum tutti_status local_socket_peer(int fd, pid_t *pid, uid_t *uid)
 {
     struct ucred credentials;
     socklen_t bytes = sizeof credentials;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0) return false;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0)
+        return error_system("asking which process is at the other end of a socket");
     *pid = credentials.pid;
     *uid = credentials.uid;
-    return true;
+    return TUTTI_OK;
 }

@@ -28,7 +28,8 @@ enum tutti_status local_socket_send(int fd, const void *data, size_t bytes, cons
 enum tutti_status local_socket_receive(int fd, void *data, size_t bytes, int *descriptors,
                                        int descriptor_max, int *descriptor_count,
                                        uint64_t deadline_ns);
-/* The process at the other end; pid 0 if it is not visible from here. */
-bool local_socket_peer(int fd, pid_t *pid, uid_t *uid);
+/* The process at the other end; pid 0 if it is not visible from here. SYSTEM: the kernel does not say, because a sandbox denies the question, or
+ * because it is no such socket. */
+enum tutti_status local_socket_peer(int fd, pid_t *pid, uid_t *uid);
 
 #endif

@@ -499,7 +499,11 @@ enum tutti_status tcp_connect_test(int fd, const struct net_address *to)
     int error = 0;
     socklen_t bytes = sizeof error;
     if (poll(&entry, 1, 0) <= 0) return TUTTI_IN_PROGRESS;
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) { /* a sandbox denies it */
+        char text[NET_ADDRESS_TEXT_MAX];
+        net_address_print(to, text);
+        return error_system("asking whether the connection to %s is made", text);
+    }
     if (error == 0 && is_connected_to_itself(fd, to)) error = ECONNREFUSED;
     return error == 0 ? TUTTI_OK : connect_error(to, error);
 }

@@ -278,7 +278,7 @@ static void answer(int fd)
     pid_t pid;
     uid_t uid;
     int descriptor_count;
-    if (!local_socket_peer(fd, &pid, &uid) || (uid != geteuid() && uid != 0)) return;
+    if (local_socket_peer(fd, &pid, &uid) != TUTTI_OK || (uid != geteuid() && uid != 0)) return;
     if (local_socket_receive(fd, &request, sizeof request, NULL, 0, &descriptor_count,
                              clock_now_ns() + REQUEST_NS) != TUTTI_OK)
         return;

@@ -163,7 +163,7 @@ static enum tutti_status connect_wanted(struct endpoint *endpoint, bool *moved)
     if (endpoint->rails != NULL) rails_progress(endpoint->rails, now);
     TRY(attach_arrived(endpoint, moved));
     TRY(check_client(&endpoint->client));
-    return endpoint->missing > 0 && port_starves(now) ? TUTTI_NO_DESCRIPTORS : TUTTI_OK;
+    return endpoint->missing > 0 ? port_starves(now) : TUTTI_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------ peers */
