@@ -250,6 +250,33 @@ void board_add_wait(struct board *board, int rank)
                           memory_order_relaxed);
 }
 
+void board_set_thread(struct board *board, int rank, int thread)
+{
+    atomic_store_explicit(&board->ranks[rank].thread, thread, memory_order_relaxed);
+}
+
+int board_thread(const struct board *board, int rank)
+{
+    const int thread = atomic_load_explicit(&board->ranks[rank].thread, memory_order_relaxed);
+    return thread > 0 ? thread : 0; /* it is foreign */
+}
+
+/* 0: nobody; else the rank + 1, in BLAME_RANK_BITS bits, above the time in ms. */
+enum { BLAME_RANK_BITS = 20, BLAME_TIME_BITS = 64 - BLAME_RANK_BITS };
+
+void board_set_blame(struct board *board, int rank, int of_all, uint64_t now_ns)
+{
+    const uint64_t word = (uint64_t)(of_all + 1) << BLAME_TIME_BITS | now_ns / 1000000;
+    atomic_store_explicit(&board->ranks[rank].blames, word, memory_order_relaxed);
+}
+
+int board_blame(const struct board *board, int rank, uint64_t *then_ns)
+{
+    const uint64_t word = atomic_load_explicit(&board->ranks[rank].blames, memory_order_relaxed);
+    *then_ns = (word & ((UINT64_C(1) << BLAME_TIME_BITS) - 1)) * 1000000;
+    return (int)(word >> BLAME_TIME_BITS) - 1;
+}
+
 void board_announce_verdict(struct board *board)
 {
     if (!board_has_failed(board))

@@ -63,7 +63,9 @@ struct board_rank {
     _Atomic uint64_t mapped[2];
     /* Whom it takes to hold up its call: a finding (below), and that rank's sequence number or 0. */
     _Atomic uint64_t finding, finding_sequence;
-    _Atomic uint64_t waits; /* for ranks that came later, see straggler.h */
+    _Atomic uint64_t waits;  /* for ranks that came later, see straggler.h */
+    _Atomic int32_t thread;  /* of its process, that slept last in a call; 0: none has */
+    _Atomic uint64_t blames; /* whom it took for a straggler last, and when */
     /* Of its started calls, a line that nobody else writes: how many it has made, and the one that it waits for (board_progress). */
     _Alignas(64) _Atomic uint64_t started;
     _Atomic uint64_t awaited, awaited_sequence, awaited_count;
@@ -218,6 +220,12 @@ bool board_may_name(struct board *board, int size, int of_all, uint64_t now_ns);
  * rank does only for itself. */
 uint64_t board_waits(const struct board *board, int rank);
 void board_add_wait(struct board *board, int rank);
+/* The thread that makes a rank's calls, as far as it has slept in them; 0: not known. A rank sets its own. */
+void board_set_thread(struct board *board, int rank, int thread);
+int board_thread(const struct board *board, int rank);
+/* Whom a rank took for a straggler last, one of all ranks, and when, in ms of the clock; -1: nobody. A rank sets its own. */
+void board_set_blame(struct board *board, int rank, int of_all, uint64_t now_ns);
+int board_blame(const struct board *board, int rank, uint64_t *then_ns);
 /* The failure that comes next is a verdict; there is none yet. */
 void board_announce_verdict(struct board *board);
 static inline bool board_is_verdict(const struct board *board)

@@ -393,6 +393,22 @@ static void long_messages_are_cut(void **state)
     assert_int_equal(failure.pid, 0);
 }
 
+static void whom_a_rank_blames_is_told_with_the_time(void **state)
+{
+    struct board *board = *state;
+    uint64_t then_ns;
+    assert_int_equal(board_blame(board, 0, &then_ns), -1);
+    board_set_blame(board, 0, 65535, UINT64_C(123456789000000));
+    assert_int_equal(board_blame(board, 0, &then_ns), 65535);
+    assert_int_equal(then_ns, UINT64_C(123456789000000));
+    assert_int_equal(board_blame(board, 1, &then_ns), -1);
+    assert_int_equal(board_thread(board, 0), 0);
+    board_set_thread(board, 0, 4711);
+    assert_int_equal(board_thread(board, 0), 4711);
+    board_set_thread(board, 0, -3); /* foreign */
+    assert_int_equal(board_thread(board, 0), 0);
+}
+
 static void a_reporter_that_died_halfway_is_a_failure(void **state)
 {
     struct board *board = *state;
@@ -436,6 +452,7 @@ int main(void)
         TEST(descriptions_are_cut_to_their_place),
         TEST(the_first_failure_wins),
         TEST(long_messages_are_cut),
+        TEST(whom_a_rank_blames_is_told_with_the_time),
         TEST(a_reporter_that_died_halfway_is_a_failure),
         TEST(a_status_that_is_none_becomes_internal),
     };

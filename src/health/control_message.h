@@ -28,7 +28,7 @@ struct straggler_message {
     uint64_t age_ns, waits, mean_ns, name_age_ns;
     uint32_t held, calls;
     int32_t rank;
-    uint32_t ignored;
+    uint32_t delay; /* an older version says 0: not known */
 };
 
 /* A struct board_progress, which fits behind what an older version tells. */

@@ -62,6 +62,7 @@ static void write_straggler(const struct health *health, struct control_message 
     message->u.call.straggler =
         (struct straggler_message){.age_ns = answer.age_ns,
                                    .waits = answer.waits,
+                                   .delay = answer.delay,
                                    .mean_ns = answer.name.mean_ns,
                                    .name_age_ns = clock_now_ns() - answer.name.named_ns,
                                    .held = answer.name.held,
@@ -75,6 +76,7 @@ static void hear_straggler(struct health *health, int peer, const struct control
     const struct straggler_answer answer = {
         .age_ns = heard->age_ns,
         .waits = heard->waits,
+        .delay = heard->delay,
         .name = {.rank = heard->rank,
                  .held = heard->held,
                  .calls = heard->calls,

@@ -102,8 +102,8 @@ void health_restart_numbers(struct health *health)
 void health_footprint(const struct health *health, struct tutti_footprint *sum)
 {
     sum->private_bytes += held(health->recorder.memory) + held(health->message_recorder.memory) +
-                          held(health->straggler.held_ns) + recover_bytes(health) +
-                          choices_bytes(&health->choices);
+                          held(health->straggler.held_ns) + held(health->straggler.delays) +
+                          recover_bytes(health) + choices_bytes(&health->choices);
     if (health->team->size == 1) sum->private_bytes += held(health->board);
     processes_footprint(&health->processes, sum);
     network_footprint(health, sum);

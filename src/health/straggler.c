@@ -1,24 +1,32 @@
 #include "health/straggler.h"
 
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
+#include "health/deaths.h"
 #include "health/failure.h"
 #include "health/health.h"
 #include "health/recorder.h"
 #include "health/remote_rank.h"
 #include "os/clock.h"
+#include "os/process.h"
 
 /* A named rank is passed on for so long; waits are so many times as short as the time in which they fell, at most. */
 static const uint64_t WAIT_NS_MIN = 1000000, NAME_NS_MAX = 1000000000;
+static const uint64_t MUTUAL_NS =
+    30000000000u; /* so long a finding speaks against one the other way round */
 enum { SHARE_MAX = 20 };
 
 enum tutti_status straggler_init(struct straggler *straggler, int size)
 {
     straggler->open.rank = straggler->longest.rank = straggler->name.rank = -1;
+    straggler->blamed_by = -1;
     straggler->held_ns = calloc((size_t)size, sizeof *straggler->held_ns);
-    if (straggler->held_ns == NULL)
+    straggler->delays = calloc((size_t)size, sizeof *straggler->delays);
+    if (straggler->held_ns == NULL || straggler->delays == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     return TUTTI_OK;
 }
@@ -26,9 +34,27 @@ enum tutti_status straggler_init(struct straggler *straggler, int size)
 void straggler_release(struct straggler *straggler)
 {
     free(straggler->held_ns);
+    free(straggler->delays);
 }
 
 /* ------------------------------------------------------------------------------------------- judgement */
+
+void straggler_excuse(struct straggler *straggler, struct straggler_wait *wait,
+                      const struct straggler_delays *now)
+{
+    struct straggler_delays *const last = &straggler->delays[wait->rank];
+    const bool are_known = now->its != 0 && now->own != 0 && last->its != 0 && last->own != 0;
+    const int32_t more = are_known ? (int32_t)(now->its - last->its - (now->own - last->own)) : 0;
+    const uint64_t excused_ns = more > 0 ? (uint64_t)more * STRAGGLER_DELAY_NS : 0;
+    *last = *now;
+    wait->ns = wait->ns > excused_ns ? wait->ns - excused_ns : 0;
+    if (wait->ns < WAIT_NS_MIN) *wait = (struct straggler_wait){-1, 0, wait->since_ns, 0};
+}
+
+bool straggler_is_mutual(uint64_t then_ns, uint64_t now_ns)
+{
+    return then_ns > now_ns || now_ns - then_ns < MUTUAL_NS; /* the other one's now may be later */
+}
 
 void straggler_add(struct straggler *straggler, const struct straggler_wait *wait)
 {
@@ -65,6 +91,7 @@ bool straggler_judge(const struct straggler *straggler, uint64_t rank_waits, uin
     const int rank = waits[(oldest + STRAGGLER_WAITS - 1) % STRAGGLER_WAITS].rank;
     uint64_t lengths[STRAGGLER_WAITS], sum = 0, before = rank_waits;
     unsigned held = 0;
+    if (rank < 0) return false;
     for (unsigned i = 0; i < STRAGGLER_WAITS; i++) {
         const struct straggler_wait *wait = &waits[(oldest + i) % STRAGGLER_WAITS];
         if (wait->rank != rank) continue;
@@ -119,6 +146,7 @@ void straggler_sleep(struct health *health, const struct straggler_call *call, i
 {
     struct straggler *straggler = &health->straggler;
     if (!CALLS_ARE_WATCHED) return;
+    board_set_thread(health->board, health->board_number, (int)syscall(SYS_gettid));
     if (straggler->sequence != call->sequence) {
         straggler->sequence = call->sequence;
         straggler->open.rank = straggler->longest.rank = -1;
@@ -145,14 +173,42 @@ static void say(struct health *health, const struct straggler_name *name, uint64
               health->team->rank, who, name->held, name->calls, (double)name->mean_ns * 1e-6);
 }
 
-/* A wait for a rank that came later than this one, and has waited so often itself. */
-static bool add(struct health *health, const struct straggler_wait *wait, uint64_t now_ns)
+/* Of a rank of this host, as in struct straggler_delays: of the thread that makes its calls, which is the first of its process if none has slept
+ * in one. */
+static uint32_t delay_of(const struct health *health, int rank)
+{
+    const int number = team_local_number(health->team, rank);
+    if (rank != health->team->rank && health_is_hidden(health, rank)) return 0;
+    const pid_t pid = health_pid_of(health, rank), thread = board_thread(health->board, number);
+    const uint64_t ns = process_waited_ns(pid, thread != 0 ? thread : pid);
+    const uint32_t delay = (uint32_t)(ns / STRAGGLER_DELAY_NS);
+    return ns > 0 && delay == 0 ? 1 : delay;
+}
+
+/* Whether that rank takes this one for a straggler, as far as is known. */
+static bool blames_this_one(const struct health *health, int rank, uint64_t now_ns)
+{
+    const struct straggler *straggler = &health->straggler;
+    const int number = team_local_number(health->team, rank);
+    uint64_t then_ns = straggler->blamed_ns;
+    if (number < 0) return straggler->blamed_by == rank && straggler_is_mutual(then_ns, now_ns);
+    const int blamed = board_blame(health->board, number, &then_ns);
+    return blamed == health->team->rank && straggler_is_mutual(then_ns, now_ns);
+}
+
+/* A wait for a rank that came later than this one, has waited so often itself, and was delayed so long. */
+static bool add(struct health *health, struct straggler_wait *wait, uint32_t its_delay,
+                uint64_t now_ns)
 {
     struct straggler_name name;
-    recorder_add(&health->straggler.held_ns[wait->rank], wait->ns);
+    const struct straggler_delays delays = {its_delay, delay_of(health, health->team->rank)};
     board_add_wait(health->board, health->board_number);
+    straggler_excuse(&health->straggler, wait, &delays);
+    if (wait->rank >= 0) recorder_add(&health->straggler.held_ns[wait->rank], wait->ns);
     straggler_add(&health->straggler, wait);
     if (!straggler_judge(&health->straggler, wait->rank_waits, now_ns, &name)) return false;
+    board_set_blame(health->board, health->board_number, name.rank, now_ns);
+    if (blames_this_one(health, name.rank, now_ns)) return false;
     name.named_ns = now_ns;
     say(health, &name, now_ns);
     return true;
@@ -168,7 +224,7 @@ void straggler_end(struct health *health, const struct straggler_call *call)
     if (wait->rank < 0 || wait->ns < WAIT_NS_MIN) return;
     if (team_shares_host(health->team, wait->rank)) {
         wait->rank_waits = board_waits(health->board, team_local_number(health->team, wait->rank));
-        add(health, wait, clock_now_ns());
+        add(health, wait, delay_of(health, wait->rank), clock_now_ns());
     } else if (remote_ask_after(health, wait->rank, call->slot, call->begun)) {
         straggler->asked = *wait;
         straggler->asked_slot = call->slot;
@@ -195,6 +251,7 @@ struct straggler_answer straggler_answer(const struct health *health, int slot, 
 {
     const uint64_t now_ns = clock_now_ns(), since_ns = begun_ns(health, slot, begun);
     struct straggler_answer answer = {.waits = board_waits(health->board, health->board_number),
+                                      .delay = delay_of(health, health->team->rank),
                                       .name = health->straggler.name};
     if (since_ns > 0 && since_ns < now_ns) answer.age_ns = now_ns - since_ns;
     if (now_ns - answer.name.named_ns > NAME_NS_MAX) answer.name.rank = -1;
@@ -211,13 +268,17 @@ void straggler_hear(struct health *health, int peer, int slot, uint64_t begun,
         return;
     straggler->asked_begun = 0;
     const uint64_t now_ns = clock_now_ns(), its_ns = now_ns - answer->age_ns;
+    if (answer->name.rank == health->team->rank) {
+        straggler->blamed_by = peer;
+        straggler->blamed_ns = now_ns;
+    }
     const bool came_later =
         answer->age_ns > 0 && answer->age_ns < now_ns && its_ns > wait->since_ns + WAIT_NS_MIN;
     if (came_later) {
         const uint64_t late_ns = its_ns - wait->since_ns;
         if (late_ns < wait->ns) wait->ns = late_ns;
         wait->rank_waits = answer->waits;
-        if (add(health, wait, now_ns)) return;
+        if (add(health, wait, answer->delay, now_ns)) return;
     }
     const struct straggler_name *name = &answer->name;
     if (name->rank >= 0 && name->rank < health->team->size && name->rank != health->team->rank)

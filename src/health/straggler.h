@@ -10,8 +10,15 @@
  * One long wait is no reason against it, so none counts as longer than twice the median. All waits together must be a
  * twentieth of the time at least.
  *
+ * A rank that the machine holds up is no straggler: its thread could have run, and had no processor, because there are more ranks than cores,
+ * or other programs. The kernel counts that of each thread. What a rank was delayed by more than this one, since this one last waited for it,
+ * is taken off the wait; what is left may be nothing, and is then a wait for nobody. Ranks that are all delayed alike are judged as they were.
+ *
+ * Two ranks that take each other for stragglers are none: the second one names nobody, nor do both from then on, for half a minute
+ * after each such finding.
+ *
  * Of a rank of another host it is not seen whether it has called: after a wait it is asked how long ago it did, how often it
- * waited itself, and whom it has named. So the name comes back along the way of the waiting.
+ * waited itself, how long it was delayed, and whom it has named. So the name comes back along the way of the waiting.
  *
  * Threads: with the domain held; held_ns may be read by any.
  */
@@ -30,7 +37,7 @@ enum { STRAGGLER_WAITS = 10 };
 
 /* For a rank that came later than this one. */
 struct straggler_wait {
-    int rank;
+    int rank;            /* -1: none, it was the machine */
     uint64_t rank_waits; /* of its own, by then */
     uint64_t since_ns, ns;
 };
@@ -40,6 +47,13 @@ struct straggler_name {
     unsigned held, calls; /* it delayed `held` of the last `calls` */
     uint64_t mean_ns;
     uint64_t named_ns; /* when */
+};
+
+/* By which the machine has kept a rank, and this one, from running, when this one last waited for that one: in units of STRAGGLER_DELAY_NS,
+ * modulo 2^32; 0: not known. */
+enum { STRAGGLER_DELAY_NS = 10000 };
+struct straggler_delays {
+    uint32_t its, own;
 };
 
 struct straggler {
@@ -54,13 +68,17 @@ struct straggler {
     int asked_slot;
     uint64_t asked_begun; /* 0: none */
     struct straggler_name name;
-    _Atomic uint64_t *held_ns; /* this rank, by each rank, in all */
+    _Atomic uint64_t *held_ns;       /* this rank, by each rank, in all */
+    struct straggler_delays *delays; /* of each rank */
+    int blamed_by; /* the rank of another host that took this one for a straggler last; -1: none */
+    uint64_t blamed_ns;
 };
 
 /* A rank's answer about a call. */
 struct straggler_answer {
     uint64_t age_ns; /* since it began it; 0: it has not */
     uint64_t waits;
+    uint32_t delay; /* as in struct straggler_delays */
     struct straggler_name name;
 };
 
@@ -90,10 +108,16 @@ struct straggler_answer straggler_answer(const struct health *health, int slot, 
 void straggler_hear(struct health *health, int peer, int slot, uint64_t begun,
                     const struct straggler_answer *answer);
 
+/* Takes off a wait for a rank what the machine is to blame for, as far as both delays are known, now and when this rank last waited for that one.
+ * If less is left than counts, it is a wait for none. */
+void straggler_excuse(struct straggler *straggler, struct straggler_wait *wait,
+                      const struct straggler_delays *now);
 /* One more wait. */
 void straggler_add(struct straggler *straggler, const struct straggler_wait *wait);
 /* Whether the rank of the newest wait, which waited so often itself by now, is to be named; fills in all of *name but the time. */
 bool straggler_judge(const struct straggler *straggler, uint64_t rank_waits, uint64_t now_ns,
                      struct straggler_name *name);
+/* Whether a rank that took this one for a straggler then is none itself, if this one takes it for a straggler now. */
+bool straggler_is_mutual(uint64_t then_ns, uint64_t now_ns);
 
 #endif

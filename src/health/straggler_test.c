@@ -15,10 +15,13 @@ static struct straggler straggler;
 static struct straggler_name name;
 static uint64_t now_ns, its_waits;
 
+static struct straggler_delays delays[SLOW + 1];
+
 static int begin(void **state)
 {
     (void)state;
-    straggler = (struct straggler){0};
+    for (int r = 0; r <= SLOW; r++) delays[r] = (struct straggler_delays){0, 0};
+    straggler = (struct straggler){.delays = delays};
     now_ns = 1000 * (uint64_t)MS;
     its_waits = 0;
     return 0;
@@ -112,6 +115,142 @@ static void irregular_ranks_are_hardly_ever_named(void **state)
     assert_true(named < CALLS / 10000);
 }
 
+/* ------------------------------------------------------------------------------------------ a busy machine */
+
+/* Two ranks, each of which judges the other. A call takes a rank `work` ms, and `delay` ms more in which it has no processor. */
+enum { SIDES = 2 };
+static struct side {
+    struct straggler straggler;
+    struct straggler_delays delays[SIDES];
+    uint64_t waits, delayed_ns, named_ns;
+    int named;     /* how often it would name the other one */
+    bool is_blind; /* the system does not tell delays */
+} sides[SIDES];
+
+static void begin_sides(bool are_blind)
+{
+    now_ns = 1000 * (uint64_t)MS;
+    for (int s = 0; s < SIDES; s++) {
+        sides[s] = (struct side){.is_blind = are_blind, .delayed_ns = MS};
+        sides[s].straggler.delays = sides[s].delays;
+    }
+}
+
+static uint32_t delay_of(const struct side *side)
+{
+    return side->is_blind ? 0 : (uint32_t)(side->delayed_ns / STRAGGLER_DELAY_NS);
+}
+
+static void call_of_sides(const double work[SIDES], const double delay[SIDES])
+{
+    const double late = work[1] + delay[1] - work[0] - delay[0];
+    for (int s = 0; s < SIDES; s++) sides[s].delayed_ns += (uint64_t)(delay[s] * MS);
+    const uint64_t since_ns = now_ns;
+    now_ns += (uint64_t)(fmax(work[0] + delay[0], work[1] + delay[1]) * MS);
+    if (fabs(late) < 1) return;
+    struct side *const waiting = &sides[late > 0 ? 0 : 1], *const slow = &sides[late > 0 ? 1 : 0];
+    struct straggler_wait wait = {.rank = late > 0 ? 1 : 0,
+                                  .rank_waits = slow->waits,
+                                  .since_ns = since_ns,
+                                  .ns = (uint64_t)(fabs(late) * MS)};
+    const struct straggler_delays known = {delay_of(slow), delay_of(waiting)};
+    waiting->waits++;
+    straggler_excuse(&waiting->straggler, &wait, &known);
+    straggler_add(&waiting->straggler, &wait);
+    if (!straggler_judge(&waiting->straggler, wait.rank_waits, now_ns, &name)) return;
+    waiting->named_ns = now_ns;
+    if (slow->named_ns == 0 || !straggler_is_mutual(slow->named_ns, now_ns)) waiting->named++;
+}
+
+/* Other programs take the processor of one rank for a while, and then of the other. */
+static void phases_of_others(int phases, int calls)
+{
+    for (int phase = 0; phase < phases; phase++)
+        for (int i = 0; i < calls; i++)
+            call_of_sides((double[]){10, 10},
+                          (double[]){phase % 2 == 0 ? 0 : 5, phase % 2 == 0 ? 5 : 0});
+}
+
+static void a_rank_that_the_machine_holds_up_is_not_named(void **state)
+{
+    (void)state;
+    begin_sides(false);
+    phases_of_others(1, 500);
+    assert_int_equal(sides[0].named + sides[1].named, 0);
+    begin_sides(false);
+    phases_of_others(20, 30);
+    assert_int_equal(sides[0].named + sides[1].named, 0);
+}
+
+/* What is common to both is no excuse. */
+static void a_slow_rank_on_a_busy_machine_is_named(void **state)
+{
+    (void)state;
+    srand48(8);
+    begin_sides(false);
+    for (int i = 0; i < 40; i++)
+        call_of_sides((double[]){10, 16}, (double[]){4 * drand48(), 4 * drand48()});
+    assert_true(sides[0].named > 20);
+    assert_int_equal(sides[1].named, 0);
+}
+
+static void ranks_that_share_cores_are_not_named(void **state)
+{
+    (void)state;
+    srand48(9);
+    begin_sides(false);
+    for (int i = 0; i < 10000; i++) /* either has the core first, for whole turns */
+        call_of_sides((double[]){6, 6}, drand48() < 0.95 ? (double[]){0, 6} : (double[]){6, 0});
+    assert_int_equal(sides[0].named + sides[1].named, 0);
+}
+
+static void where_delays_are_not_told_only_the_first_of_two_is_named(void **state)
+{
+    (void)state;
+    begin_sides(true);
+    phases_of_others(1, 15);
+    assert_true(sides[0].named > 0);
+    assert_int_equal(sides[1].named, 0);
+    const int before = sides[0].named;
+    for (int phase = 0; phase < 20; phase++) {
+        phases_of_others(2, 30);
+        assert_int_equal(sides[1].named, 0);
+    }
+    assert_true(sides[0].named <= before + 30);
+    begin_sides(true);
+    phases_of_others(2, 30);
+    const int named = sides[0].named;
+    phases_of_others(1, 200); /* of 15 ms: within half a minute of the other one's last finding */
+    assert_int_equal(sides[0].named, named);
+}
+
+static void a_finding_of_the_other_rank_speaks_for_half_a_minute(void **state)
+{
+    (void)state;
+    const uint64_t then_ns = 100 * UINT64_C(1000000000);
+    assert_true(straggler_is_mutual(then_ns, then_ns + 29 * UINT64_C(1000000000)));
+    assert_false(straggler_is_mutual(then_ns, then_ns + 31 * UINT64_C(1000000000)));
+    assert_true(straggler_is_mutual(then_ns, then_ns - MS));
+}
+
+/* The counters of delays go round after twelve hours. */
+static void delays_are_counted_round_their_end(void **state)
+{
+    (void)state;
+    struct straggler_wait wait = {.rank = SLOW, .ns = 20 * MS};
+    const uint32_t ms = MS / STRAGGLER_DELAY_NS;
+    straggler_excuse(&straggler, &wait, &(struct straggler_delays){UINT32_MAX - 2 * ms, 5});
+    assert_int_equal(wait.ns, 20 * MS); /* how long it was delayed since is not known */
+    straggler_excuse(&straggler, &wait, &(struct straggler_delays){6 * ms - 1, 5 + 3 * ms});
+    assert_int_equal(wait.ns, 15 * MS);
+    straggler_excuse(&straggler, &wait, &(struct straggler_delays){0, 5 + 3 * ms});
+    straggler_excuse(&straggler, &wait, &(struct straggler_delays){100 * ms, 5 + 3 * ms});
+    assert_int_equal(wait.ns, 15 * MS);
+    straggler_excuse(&straggler, &wait, &(struct straggler_delays){200 * ms, 5 + 3 * ms});
+    assert_int_equal(wait.rank, -1);
+    assert_int_equal(wait.ns, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -122,6 +261,12 @@ int main(void)
         cmocka_unit_test_setup(its_waits_for_the_exception_count_once, begin),
         cmocka_unit_test_setup(waits_that_matter_little_name_nobody, begin),
         cmocka_unit_test_setup(irregular_ranks_are_hardly_ever_named, begin),
+        cmocka_unit_test(a_rank_that_the_machine_holds_up_is_not_named),
+        cmocka_unit_test(a_slow_rank_on_a_busy_machine_is_named),
+        cmocka_unit_test(ranks_that_share_cores_are_not_named),
+        cmocka_unit_test(where_delays_are_not_told_only_the_first_of_two_is_named),
+        cmocka_unit_test(a_finding_of_the_other_rank_speaks_for_half_a_minute),
+        cmocka_unit_test_setup(delays_are_counted_round_their_end, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,6 +80,21 @@ uint64_t process_program(pid_t pid)
     return field != NULL ? program : 0;
 }
 
+uint64_t process_waited_ns(pid_t pid, pid_t thread)
+{
+    char path[64], text[80];
+    unsigned long long waited_ns;
+    if (!process_has_own_proc()) return 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)pid, (int)thread);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    const ssize_t bytes = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (bytes <= 0) return 0;
+    text[bytes] = '\0';
+    return sscanf(text, "%*u %llu", &waited_ns) == 1 ? waited_ns : 0;
+}
+
 bool process_is_stopped(pid_t pid)
 {
     const char state = state_of(pid);

@@ -27,6 +27,8 @@ uint32_t process_pid_namespace(void);
 bool process_has_own_proc(void);
 /* Whether a process is there and stopped, by a signal or a debugger. */
 bool process_is_stopped(pid_t pid);
+/* How long a thread of a process has waited for a processor on which it could have run, since it began. 0: the system does not tell. */
+uint64_t process_waited_ns(pid_t pid, pid_t thread);
 /* Whether there is no such process, or it has ended and its parent has not waited for it yet. Works
  * without a descriptor of the process (pidfd_open), and without any descriptor if this process may
  * read the other one's memory. */

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,7 +12,39 @@
 
 #include <cmocka.h>
 
+#include "os/clock.h"
 #include "os/process.h"
+
+/* Two processes on one processor: while one computes, the other one has to wait. */
+static void a_thread_that_waits_for_a_processor_says_how_long(void **state)
+{
+    (void)state;
+    cpu_set_t before, one;
+    int cpu = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    while (!CPU_ISSET(cpu, &before)) cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    const uint64_t first_ns = process_waited_ns(getpid(), getpid());
+    if (first_ns == 0) skip(); /* the kernel was built without it */
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) continue;
+    }
+    const uint64_t deadline_ns = clock_now_ns() + 60000000000u;
+    bool has_waited = false, other_has = false;
+    while (!(has_waited && other_has) && clock_now_ns() < deadline_ns) {
+        has_waited = process_waited_ns(getpid(), getpid()) >= first_ns + 10000000u;
+        other_has = process_waited_ns(pid, pid) > 0;
+    }
+    assert_true(has_waited && other_has);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(process_waited_ns(pid, pid), 0);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+}
 
 /* Its name looks like what comes behind names. */
 static void stopped_processes_are_told_from_others(void **state)
@@ -154,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stopped_processes_are_told_from_others),
+        cmocka_unit_test(a_thread_that_waits_for_a_processor_says_how_long),
         cmocka_unit_test(processes_that_ended_are_told_from_others),
         cmocka_unit_test(a_process_that_executes_a_program_is_told_from_what_it_was),
         cmocka_unit_test(a_descriptor_is_copied_from_who_has_the_number),
