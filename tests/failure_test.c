@@ -1019,6 +1019,7 @@ static void invalid_options_make_no_communicator(void **state)
     expect_no_comm(&options, TUTTI_INVALID_RANK, "size");
     options.size = 2;
     options.algorithms = "allreduce=magic";
+    options.init_timeout_ns = SECOND / 10; /* in which it would tell the other rank */
     expect_no_comm(&options, TUTTI_INVALID_OPTIONS, "magic");
     options.algorithms = NULL;
     options.id = NULL;

@@ -242,12 +242,12 @@ static void ranks_of_two_hosts_fail_together(void **state)
 }
 
 /* It has a file or an option that the others do not have. */
-static void expect_own_mistakes_named(void)
+static void expect_own_mistakes_named(size_t stride)
 {
     static const char *const mistakes[] = {
         "TUTTI_TABLE",        "TUTTI_CALIBRATION", "TUTTI_PLANS",    "TUTTI_ALGORITHMS",
         "TUTTI_INIT_TIMEOUT", "TUTTI_TRANSPORT",   "TUTTI_INTEGRITY"};
-    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i += stride) {
         scene->failing = mistakes[i];
         scene->size = RANKS;
         for (int t = 1;
@@ -260,10 +260,41 @@ static void expect_own_mistakes_named(void)
 static void a_rank_with_a_mistake_of_its_own_tells_the_others(void **state)
 {
     (void)state;
-    expect_own_mistakes_named();
+    expect_own_mistakes_named(1);
     setenv("TUTTI_TEST_HOSTS", "2", 1);
-    expect_own_mistakes_named();
+    expect_own_mistakes_named(3);
     unsetenv("TUTTI_TEST_HOSTS");
+}
+
+/* The last rank does not come at all. */
+static int join_without_the_last(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                 void *context)
+{
+    (void)seed, (void)context;
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    options.rank = rank;
+    options.size = size;
+    options.id = &scene->id;
+    options.init_timeout_ns = UINT64_C(50000000000);
+    if (rank == size - 1) return 0;
+    if (rank == scene->victim) {
+        setenv("TUTTI_TABLE", "nonsense", 1);
+        options.init_timeout_ns = UINT64_C(1000000000);
+    }
+    RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_INVALID_OPTIONS);
+    RANKS_EXPECT(strstr(tutti_error_message(), "nonsense") != NULL);
+    return 0;
+}
+
+static void who_has_come_hears_of_a_mistake_although_others_are_missing(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 40000, .without_comm = true};
+    for (scene->victim = 0; scene->victim < 3; scene->victim += 2) {
+        assert_int_equal(tutti_id_create(&scene->id), TUTTI_OK);
+        assert_int_equal(ranks_run(RANKS, &options, join_without_the_last, NULL), 0);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------- derived ones */
@@ -445,6 +476,7 @@ int main(void)
         cmocka_unit_test(ranks_of_one_host_over_tcp_fail_together),
         cmocka_unit_test(ranks_of_two_hosts_fail_together),
         cmocka_unit_test(a_rank_with_a_mistake_of_its_own_tells_the_others),
+        cmocka_unit_test(who_has_come_hears_of_a_mistake_although_others_are_missing),
         cmocka_unit_test(a_rank_that_cannot_join_a_derived_communicator_tells_the_others),
         cmocka_unit_test(a_rank_without_its_card_tells_other_hosts),
         cmocka_unit_test(rank_0_misses_a_host_without_a_network),

@@ -24,6 +24,7 @@
 #include "health/network_leave.h"
 #include "memory/heap.h"
 #include "os/at_exit.h"
+#include "os/clock.h"
 
 static enum tutti_status be_alone(struct tutti_comm *comm)
 {
@@ -149,18 +150,45 @@ static enum tutti_status equip(struct tutti_comm *comm, const struct creation *c
 }
 
 /* A rank that cannot join meets the others nevertheless: then they hear why, and do not wait for it. */
+struct telling {
+    int rank;
+    enum tutti_status trouble;
+    char why[ERROR_TEXT_MAX];
+    uint64_t until_ns;
+};
+
+/* So long it waits for others, which start at about the same time; at most half of the time that it has. Those of a derived
+ * communicator come for sure, or are known to have gone. */
+static const uint64_t TELL_NS = 10000000000u;
+
+/* Those that have come hear it from the meeting. */
+static enum tutti_status look_while_telling(void *context)
+{
+    const struct telling *telling = context;
+    if (clock_now_ns() < telling->until_ns) return TUTTI_OK;
+    return error_set(telling->trouble, "rank %d could not join: %s", telling->rank, telling->why);
+}
+
 static enum tutti_status meet_to_tell(struct tutti_comm *comm, const struct creation *creation,
                                       enum tutti_status trouble)
 {
-    char why[ERROR_TEXT_MAX];
-    struct creation telling = *creation;
+    struct telling telling = {.rank = comm->team.rank, .trouble = trouble};
+    struct creation joining = *creation;
     if (comm->team.size == 1) return trouble;
-    error_copy(why, sizeof why);
+    error_copy(telling.why, sizeof telling.why);
     log_write(LOG_INFO, "rank %d of %d cannot join, and meets the others to say so: %s",
-              comm->team.rank, comm->team.size, why);
-    telling.trouble = trouble;
-    (void)comm_join(comm, &telling);
-    return error_set(trouble, "%s", why);
+              comm->team.rank, comm->team.size, telling.why);
+    joining.trouble = trouble;
+    if (creation->look == NULL) {
+        const uint64_t now = clock_now_ns();
+        const uint64_t half_ns = creation->deadline_ns > now ? (creation->deadline_ns - now) / 2 : 0;
+        telling.until_ns = now + (half_ns < TELL_NS ? half_ns : TELL_NS);
+        joining.deadline_ns = telling.until_ns + half_ns / 8; /* where nobody looks meanwhile */
+        joining.look = look_while_telling;
+        joining.look_context = &telling;
+    }
+    (void)comm_join(comm, &joining);
+    return error_set(trouble, "%s", telling.why);
 }
 
 /* Until all have come. */
