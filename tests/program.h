@@ -14,7 +14,8 @@
  *  1. The communicator of a step, and the parent of a communicator that a step makes, is there; 0 is the world, and is never freed.
  *  2. begin and end, parallel and join are balanced. Within parallel, where each communicator has a thread, there are only calls,
  *     messages, waits and groups, each on a communicator; within begin only calls and messages that begin there.
- *  3. A rank that is killed is gone for good; a shrink follows, and until then no communicators are made.
+ *  3. A rank that is killed is gone for good; a shrink follows, and until then no communicators are made and nobody has a child.
+ *  4. Behind messages that nobody receives there are no others on their communicator.
  *
  * Pure: any thread, no clock, no I/O.
  */
@@ -57,6 +58,7 @@ enum program_verb {
     PROGRAM_JOIN,
     PROGRAM_KILL,   /* `rank`, of the first world */
     PROGRAM_SHRINK, /* all communicators but a new world are gone */
+    PROGRAM_FORK,   /* `rank`, or every rank, has a child; salt chooses what the child does */
     PROGRAM_VERB_COUNT
 };
 
@@ -65,7 +67,8 @@ enum program_pattern {
     PROGRAM_RING,      /* `number` messages, with tags, to the rank `rank` places on */
     PROGRAM_ANY_RANK,  /* one message of each rank to `rank`, which receives from any rank */
     PROGRAM_TRUNCATED, /* one message along a ring, larger than its receiver takes */
-    PROGRAM_CANCELLED  /* a receive that nobody sends to */
+    PROGRAM_CANCELLED, /* a receive that nobody sends to */
+    PROGRAM_UNAWAITED /* `number` small messages that nobody receives: the last ones on their communicator */
 };
 enum { PROGRAM_OP_COMMUTATIVE = OP_COUNT }; /* the user's exclusive or, of integers */
 
@@ -77,8 +80,10 @@ struct program_step {
     int collective, dtype, op, count, style, pattern;
     int memory, shift, in_place; /* enum spread_memory */
     int algorithm, radix;        /* 1 + the algorithm's place in the list; used if it fits */
+    int own;                     /* 1: by that algorithm's plan, read from a file */
     int deterministic, priority;
-    int handle; /* of a prepared call */
+    int starved; /* 1 + the place in the parent of a rank that has hardly any descriptors left while it makes the communicator */
+    int handle;  /* of a prepared call */
     int salt;
 };
 

@@ -7,12 +7,14 @@
 #include "program.h"
 
 enum { BYTES_MAX = 4 << 20, COUNT_MAX = 1 << 20, NUMBER_MAX = 8, COMPUTE_MS_MAX = 200, TRIES = 30 };
+enum { UNAWAITED_BYTES_MAX = 1000 }; /* the sender of a longer message waits for its receiver */
 
 /* ------------------------------------------------------------------------------------------------- validity */
 
 /* The state between two steps. */
 struct scene {
     bool comms[PROGRAM_COMMS_MAX];
+    bool silent[PROGRAM_COMMS_MAX]; /* has messages that nobody receives */
     int handles[PROGRAM_HANDLES_MAX]; /* the communicator of the call prepared there; PROGRAM_ALL: none */
     unsigned dead;                    /* ranks of the first world */
     int depth;                        /* of groups */
@@ -21,7 +23,7 @@ struct scene {
 
 static void forget_comm(struct scene *scene, int comm)
 {
-    scene->comms[comm] = false;
+    scene->comms[comm] = scene->silent[comm] = false;
     for (int i = 0; i < PROGRAM_HANDLES_MAX; i++)
         if (scene->handles[i] == comm) scene->handles[i] = PROGRAM_ALL;
 }
@@ -44,7 +46,9 @@ static bool is_in_range(const struct program_step *s)
            s->count >= 0 && s->count <= COUNT_MAX && s->shift >= 0 && s->shift < 64 &&
            s->handle >= 0 && s->handle < PROGRAM_HANDLES_MAX && s->priority >= -100 &&
            s->priority <= 100 && s->radix >= 0 && s->radix != 1 && s->radix <= ALGO_RADIX_MAX &&
-           s->salt >= 0 && s->algorithm >= 0 && s->algorithm <= algo_count;
+           s->salt >= 0 && s->algorithm >= 0 && s->algorithm <= algo_count &&
+           (s->own == 0 || (s->own == 1 && s->algorithm > 0)) && s->starved >= 0 &&
+           s->starved <= PROGRAM_RANKS_MAX;
 }
 
 static bool is_supported(int op, enum tutti_dtype dtype)
@@ -76,6 +80,11 @@ static bool call_is_valid(const struct scene *scene, const struct program_step *
 static bool message_is_valid(const struct scene *scene, const struct program_step *s)
 {
     if (s->rank < 0 || s->number > NUMBER_MAX || !fits(s) || s->form == PREPARED) return false;
+    if (s->pattern == PROGRAM_UNAWAITED)
+        return s->form == STARTED && scene->depth == 0 &&
+               (size_t)s->count * tutti_dtype_size((enum tutti_dtype)s->dtype) <=
+                   UNAWAITED_BYTES_MAX;
+    if (scene->silent[s->comm]) return false;
     const bool lone = s->pattern == PROGRAM_TRUNCATED || s->pattern == PROGRAM_CANCELLED;
     return !lone || (scene->depth == 0 && s->form == STARTED && s->count > 0);
 }
@@ -92,7 +101,9 @@ static bool go_on(const struct program *p, struct scene *scene, const struct pro
         if (s->form == PREPARED) scene->handles[s->handle] = s->comm;
         return scene->depth == 0 || s->form == BLOCKING;
     case PROGRAM_MESSAGE:
-        return has_comm && message_is_valid(scene, s) && (scene->depth == 0 || s->form == BLOCKING);
+        if (!has_comm || !message_is_valid(scene, s)) return false;
+        if (s->pattern == PROGRAM_UNAWAITED) scene->silent[s->comm] = true;
+        return scene->depth == 0 || s->form == BLOCKING;
     case PROGRAM_AGAIN: return quiet && scene->handles[s->handle] != PROGRAM_ALL;
     case PROGRAM_WAIT: return scene->depth == 0 && (has_comm || (s->comm == PROGRAM_ALL && quiet));
     case PROGRAM_COMPUTE: return quiet && s->rank < p->rank_count;
@@ -122,9 +133,13 @@ static bool go_on(const struct program *p, struct scene *scene, const struct pro
         scene->comms[0] = true;
         scene->doomed = false;
         return true;
+    case PROGRAM_FORK:
+        return quiet && !scene->doomed && p->over != PROGRAM_OVER_THREADS && s->rank < p->rank_count;
     default:
         if (!program_makes(s) || !quiet || scene->doomed || s->number < 2 || s->number > NUMBER_MAX ||
             !is_comm(scene, s->parent) || s->comm <= 0 || s->comm >= PROGRAM_COMMS_MAX || has_comm)
+            return false;
+        if (s->starved > 0 && (p->over == PROGRAM_OVER_THREADS || s->verb == PROGRAM_MESH))
             return false;
         return scene->comms[s->comm] = true;
     }
@@ -210,16 +225,19 @@ static void draw_call(struct author *a, struct program_step *s)
     for (int i = 0; s->algorithm > 0 && i < algo_count; i++) /* one that fits, if there is one */
         if ((int)algo_list[s->algorithm - 1].collective != s->collective)
             s->algorithm = s->algorithm % algo_count + 1;
+    s->own = s->algorithm > 0 && once_in(a, 4);
 }
 
 static void draw_message(struct author *a, struct program_step *s)
 {
-    s->pattern = once_in(a, 5) ? below(a, 4) : below(a, 2);
+    s->pattern = once_in(a, 5) ? below(a, 5) : below(a, 2);
     s->form = s->pattern > PROGRAM_ANY_RANK ? STARTED : below(a, 2);
     s->rank = below(a, PROGRAM_RANKS_MAX);
     s->number = 1 + below(a, 5);
     s->dtype = below(a, DTYPE_COUNT);
     draw_buffers(a, s, s->number);
+    if (s->pattern == PROGRAM_UNAWAITED)
+        s->count = below(a, UNAWAITED_BYTES_MAX / (int)tutti_dtype_size((enum tutti_dtype)s->dtype));
     s->in_place = s->style = 0;
 }
 
@@ -253,11 +271,13 @@ static void add_wait(struct author *a, int comm)
 
 static void add_made(struct author *a)
 {
-    const struct program_step s = {.verb = PROGRAM_DUP + below(a, 4),
-                                   .comm = 1 + below(a, PROGRAM_COMMS_MAX - 1),
-                                   .parent = some_comm(a),
-                                   .number = 2 + below(a, 3),
-                                   .salt = below(a, 1000)};
+    struct program_step s = {.verb = PROGRAM_DUP + below(a, 4),
+                             .comm = 1 + below(a, PROGRAM_COMMS_MAX - 1),
+                             .parent = some_comm(a),
+                             .number = 2 + below(a, 3),
+                             .salt = below(a, 1000)};
+    if (once_in(a, 6) && s.verb != PROGRAM_MESH && a->program->over != PROGRAM_OVER_THREADS)
+        s.starved = 1 + below(a, a->program->rank_count);
     add(a, &s);
 }
 
@@ -295,6 +315,10 @@ static void add_anything(struct author *a)
         add_traffic(a, some_comm(a));
     else if (what < 70)
         add_wait(a, once_in(a, 2) ? PROGRAM_ALL : some_comm(a));
+    else if (what < 72)
+        add(a, &(struct program_step){.verb = PROGRAM_FORK,
+                                      .rank = below(a, a->program->rank_count + 1) - 1,
+                                      .salt = below(a, 1000)});
     else if (what < 75)
         add(a, &(struct program_step){.verb = PROGRAM_COMPUTE,
                                       .rank = below(a, a->program->rank_count + 1) - 1,

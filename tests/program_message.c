@@ -29,7 +29,8 @@ static size_t count_of(const struct program_work *w, int rank, int i)
 
 static int message_count(const struct program_step *s)
 {
-    return s->pattern == PROGRAM_RING && s->number > 1 ? s->number : 1;
+    const bool may_be_many = s->pattern == PROGRAM_RING || s->pattern == PROGRAM_UNAWAITED;
+    return may_be_many && s->number > 1 ? s->number : 1;
 }
 
 static bool receives_backwards(const struct program_work *w)
@@ -75,6 +76,7 @@ bool program_message_init(struct program_work *w)
     size_t counts[PROGRAM_RANKS_MAX] = {0};
     int sends = message_count(w->step), receives = sends;
     if (pattern == PROGRAM_CANCELLED) sends = 0;
+    if (pattern == PROGRAM_UNAWAITED) receives = 0;
     if (pattern == PROGRAM_ANY_RANK) {
         sends = is_root ? 0 : 1;
         receives = is_root ? w->on->size - 1 : 0;

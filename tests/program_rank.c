@@ -1,10 +1,16 @@
 #include "program_rank.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "elements.h"
@@ -273,24 +279,82 @@ static enum tutti_status mesh(struct program_comm *made, const struct program_co
     return status;
 }
 
-static enum outcome make(struct life *life, int index)
+/* Leaves this process so many descriptors; returns the limit there was, for setrlimit. */
+static struct rlimit starve(int descriptors)
 {
-    const struct program_step *const step = &life->program->steps[index];
-    const struct program_comm *const parent = &life->comms[step->parent];
-    struct program_comm *const made = &life->comms[step->comm];
-    enum tutti_status status;
-    if (parent->comm == NULL) return GO_ON;
+    struct rlimit was;
+    if (getrlimit(RLIMIT_NOFILE, &was) != 0) abort();
+    struct rlimit few = {0, was.rlim_max};
+    for (int left = descriptors; left >= 0 && few.rlim_cur < was.rlim_cur; few.rlim_cur++)
+        left -= fcntl((int)few.rlim_cur, F_GETFD) < 0;
+    few.rlim_cur -= few.rlim_cur > 0; /* the one that was too many */
+    if (setrlimit(RLIMIT_NOFILE, &few) != 0) abort();
+    return was;
+}
+
+/* Whether all members of a new communicator have it, or none. */
+static enum outcome agree(struct life *life, int index, const struct program_comm *parent,
+                          const struct program_comm *made, enum tutti_status status)
+{
+    const int has = status == TUTTI_OK;
+    int all[PROGRAM_RANKS_MAX];
+    const enum outcome outcome =
+        judge(life, index, parent, tutti_allgather(&has, all, 1, TUTTI_INT32, parent->comm));
+    for (int i = 0; i < parent->size && outcome == GO_ON; i++)
+        for (int m = 0; m < made->size; m++)
+            if (made->members[m] == parent->members[i] && all[i] != has)
+                return complain(life, index, "not all members have it", tutti_error_message());
+    return outcome;
+}
+
+static enum tutti_status make_from(struct program_comm *made, const struct program_comm *parent,
+                                   const struct program_step *step)
+{
     *made = (struct program_comm){0};
     switch (step->verb) {
-    case PROGRAM_SPLIT: status = split(made, parent, step); break;
-    case PROGRAM_GROUP: status = group(made, parent, step); break;
-    case PROGRAM_MESH: status = mesh(made, parent, step); break;
+    case PROGRAM_SPLIT: return split(made, parent, step);
+    case PROGRAM_GROUP: return group(made, parent, step);
+    case PROGRAM_MESH: return mesh(made, parent, step);
     default:
         *made = *parent;
         made->mesh = NULL;
-        status = tutti_comm_dup(parent->comm, NULL, &made->comm);
-        break;
+        return tutti_comm_dup(parent->comm, NULL, &made->comm);
     }
+}
+
+/* One rank has hardly any descriptors left meanwhile, and nothing else is under way: whether the communicator is made or not, all
+ * members have the same, and the parent goes on. */
+static enum outcome make_starved(struct lane *lane, int index)
+{
+    enum { DESCRIPTORS_MAX = 8 };
+    struct life *const life = lane->life;
+    const struct program_step *const step = &life->program->steps[index];
+    const struct program_comm *const parent = &life->comms[step->parent];
+    struct program_comm *const made = &life->comms[step->comm];
+    enum outcome outcome = wait_on(lane, PROGRAM_ALL, 0);
+    if (outcome == GO_ON) outcome = agree(life, index, parent, &(struct program_comm){0}, TUTTI_OK);
+    if (outcome != GO_ON) return outcome;
+    const bool is_starved = parent->rank == (step->starved - 1) % parent->size;
+    const struct rlimit was = starve(is_starved ? step->salt % DESCRIPTORS_MAX : INT_MAX / 2);
+    const enum tutti_status status = make_from(made, parent, step);
+    if (setrlimit(RLIMIT_NOFILE, &was) != 0) abort();
+    if (status != TUTTI_OK && (made->comm != NULL || status == TUTTI_INIT_TIMEOUT ||
+                               status == TUTTI_TIMEOUT || status == TUTTI_INTERNAL))
+        return complain(life, index, tutti_status_name(status), tutti_error_message());
+    outcome = agree(life, index, parent, made, status);
+    if (status != TUTTI_OK) *made = (struct program_comm){0};
+    return outcome;
+}
+
+static enum outcome make(struct lane *lane, int index)
+{
+    struct life *const life = lane->life;
+    const struct program_step *const step = &life->program->steps[index];
+    const struct program_comm *const parent = &life->comms[step->parent];
+    struct program_comm *const made = &life->comms[step->comm];
+    if (parent->comm == NULL) return GO_ON;
+    if (step->starved > 0) return make_starved(lane, index);
+    const enum tutti_status status = make_from(made, parent, step);
     if (status == TUTTI_PROC_FAILED && life->killed >= 0)
         return GIVE_UP; /* no communicator tells of it */
     if (status != TUTTI_OK) return judge(life, index, parent, status);
@@ -346,6 +410,49 @@ static enum outcome shrink(struct lane *lane, int index)
     if (tutti_comm_size(next.comm) == next.size && tutti_comm_rank(next.comm) == next.rank)
         return GO_ON;
     return complain(life, index, "another rank or size", "");
+}
+
+/* --------------------------------------------------------------------------------------------- children */
+
+/* What a child does: it ends at once, or is refused what it inherited, or makes its own communicator beside that or in its place. */
+enum child { ENDS, IS_REFUSED, MAKES_ITS_OWN, FREES_AND_MAKES, CHILD_KINDS };
+
+static int be_child(const struct life *life, enum child kind)
+{
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    struct tutti_comm *const world = life->comms[0].comm, *own;
+    int64_t one = 1, sum = 0;
+    options.rank = 0;
+    options.size = 1;
+    if (kind == ENDS) return 0;
+    if (tutti_barrier(world) != TUTTI_INVALID_COMM) return 1;
+    if (kind == IS_REFUSED) return 0;
+    if (kind == FREES_AND_MAKES && tutti_comm_free(world) != TUTTI_OK) return 2;
+    if (tutti_comm_create(&options, &own) != TUTTI_OK) return 3;
+    if (tutti_allreduce(&one, &sum, 1, TUTTI_INT64, TUTTI_SUM, own) != TUTTI_OK || sum != 1)
+        return 4;
+    return tutti_comm_free(own) == TUTTI_OK ? 0 : 5;
+}
+
+static enum outcome fork_step(struct life *life, int index)
+{
+    enum { SECONDS_MAX = 60 };
+    const struct program_step *const step = &life->program->steps[index];
+    char how[40];
+    int status = 0;
+    if (step->rank != PROGRAM_ALL && step->rank != life->rank) return GO_ON;
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(SECONDS_MAX);
+        _exit(be_child(life, (enum child)(step->salt % CHILD_KINDS)));
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    if (pid > 0 && status == 0) return GO_ON;
+    snprintf(how, sizeof how, "%s %d", WIFSIGNALED(status) ? "signal" : "exit status",
+             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    return complain(life, index, pid < 0 ? "no child" : "its child failed", how);
 }
 
 /* ---------------------------------------------------------------------------------------------- groups */
@@ -436,7 +543,8 @@ static enum outcome run_step(struct lane *lane, int *index)
         if (life->rank == step->rank) kill(getpid(), SIGKILL);
         return GO_ON;
     case PROGRAM_SHRINK: return shrink(lane, i);
-    default: return make(life, i);
+    case PROGRAM_FORK: return fork_step(life, i);
+    default: return make(lane, i);
     }
 }
 

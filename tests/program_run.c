@@ -13,6 +13,7 @@
 #include "chance.h"
 #include "os/clock.h"
 #include "program_minimise.h"
+#include "program_plans.h"
 #include "program_rank.h"
 #include "ranks.h"
 
@@ -139,6 +140,10 @@ bool program_run(const struct program *program, int timeout_s, FILE *story)
     struct stage *const stage = ranks_share(sizeof *stage);
     const pid_t parent = getpid();
     stage->program = *program;
+    if (!program_plans_write(program)) {
+        fputs("a plan cannot be written\n", stderr);
+        abort();
+    }
     fflush(NULL); /* or the child prints it again */
     const pid_t pid = fork();
     if (pid < 0) {
@@ -158,6 +163,7 @@ bool program_run(const struct program *program, int timeout_s, FILE *story)
     if (WIFSIGNALED(status)) fprintf(story, "it died: %s\n", strsignal(WTERMSIG(status)));
     if (!good) tell_places(stage, story);
     munmap(stage, sizeof *stage);
+    program_plans_remove();
     return good;
 }
 

@@ -49,6 +49,10 @@ static void what_is_no_program_is_refused_with_its_line(void **state)
         {"seed 1\njob ranks 2\nkill rank 1\ncall count 1\n", 0},
         {"seed 1\njob ranks 2\ncall count 1 op land\n", 0},
         {"seed 1\njob ranks 2\nagain\n", 0},
+        {"seed 1\njob ranks 2\ncall own 1\n", 0},
+        {"seed 1\njob ranks 2 over threads\nfork\n", 0},
+        {"seed 1\njob ranks 2 over threads\ndup comm 1 number 2 starved 1\n", 0},
+        {"seed 1\njob ranks 2\nmessage pattern unawaited form started\nmessage count 1\n", 0},
         {"seed 1\njob ranks 2\ndup comm 1 number 2\ndup comm 1 number 2\n", 0},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -21,12 +21,12 @@ typedef const char *name_of(int value);
     }
 
 NAMES(verb_name, "call", "message", "again", "wait", "compute", "dup", "split", "group", "mesh",
-      "free", "begin", "end", "parallel", "join", "kill", "shrink")
+      "free", "begin", "end", "parallel", "join", "kill", "shrink", "fork")
 NAMES(form_text, "blocking", "started", "prepared")
 NAMES(shape_name, "plain", "list", "varying")
 NAMES(memory_name, "heap", "mapped", "fenced-end", "fenced-begin")
 NAMES(style_name, "even", "skewed", "zeros", "few")
-NAMES(pattern_name, "ring", "any-rank", "truncated", "cancelled")
+NAMES(pattern_name, "ring", "any-rank", "truncated", "cancelled", "unawaited")
 NAMES(over_name, "memory", "threads", "tcp")
 NAMES(integrity_name, "default", "off", "network", "on")
 
@@ -87,9 +87,11 @@ static const struct field step_fields[] = {
     STEP(in_place, NULL),
     STEP(algorithm, algorithm_name),
     STEP(radix, NULL),
+    STEP(own, NULL),
     STEP(deterministic, NULL),
     STEP(priority, NULL),
     STEP(handle, NULL),
+    STEP(starved, NULL),
     STEP(salt, NULL),
     {0},
 };

@@ -156,8 +156,9 @@ static tutti_op make_op(const struct program_step *s)
     return tutti_op_create(&options, &op) == TUTTI_OK ? op : NULL;
 }
 
-/* The algorithm of the step, where it can do what is asked: the same on all ranks. */
-static const char *algorithm_of(const struct program_step *s, int size, char text[64])
+/* The algorithm of the step, or its plan in a file, where it can do what is asked: the same on all ranks. */
+static const char *algorithm_of(const struct program_step *s, int size,
+                                char text[PROGRAM_ALGORITHM_BYTES])
 {
     if (s->algorithm == 0) return NULL;
     const struct algorithm *const a = &algo_list[s->algorithm - 1];
@@ -166,15 +167,18 @@ static const char *algorithm_of(const struct program_step *s, int size, char tex
     if (!algo_supports(a, size) || (a->needs_commutative && s->op == OP_USER) ||
         (s->deterministic && !a->deterministic) || (varies && !a->is_direct))
         return NULL;
+    if (program_plans_has(s, size)) {
+        program_plans_name(s, size, text);
+        return text;
+    }
     const bool has_radix = a->has_radix && s->radix > 0;
-    snprintf(text, 64, has_radix ? "%s/%d" : "%s", a->name, s->radix);
+    snprintf(text, PROGRAM_ALGORITHM_BYTES, has_radix ? "%s/%d" : "%s", a->name, s->radix);
     return text;
 }
 
 static bool init_call(struct program_work *w)
 {
     const struct program_step *const s = w->step;
-    static _Thread_local char algorithm[64];
     const enum collective collective = (enum collective)s->collective;
     const int rank = w->on->rank, size = w->on->size, root = s->rank % size;
     w->blocks[SEND] = test_send_blocks(collective, rank, size, root);
@@ -185,7 +189,7 @@ static bool init_call(struct program_work *w)
             return false;
     for (int side = SEND; side <= RECV && s->shape == CALL_LIST; side++)
         if (w->blocks[side] > 0 && !init_list(w, side)) return false;
-    w->options.algorithm = algorithm_of(s, size, algorithm);
+    w->options.algorithm = algorithm_of(s, size, w->algorithm);
     const bool is_plain = w->options.algorithm == NULL && !s->deterministic && s->priority == 0;
     w->op = make_op(s);
     w->call = (struct form_call){.call = {collective, pointer_of(w, SEND), pointer_of(w, RECV),

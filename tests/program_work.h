@@ -16,6 +16,7 @@
 
 #include "form.h"
 #include "program.h"
+#include "program_plans.h"
 #include "spread.h"
 
 /* A communicator of the program, on a rank that is in it. */
@@ -40,6 +41,7 @@ struct program_work {
     struct tutti_list lists[2];
     struct form_call call;
     struct tutti_call_options options;
+    char algorithm[PROGRAM_ALGORITHM_BYTES]; /* what the options name */
     tutti_op op;
     /* Requests: one of a collective; of messages, the receiving ones come first. */
     int request_count, receive_count;
