@@ -296,13 +296,16 @@ static struct rlimit starve(int descriptors)
 static enum outcome agree(struct life *life, int index, const struct program_comm *parent,
                           const struct program_comm *made, enum tutti_status status)
 {
-    const int has = status == TUTTI_OK;
-    int all[PROGRAM_RANKS_MAX];
+    enum { WORDS = 4 }; /* as many as a split exchanges: it takes the same connections */
+    const int has[WORDS] = {status == TUTTI_OK};
+    int all[PROGRAM_RANKS_MAX][WORDS];
     const enum outcome outcome =
-        judge(life, index, parent, tutti_allgather(&has, all, 1, TUTTI_INT32, parent->comm));
-    for (int i = 0; i < parent->size && outcome == GO_ON; i++)
+        judge(life, index, parent, tutti_allgather(has, all, WORDS, TUTTI_INT32, parent->comm));
+    const bool is_member =
+        made->size > 0 && made->members[made->rank] == parent->members[parent->rank];
+    for (int i = 0; i < parent->size && is_member && outcome == GO_ON; i++)
         for (int m = 0; m < made->size; m++)
-            if (made->members[m] == parent->members[i] && all[i] != has)
+            if (made->members[m] == parent->members[i] && all[i][0] != has[0])
                 return complain(life, index, "not all members have it", tutti_error_message());
     return outcome;
 }

@@ -57,6 +57,8 @@ struct rendezvous_options {
      * thread's error set, ends the meeting at once. NULL: they can, until the deadline. */
     enum tutti_status (*look)(void *context);
     void *look_context;
+    /* Becomes true if the meeting ends because another rank has failed; look() may say so, too. Or NULL. */
+    bool *is_foreign;
 };
 
 struct rendezvous_result {

@@ -5,6 +5,7 @@
 #include "health/lock.h"
 #include "health/network.h"
 #include "health/remote_rank.h"
+#include "health/withdrawn.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,8 @@ struct roster {
     int size, rank;     /* rank: the new number of this one */
     bool are_survivors; /* of a parent that may have failed */
     uint64_t begin_ns;  /* of the meeting */
+    uint64_t meeting;   /* which one, see health/withdrawn.h */
+    bool is_known;      /* others know why this rank fails */
 };
 
 /* All survivors meet as soon as they have agreed: a member that this rank does not hear comes in a
@@ -74,10 +77,25 @@ static const char *why_gone(const struct roster *roster, int rank, uint64_t now_
     return now_ns > roster->begin_ns + REACHED_NS ? "is out of reach, and has not come" : NULL;
 }
 
+/* A member that gave this meeting up; the domain of a parent with a network is held. */
+static enum tutti_status look_for_the_withdrawn(struct roster *roster)
+{
+    for (int i = 0; i < roster->size; i++) {
+        const enum tutti_status status =
+            withdrawn_status(&roster->parent->health, roster->ranks[i], roster->meeting);
+        if (status == TUTTI_OK) continue;
+        char who[128];
+        roster->is_known = true;
+        health_name_rank(&roster->parent->health, roster->ranks[i], who, sizeof who);
+        return error_set(status, "%s could not join: %s", who, tutti_status_name(status));
+    }
+    return TUTTI_OK;
+}
+
 /* Whether a member on another host does not come, of which the parent's connections tell: the new
  * ones may never have been begun. Connections that were cut are made again here: another rank may
  * still wait for what this one sent in the parent's last call, and not come before. */
-static enum tutti_status look_at_connections(const struct roster *roster)
+static enum tutti_status look_at_connections(struct roster *roster)
 {
     struct tutti_comm *parent = roster->parent;
     const uint64_t now_ns = clock_now_ns();
@@ -88,15 +106,18 @@ static enum tutti_status look_at_connections(const struct roster *roster)
     (void)network_progress(&parent->health);
     remote_look_at_all(&parent->health, now_ns);
     while (i < roster->size && (why = why_gone(roster, roster->ranks[i], now_ns)) == NULL) i++;
+    const enum tutti_status status = look_for_the_withdrawn(roster);
     health_unlock(&parent->health);
+    TRY(status);
     return why == NULL ? TUTTI_OK : gone(roster, roster->ranks[i], why);
 }
 
-static enum tutti_status look_for_the_gone(const struct roster *roster)
+static enum tutti_status look_for_the_gone(struct roster *roster)
 {
     const int ahead =
         roster->are_survivors ? agree_gone_ahead(&roster->parent->health, clock_now_ns()) : -1;
     if (ahead >= 0) return gone(roster, ahead, "could not meet the others");
+    if (!health_has_network(&roster->parent->health)) TRY(look_for_the_withdrawn(roster));
     TRY(look_for_the_dead(roster));
     TRY(look_at_connections(roster));
     for (int i = 0; i < roster->size; i++)
@@ -108,7 +129,7 @@ static enum tutti_status look_for_the_gone(const struct roster *roster)
 /* The word that somebody left may have come with the one of why: what failed before counts. */
 static enum tutti_status look(void *context)
 {
-    const struct roster *roster = context;
+    struct roster *roster = context;
     if (!roster->are_survivors) TRY(health_check(&roster->parent->health));
     const enum tutti_status status = look_for_the_gone(roster);
     if (status != TUTTI_OK && !roster->are_survivors) TRY(health_check(&roster->parent->health));
@@ -176,13 +197,19 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
                                 .knowledge = parent->team.members.knowledge,
                                 .table = parent->team.members.table,
                                 .look = look,
-                                .look_context = roster};
+                                .look_context = roster,
+                                .is_known = &roster->is_known};
     if (team_spans_hosts(&parent->team)) TRY(find_hosts(roster, &creation));
     rendezvous_key_derive(&parent->team.identity, what, what_bytes, &creation.key);
+    memcpy(&roster->meeting, creation.key.bytes, sizeof roster->meeting);
     roster->begin_ns = clock_now_ns();
     const enum tutti_status status = comm_create(&creation, created);
-    return status == TUTTI_OK || board_has_failed(parent->health.board) ? status
-                                                                        : explain(roster, status);
+    if (status == TUTTI_OK || board_has_failed(parent->health.board)) return status;
+    const enum tutti_status explained = explain(roster, status);
+    if (!roster->is_known)
+        withdrawn_tell(&roster->parent->health, roster->ranks, roster->size, roster->meeting,
+                       status);
+    return explained;
 }
 
 /* -------------------------------------------------------------------------------------------- split */
@@ -405,8 +432,5 @@ enum tutti_status tutti_comm_group(struct tutti_comm *comm, const int *ranks, in
     TRY(health_check(&comm->health));
     struct derived_list *const list = derived_list_find(comm, ranks, rank_count);
     if (list == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_comm_group: out of memory");
-    const enum tutti_status status =
-        create_of_list(&roster, options, list->count, LIST_GROUP, created);
-    if (status == TUTTI_OK) list->count++;
-    return status;
+    return create_of_list(&roster, options, list->count++, LIST_GROUP, created);
 }

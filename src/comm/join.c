@@ -139,7 +139,8 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
                  .fabric = comm->team.transports.fabric},
         .segment_fd = -1,
         .look = creation->look,
-        .look_context = creation->look_context};
+        .look_context = creation->look_context,
+        .is_foreign = creation->is_known};
     TRY(find_cores(&options.self.core_count, &options.self.cores));
     if (team_spans_hosts(&comm->team)) { /* hosts can be told apart that share a namespace */
         const int host = comm->team.members.hosts->host_of[comm->team.rank];
@@ -188,7 +189,8 @@ static enum tutti_status meet_for_ports(struct tutti_comm *comm, const struct cr
                                          .deadline_ns = creation->deadline_ns,
                                          .segment_fd = creation->rank == 0 ? met->segment_fd : -1,
                                          .look = creation->look,
-                                         .look_context = creation->look_context};
+                                         .look_context = creation->look_context,
+                                         .is_foreign = creation->is_known};
     if (comm->team.transports.has_port) port_close();
     comm->team.transports.has_port = false;
     TRY(port_open(NULL, &own));
@@ -493,6 +495,7 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
 {
     const char *what;
     TRY(open_board(comm, met));
+    if (creation->is_known != NULL) *creation->is_known = true;
     enum tutti_status status = processes_open(
         &comm->health.processes, met->members, team_local_number(&comm->team, comm->team.rank),
         team_local_size(&comm->team), team_local_ranks(&comm->team));

@@ -71,6 +71,7 @@ struct board_rank {
     _Atomic uint64_t awaited, awaited_sequence, awaited_count;
     _Atomic uint32_t awaited_what; /* as in a board_call */
     _Atomic int32_t awaited_root;
+    _Atomic uint64_t withdrawn; /* the last meeting that it gave up, see withdrawn.h */
 };
 static_assert(sizeof(struct board_rank) == 128, "nobody writes the line of another's state");
 

@@ -232,6 +232,7 @@ void remote_hear(void *context, int peer, const void *bytes, size_t byte_count)
     if (kind == CONTROL_AGREEMENT)
         recover_hear(network->health, peer, (const char *)bytes + sizeof kind,
                      byte_count - sizeof kind);
+    if (kind == CONTROL_WITHDRAWN) withdrawn_hear(network, peer, bytes, byte_count);
     if (kind >= CONTROL_HEARTBEAT || byte_count != sizeof message) return;
     memcpy(&message, bytes, sizeof message);
     switch ((enum control_kind)message.kind) {

@@ -38,6 +38,7 @@ struct remote_rank {
     struct board_progress progress;
     bool has_finding; /* and whom it takes to hold that up */
     struct board_finding finding;
+    uint64_t withdrawn;                             /* as on a board */
     struct board_call *calls[TRANSPORT_SLOT_COUNT]; /* BOARD_CALLS of a slot; NULL: none was told */
 };
 
@@ -58,8 +59,8 @@ struct network {
     bool is_judged;    /* its verdict is known to all */
 };
 
-enum { CONTROL_MESSAGE_BYTES = 296, CONTROL_HEARTBEAT = 64, CONTROL_AGREEMENT };
-/* The last two are kinds of control messages of other sizes, see heartbeats.c and recover.c. */
+enum { CONTROL_MESSAGE_BYTES = 296, CONTROL_HEARTBEAT = 64, CONTROL_AGREEMENT, CONTROL_WITHDRAWN };
+/* The last three are kinds of control messages of other sizes, see heartbeats.c, recover.c and withdrawn.c. */
 /* hear.c: a control message of that many bytes has come. It is called by the transport, and may only tell and forget. */
 void remote_hear(void *context, int peer, const void *message, size_t bytes);
 /* The flags of a rank of another host; NULL: it is on this one, or there is nothing to know yet. */
@@ -72,6 +73,8 @@ struct remote_rank *remote_know(struct network *network, int rank);
 /* And for its calls in a slot. */
 struct board_call *remote_know_calls(struct remote_rank *remote, int slot);
 void remote_free_all(struct network *network);
+/* withdrawn.c: a rank of another host has said which meeting it gave up. */
+void withdrawn_hear(struct network *network, int peer, const void *bytes, size_t byte_count);
 /* Tells what could not be told when it was due, for want of memory or of a place. */
 void remote_tell_owed(struct network *network);
 /* A control message to that rank was dropped for want of memory or of a place: counts it, and logs it now and then. */

@@ -1,0 +1,25 @@
+/* withdrawn.h - which meeting for a new communicator a rank of this one has given up, and why.
+ *
+ * A rank that cannot join tells the others in the meeting, if it gets that far. It may not: without a descriptor it cannot even be
+ * found. So it says so here, too, where all members can hear it: on the board of its host, and by control messages to other hosts.
+ * Members that wait look now and then, and go, too, without a word
+ * of their own. Each rank remembers of each other one the last meeting that it gave up; no two meetings have the
+ * same number.
+ */
+#ifndef TUTTI_HEALTH_WITHDRAWN_H
+#define TUTTI_HEALTH_WITHDRAWN_H
+
+#include <stdint.h>
+
+#include "tutti/tutti.h"
+
+struct health;
+
+/* Tells those ranks that this one does not come to that meeting. Keeps this thread's error. Waits a moment for the domain at most: a rank
+ * of another host that is not told finds out at the meeting's deadline. */
+void withdrawn_tell(struct health *health, const int *ranks, int count, uint64_t meeting,
+                    enum tutti_status why);
+/* Why that rank does not come to that meeting; OK: it may come. Of a communicator with a network, the domain is held. */
+enum tutti_status withdrawn_status(const struct health *health, int rank, uint64_t meeting);
+
+#endif

@@ -1,0 +1,117 @@
+/* A rank that has no descriptor left cannot even meet the others for a new communicator. They hear of it at once, through the old one,
+ * which goes on; and when the rank has descriptors again, the same call succeeds.
+ *
+ * ctest: label=notsan waits */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+#include "os/clock.h"
+#include "ranks.h"
+
+enum { RANKS = 4 };
+static const uint64_t SECOND = 1000000000u;
+
+typedef enum tutti_status derive_function(struct tutti_comm *comm, struct tutti_comm **made);
+
+static enum tutti_status dup_all(struct tutti_comm *comm, struct tutti_comm **made)
+{
+    return tutti_comm_dup(comm, NULL, made);
+}
+
+static enum tutti_status group_all(struct tutti_comm *comm, struct tutti_comm **made)
+{
+    const int ranks[RANKS] = {2, 0, 3, 1};
+    return tutti_comm_group(comm, ranks, RANKS, NULL, made);
+}
+
+/* Takes all descriptors that are left below the limit; returns the limit there was. */
+static struct rlimit starve(void)
+{
+    struct rlimit was, none;
+    if (getrlimit(RLIMIT_NOFILE, &was) != 0) abort();
+    none = was;
+    for (none.rlim_cur = 0; fcntl((int)none.rlim_cur, F_GETFD) >= 0;) none.rlim_cur++;
+    if (setrlimit(RLIMIT_NOFILE, &none) != 0) abort();
+    return was;
+}
+
+struct scene {
+    derive_function *derive;
+    int starved;
+};
+
+static int derive_starved(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed;
+    const struct scene *const scene = context;
+    struct tutti_comm *made = comm;
+    int32_t one[4] = {1, 1, 1, 1}, all[4 * RANKS], sum = 0;
+    char who[32];
+    snprintf(who, sizeof who, "rank %d (", scene->starved);
+    /* Connections between hosts are there before the descriptors go. */
+    RANKS_EXPECT(tutti_allgather(one, all, 4, TUTTI_INT32, comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_allreduce(one, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    struct rlimit was = {0};
+    if (rank == scene->starved) was = starve();
+    const uint64_t begin_ns = clock_now_ns();
+    const enum tutti_status status = scene->derive(comm, &made);
+    const uint64_t took_ns = clock_now_ns() - begin_ns;
+    if (rank == scene->starved && setrlimit(RLIMIT_NOFILE, &was) != 0) abort();
+    RANKS_EXPECT(status == TUTTI_NO_DESCRIPTORS && made == NULL);
+    RANKS_EXPECT(rank == scene->starved || strstr(tutti_error_message(), who) != NULL);
+    RANKS_EXPECT(took_ns < 60 * SECOND); /* the deadline is later */
+    RANKS_EXPECT(tutti_allreduce(one, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm) == TUTTI_OK);
+    RANKS_EXPECT(sum == size);
+    RANKS_EXPECT(scene->derive(comm, &made) == TUTTI_OK);
+    RANKS_EXPECT(tutti_allreduce(one, &sum, 1, TUTTI_INT32, TUTTI_SUM, made) == TUTTI_OK);
+    RANKS_EXPECT(sum == size && tutti_comm_free(made) == TUTTI_OK);
+    return 0;
+}
+
+static void run(const char *hosts, derive_function *derive, int starved)
+{
+    struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
+    comm_options.init_timeout_ns = 120 * SECOND;
+    comm_options.timeout_ns = 30 * SECOND;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 90000, .comm_options = &comm_options};
+    struct scene scene = {derive, starved};
+    setenv("TUTTI_TEST_HOSTS", hosts, 1);
+    assert_int_equal(ranks_run(RANKS, &options, derive_starved, &scene), 0);
+    unsetenv("TUTTI_TEST_HOSTS");
+}
+
+static void the_others_hear_of_it_at_once(void **state)
+{
+    (void)state;
+    for (int starved = 0; starved < RANKS; starved += 3) {
+        run("1", dup_all, starved);
+        run("1", group_all, starved);
+    }
+}
+
+static void ranks_of_other_hosts_hear_of_it_at_once(void **state)
+{
+    (void)state;
+    for (int starved = 0; starved < RANKS; starved += 3) {
+        run("2", dup_all, starved);
+        run("2", group_all, starved);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_others_hear_of_it_at_once),
+        cmocka_unit_test(ranks_of_other_hosts_hear_of_it_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
