@@ -142,7 +142,7 @@ foreach(function processes_open comm_agree_on_knowledge transports_open_remote p
     target_link_options(tests_joining_test PRIVATE LINKER:--wrap=${function})
 endforeach()
 
-foreach(function write fsync mkdir rename unlink unlinkat rmdir)
+foreach(function write fsync mkdir rename unlinkat)
     target_link_options(tests_checkpoint_disk_test PRIVATE LINKER:--wrap=${function})
 endforeach()
 

@@ -29,6 +29,7 @@
 
 /* Outermost first. The monitor and the progress thread call communicators, which use all that stands behind them. */
 enum fork_rank {
+    FORK_CHECKPOINTS,
     FORK_MONITOR_LIFE,
     FORK_MONITOR,
     FORK_PROGRESS,

@@ -126,9 +126,9 @@ tutti_checkpoints_save(struct tutti_checkpoints *checkpoints, uint64_t step,
                        const struct tutti_checkpoint_tensor *tensors, size_t count);
 /* Waits until no checkpoint is being written. Returns the status of the last one of the
  * checkpoints, unless an earlier call returned it: OK if it is complete. SYSTEM or NO_SPACE: a rank
- * cannot write, or another run writes checkpoints into this folder, or an old one cannot be
- * removed; the message has the rank and the file. Collective; blocks until all ranks have
- * written. */
+ * cannot write, or another run writes checkpoints into this folder; the message has the rank and the
+ * file. That an old checkpoint cannot be removed is no failure: the log says so. Collective; blocks
+ * until all ranks have written. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_checkpoints_wait(struct tutti_checkpoints *checkpoints);
 
