@@ -408,7 +408,7 @@ static void begin_anew(bool is_held)
     close_all();
 }
 
-static void watch_forks(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
     static const struct fork_participant who_comes_and_goes = {.lock = &life};
     static const struct fork_participant answers = {
@@ -459,8 +459,6 @@ static enum tutti_status start(void)
 
 void monitor_register(struct monitor_client *client)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&life);
     pthread_mutex_lock(&lock);
     client->next = clients;
