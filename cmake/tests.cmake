@@ -142,6 +142,14 @@ foreach(function processes_open comm_agree_on_knowledge transports_open_remote p
     target_link_options(tests_joining_test PRIVATE LINKER:--wrap=${function})
 endforeach()
 
+target_link_options(transport_ofi_choice_test PRIVATE LINKER:--wrap=ofi_library_load) # takes long there
+
+# A thread stops there, where it has got a lock or is to read a file.
+foreach(function pthread_mutex_lock pthread_mutex_trylock pthread_mutex_unlock table_file_load calibration_file_load
+        plan_file_load)
+    target_link_options(tests_fork_locks_test PRIVATE LINKER:--wrap=${function})
+endforeach()
+
 foreach(function write fsync mkdir rename unlinkat)
     target_link_options(tests_checkpoint_disk_test PRIVATE LINKER:--wrap=${function})
 endforeach()

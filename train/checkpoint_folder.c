@@ -145,7 +145,6 @@ enum tutti_status folder_make(struct folder *folder, const char *path, int rank)
 
 /* Folders of this process that are locked, or about to be. A lock of flock() ends when nobody has its descriptor any more: so a child of
  * fork() closes those that it inherits. */
-static pthread_mutex_t locked_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct folder *locked;
 
 static void close_inherited(bool is_held)
@@ -158,11 +157,7 @@ static void close_inherited(bool is_held)
     locked = NULL;
 }
 
-__attribute__((constructor)) static void watch_forks(void)
-{
-    static const struct fork_participant locks = {.lock = &locked_lock, .child = close_inherited};
-    fork_watch(FORK_CHECKPOINTS, &locks);
-}
+FORK_LOCK(locked_lock, FORK_CHECKPOINTS, close_inherited);
 
 /* Another descriptor of a folder that is open: the file system has nothing to do, so no fork() waits for it. */
 static bool open_listed(struct folder *folder, int opened)
