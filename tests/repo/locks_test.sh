@@ -57,7 +57,10 @@ for folder in ("include", "src", "train", "bindings", "tools"):
         if path.suffix not in suffixes or re.search(r"_(test|fuzz)$", path.stem) or "tests" in path.parts:
             continue
         name_of_file = str(path.relative_to(root))
-        code = re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', " ", path.read_text(), flags=re.S)
+        text = path.read_text()
+        if not re.search(rf"\b{kinds}|FORK_LOCK", text):
+            continue
+        code = re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', " ", text, flags=re.S)
         declared = collections.Counter()
         for declaration in re.finditer(rf"\b{kinds}\s+(\w[^;]*);", code):
             for declarator in re.split(r",(?![^({]*[)}])", declaration[1]):

@@ -510,19 +510,23 @@ static bool is_made;                          /* for good */
 static const struct ofi_choice of_child = {
     .reason = "this process was forked from one that had loaded provider shm"};
 
-static void make(void)
+static void tell(const struct ofi_choice *choice)
 {
-    struct ofi_choice *const choice = &made.choice;
     char names[OFI_REASON_MAX];
-    made.generation = process_generation();
-    made.status = ofi_choose_anew(option_text(OPTION_FABRIC), NULL, choice);
-    if (made.status != TUTTI_OK) error_copy(made.error, sizeof made.error);
     ofi_name_cards(choice, names);
     if (choice->library != NULL)
         log_write(LOG_INFO, "fabric: %s, %s %s (%s)", choice->provider,
                   choice->card_count > 1 ? "cards" : "card", names, choice->reason);
     else if (made.status == TUTTI_OK)
         log_write(LOG_INFO, "fabric: none (%s)", choice->reason);
+}
+
+static void make(void)
+{
+    made.generation = process_generation();
+    made.status = ofi_choose_anew(option_text(OPTION_FABRIC), NULL, &made.choice);
+    if (made.status != TUTTI_OK) error_copy(made.error, sizeof made.error);
+    tell(&made.choice);
 }
 
 /* Libfabric and its providers are left as they were in the middle of what another thread did. */
@@ -532,6 +536,7 @@ static void give_up(void)
     made.choice = (struct ofi_choice){
         .reason = "this process was forked while another thread was looking for network cards"};
     is_made = true;
+    tell(&made.choice);
 }
 
 enum tutti_status ofi_choose(const struct ofi_choice **choice)
