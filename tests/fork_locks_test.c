@@ -5,9 +5,10 @@
  * n-th file. The process forks. The thread goes on when fork() waits for a lock that the thread has, and otherwise only after fork(). All
  * points have their turn, whatever locks there are: those with a place in the program, of which all threads know.
  *
- * The functions below are wrapped (cmake/tests.cmake).
+ * The functions below are wrapped (cmake/tests.cmake). Not with sanitizers: the other rank's thread may be within their allocators, which do
+ * not bear a fork then.
  *
- * ctest: label=notsan waits
+ * ctest: label=nosan waits
  */
 #include <pthread.h>
 #include <setjmp.h>
