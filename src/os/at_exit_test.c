@@ -116,7 +116,7 @@ static void what_is_freed_after_that_is_kept(void **state)
     assert_int_equal(WEXITSTATUS(fate), 0);
 }
 
-static _Atomic bool is_in, has_left;
+static _Atomic bool is_in, has_left, may_end;
 
 /* Leaves when fork() waits for it. */
 static void *use_until_a_fork_waits(void *unused)
@@ -127,6 +127,7 @@ static void *use_until_a_fork_waits(void *unused)
     while (!fork_awaits(FORK_AT_EXIT) && clock_now_ns() - begin_ns < PATIENCE_NS) sched_yield();
     atomic_store(&has_left, true);
     at_exit_leave();
+    while (!atomic_load(&may_end)) sched_yield();
     return unused;
 }
 
@@ -140,6 +141,7 @@ static void fork_waits_until_nobody_is_in(void **state)
     const pid_t pid = fork();
     if (pid == 0) _exit(!atomic_load(&has_left) || !at_exit_enter());
     assert_int_equal(waitpid(pid, &fate, 0), pid);
+    atomic_store(&may_end, true);
     pthread_join(thread, NULL);
     assert_int_equal(fate, 0);
     assert_true(at_exit_enter());
