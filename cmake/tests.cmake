@@ -124,7 +124,11 @@ tutti_replace(tests_joining_test
     processes_open comm_agree_on_knowledge transports_open_remote plans_prove comm_find_site handle_add ofi_open)
 # What a sandbox may deny.
 tutti_replace(tests_denied_test accept4 getsockopt)
-tutti_replace(tests_checkpoint_disk_test write fsync mkdir rename unlink unlinkat rmdir)
+tutti_replace(transport_ofi_choice_test ofi_library_load) # takes long there
+# A thread stops there, where it has got a lock or is to read a file.
+tutti_replace(tests_fork_locks_test
+    pthread_mutex_lock pthread_mutex_trylock pthread_mutex_unlock table_file_load calibration_file_load plan_file_load)
+tutti_replace(tests_checkpoint_disk_test write fsync mkdir rename unlinkat)
 # What the library asks malloc and itself for is counted there.
 tutti_replace(tests_shards_memory_test malloc calloc realloc reallocarray aligned_alloc strdup free tutti_mem_alloc tutti_mem_free)
 tutti_replace(tests_hung_files_test mkdir)

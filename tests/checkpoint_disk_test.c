@@ -4,6 +4,7 @@
  * The calls that change files are wrapped (cmake/tests.cmake). Those for files of the test's folder are counted.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -54,9 +55,7 @@ ssize_t __real_write(int fd, const void *from, size_t bytes);
 int __real_fsync(int fd);
 int __real_mkdir(const char *path, mode_t mode);
 int __real_rename(const char *from, const char *to);
-int __real_unlink(const char *path);
 int __real_unlinkat(int fd, const char *path, int flags);
-int __real_rmdir(const char *path);
 
 /* Whether a call goes on; otherwise errno is set. */
 static bool goes_on(enum call call, const char *path)
@@ -74,12 +73,18 @@ static bool goes_on(enum call call, const char *path)
     return false;
 }
 
+static void path_of(int fd, char *path, size_t bytes)
+{
+    char link[32];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const ssize_t length = readlink(link, path, bytes - 1);
+    path[length > 0 ? length : 0] = '\0';
+}
+
 static bool goes_on_fd(enum call call, int fd)
 {
-    char link[32], path[256];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    const ssize_t length = readlink(link, path, sizeof path - 1);
-    path[length > 0 ? length : 0] = '\0';
+    char path[256];
+    path_of(fd, path, sizeof path);
     return goes_on(call, path);
 }
 
@@ -111,22 +116,16 @@ int __wrap_rename(const char *from, const char *to)
     return goes_on(CALL_RENAME, from) ? __real_rename(from, to) : -1;
 }
 
-int __wrap_unlink(const char *path);
-int __wrap_unlink(const char *path)
-{
-    return goes_on(CALL_UNLINK, path) ? __real_unlink(path) : -1;
-}
-
 int __wrap_unlinkat(int fd, const char *path, int flags);
 int __wrap_unlinkat(int fd, const char *path, int flags)
 {
-    return goes_on_fd(CALL_UNLINK, fd) ? __real_unlinkat(fd, path, flags) : -1;
-}
-
-int __wrap_rmdir(const char *path);
-int __wrap_rmdir(const char *path)
-{
-    return goes_on(CALL_RMDIR, path) ? __real_rmdir(path) : -1;
+    char own[256];
+    path_of(fd, own, sizeof own);
+    const size_t length = strlen(own);
+    snprintf(own + length, sizeof own - length, "/%s", path);
+    return goes_on((flags & AT_REMOVEDIR) != 0 ? CALL_RMDIR : CALL_UNLINK, own)
+               ? __real_unlinkat(fd, path, flags)
+               : -1;
 }
 
 static void nothing_goes_wrong(void)
@@ -248,7 +247,7 @@ static int fail_and_go_on(struct tutti_comm *comm, int rank, int size, uint64_t 
     set_fault(failure, rank);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     RANKS_EXPECT(save(c, &numbers, 3) == failure->status);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2 && failure->status != TUTTI_OK; i++)
         RANKS_EXPECT(strstr(tutti_error_message(), failure->words[i]) != NULL);
     RANKS_EXPECT(strchr(tutti_error_message(), '\n') == NULL);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
@@ -333,14 +332,7 @@ static void all_ranks_learn_of_a_disk_that_fails(void **state)
          {"rank 0: writing ", "manifest: Input/output error"},
          2},
         /* Complete all the same; but an old one cannot be removed. */
-        {CALL_UNLINK,
-         "/manifest",
-         1,
-         EACCES,
-         false,
-         TUTTI_SYSTEM,
-         {"rank 0: removing ", "step-000000000001/manifest: Permission denied"},
-         3}};
+        {CALL_UNLINK, "/manifest", 1, EACCES, false, TUTTI_OK, {NULL, NULL}, 3}};
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
         struct failure failure = failures[i];
         assert_int_equal(ranks_run(RANKS, NULL, fail_and_go_on, &failure), 0);

@@ -5,6 +5,7 @@
  *
  * ctest: waits
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -102,6 +103,24 @@ static void a_file_that_hangs_is_left_to_itself_and_comes_later(void **state)
     assert_int_equal(status, TUTTI_OK);
 }
 
+/* Of a process in another container, say, that has this one's pid. */
+static void what_another_process_is_writing_is_left_alone(void **state)
+{
+    (void)state;
+    char path[128], own[160], mark[FILE_MARK_SIZE], again[FILE_MARK_SIZE];
+    let_go();
+    snprintf(path, sizeof path, "%s/file", folder);
+    snprintf(own, sizeof own, "%s.%d.new", path, (int)getpid());
+    const int fd = open(own, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(file_replace(path, "one", 3), TUTTI_OK);
+    assert_int_equal(access(own, F_OK), 0);
+    file_make_mark(mark);
+    file_make_mark(again);
+    assert_string_not_equal(mark, again);
+}
+
 static void what_cannot_be_written_says_why(void **state)
 {
     (void)state;
@@ -140,6 +159,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_file_that_hangs_is_left_to_itself_and_comes_later,
                                         make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(what_another_process_is_writing_is_left_alone, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(what_cannot_be_written_says_why, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_communicator_lives_and_fails_beside_it, make_folder,
                                         remove_folder),

@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "metrics_file.h"
 #include "os/clock.h"
 #include "ranks.h"
 
@@ -340,13 +341,13 @@ static void metrics_count_what_was_called(void **state)
     static const char bytes[] = "\ntutti_bytes_total{collective=\"allreduce\"} ";
     static const char sent[] = "\ntutti_bytes_total{collective=\"send\"} ";
     static const char failures[] = "\ntutti_failures_total ";
-    char path[128];
+    char path[256];
     float x[2] = {1, 2}, y[2];
     struct tutti_request *request;
-    snprintf(path, sizeof path, "%s/tutti-%d.prom", folder, (int)getpid());
     unsetenv("TUTTI_TRACE_DIR");
     setenv("TUTTI_METRICS_DIR", folder, 1);
     assert_int_equal(tutti_comm_free(be_alone()), TUTTI_OK);
+    assert_int_equal(metrics_file_find(folder, getpid(), path, sizeof path), 1);
     const long before[] = {value_in(path, calls), value_in(path, bytes), value_in(path, sent),
                            value_in(path, failures)};
     struct tutti_comm *comm = be_alone();

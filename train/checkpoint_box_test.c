@@ -127,12 +127,13 @@ static void what_is_missing_gets_less(void **state)
         const struct box wanted = draw_box(round, 10, &tensor);
         unsigned char missing[ELEMENTS_MAX] = {0}, taken[ELEMENTS_MAX] = {0};
         struct rest rest;
-        assert_int_equal(rest_init(&rest, &wanted), TUTTI_OK);
+        assert_int_equal(rest_init(&rest, "x", &wanted, 6), TUTTI_OK);
         mark(&tensor, &wanted, missing);
         for (uint64_t comes = 0; comes < 6; comes++) {
             const struct box box = draw_box(round, 100 + 10 * comes, &tensor);
             struct box common;
             bool is_taken = true;
+            rest_come(&rest);
             while (is_taken) {
                 assert_int_equal(rest_take(&rest, &box, &common, &is_taken), TUTTI_OK);
                 if (is_taken) mark(&tensor, &common, taken);

@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 
+#include "base/dtype.h"
 #include "base/status.h"
+#include "checkpoint_head.h"
 #include "checkpoint_rest.h"
 
 struct stored {
@@ -88,18 +90,70 @@ static enum tutti_status check_alike(const struct piece *there, const struct pie
     return error_set(TUTTI_MISMATCH, "tensor '%s' is %s there, and %s here", wanted->name, one, two);
 }
 
-/* As much as there is of it from `at` on. */
-static enum tutti_status take(const struct stored *stored, size_t count, size_t at,
-                              const struct piece *wanted, char *data, struct rest *rest,
-                              struct finds *finds)
+/* Pieces of one tensor, of which another one is wanted. */
+struct search {
+    const struct stored *namesakes;
+    size_t count;
+    const struct piece *wanted;
+    char *data;
+    uint64_t blocks_left; /* of files, which are read in blocks */
+};
+
+/* In which elements of a box lie that are in the piece. */
+static uint64_t blocks_of(const struct piece *piece, const struct box *box)
 {
-    for (; at < count && rest->count > 0 && piece_is_namesake(stored[at].piece, wanted); at++) {
-        struct found found = {stored[at].piece, stored[at].shard, wanted, data, {0}};
+    const int dimension = box_run_dimension(&piece->box, box);
+    const size_t element = dtype_size(piece->dtype);
+    uint64_t run;
+    const uint64_t runs = box_runs(box, dimension, &run);
+    const uint64_t begin = box_run_place(&piece->box, box, dimension, 0);
+    const uint64_t end = box_run_place(&piece->box, box, dimension, runs - 1) + run;
+    return (piece->offset + end * element - 1) / HEAD_BLOCK_BYTES -
+           (piece->offset + begin * element) / HEAD_BLOCK_BYTES + 1;
+}
+
+static size_t count_namesakes(const struct stored *stored, size_t count, const struct piece *wanted)
+{
+    size_t found = 0;
+    while (found < count && piece_is_namesake(stored[found].piece, wanted)) found++;
+    return found;
+}
+
+static void limit_blocks(struct search *search)
+{
+    search->blocks_left = 0;
+    for (size_t i = 0; i < search->count; i++) {
+        const struct piece *const piece = search->namesakes[i].piece;
+        search->blocks_left += FIND_READS_A_BLOCK * blocks_of(piece, &piece->box);
+    }
+}
+
+static enum tutti_status add_found(struct search *search, const struct found *found,
+                                   struct finds *finds)
+{
+    const uint64_t blocks = blocks_of(found->from, &found->box);
+    if (blocks > search->blocks_left)
+        return error_set(
+            TUTTI_UNSUPPORTED,
+            "tensor '%s' is in %zu pieces, so many of which cross each other that each "
+            "block of them would be read more than %d times",
+            search->wanted->name, search->count, FIND_READS_A_BLOCK);
+    search->blocks_left -= blocks;
+    return add(finds, found);
+}
+
+/* As much as there is of it. */
+static enum tutti_status take(struct search *search, struct rest *rest, struct finds *finds)
+{
+    for (size_t i = 0; i < search->count && rest->count > 0; i++) {
+        const struct stored *const stored = &search->namesakes[i];
+        struct found found = {stored->piece, stored->shard, search->wanted, search->data, {0}};
         bool taken;
-        TRY(check_alike(stored[at].piece, wanted));
+        TRY(check_alike(stored->piece, search->wanted));
+        rest_come(rest);
         do {
-            TRY(rest_take(rest, &stored[at].piece->box, &found.box, &taken));
-            if (taken) TRY(add(finds, &found));
+            TRY(rest_take(rest, &stored->piece->box, &found.box, &taken));
+            if (taken) TRY(add_found(search, &found, finds));
         } while (taken);
     }
     return TUTTI_OK;
@@ -109,11 +163,14 @@ static enum tutti_status find(const struct stored *stored, size_t count, const s
                               char *data, struct finds *finds)
 {
     const size_t first = first_namesake(stored, count, wanted);
+    struct search search = {stored + first, count_namesakes(stored + first, count - first, wanted),
+                            wanted, data, 0};
     struct rest rest;
-    if (first == count || !piece_is_namesake(stored[first].piece, wanted))
+    if (search.count == 0)
         return error_set(TUTTI_MISMATCH, "there is no tensor '%s'", wanted->name);
-    enum tutti_status status = rest_init(&rest, &wanted->box);
-    if (status == TUTTI_OK) status = take(stored, count, first, wanted, data, &rest, finds);
+    limit_blocks(&search);
+    enum tutti_status status = rest_init(&rest, wanted->name, &wanted->box, search.count);
+    if (status == TUTTI_OK) status = take(&search, &rest, finds);
     if (status == TUTTI_OK && rest.count > 0) {
         char missing[160];
         table_describe_box(&rest.boxes[0], missing, sizeof missing);

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,21 +11,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "checkpoint_manifest.h"
 #include "checkpoint_out.h"
 #include "os/file.h"
+#include "os/fork.h"
 
-enum { NAMES_BYTES = 80, STEP_DIGITS = 12 };
+enum { NAMES_BYTES = 80, STEP_DIGITS = 12, STEP_NAME_BYTES = 32 };
 static const char manifest_name[] = "manifest", new_manifest_name[] = "manifest.new";
 
 /* ------------------------------------------------------------------------------------------------- names */
 
+static void step_name(uint64_t step, char name[STEP_NAME_BYTES])
+{
+    snprintf(name, STEP_NAME_BYTES, "step-%0*llu", STEP_DIGITS, (unsigned long long)step);
+}
+
 void folder_path(const struct folder *folder, uint64_t step, const char *name, char path[PATH_MAX])
 {
-    const int length = snprintf(path, PATH_MAX, "%.*s/step-%0*llu%s%s", PATH_MAX - NAMES_BYTES,
-                                folder->path, STEP_DIGITS, (unsigned long long)step,
-                                name != NULL ? "/" : "", name != NULL ? name : "");
+    char own[STEP_NAME_BYTES];
+    step_name(step, own);
+    const int length = snprintf(path, PATH_MAX, "%.*s/%s%s%s", PATH_MAX - NAMES_BYTES, folder->path,
+                                own, name != NULL ? "/" : "", name != NULL ? name : "");
     (void)length;
 }
 
@@ -67,17 +76,30 @@ static enum tutti_status failed(const struct folder *folder, const char *doing, 
     return error_system("rank %d: %s %.400s", folder->rank, doing, path);
 }
 
-/* Waits until names in the folder are on the disk. */
-static enum tutti_status sync_names(const struct folder *folder, const char *path)
+/* Waits until names in the open folder are on the disk. */
+static enum tutti_status sync_names(const struct folder *folder, int fd, const char *path)
+{
+    /* A file system may have nothing to wait for. */
+    return fsync(fd) == 0 || errno == EINVAL ? TUTTI_OK : failed(folder, "writing", path);
+}
+
+static enum tutti_status sync_path(const struct folder *folder, const char *path)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return failed(folder, "opening", path);
-    const bool is_synced =
-        fsync(fd) == 0 || errno == EINVAL; /* a file system that has nothing to wait for */
-    const int error = errno;
+    const enum tutti_status status = sync_names(folder, fd, path);
     close(fd);
+    return status;
+}
+
+/* Itself, rather than by a link to another place. Otherwise errno is as it was. */
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    const int error = errno;
+    const bool is = lstat(path, &about) == 0 && S_ISDIR(about.st_mode);
     errno = error;
-    return is_synced ? TUTTI_OK : failed(folder, "writing", path);
+    return is;
 }
 
 enum tutti_status folder_find(struct folder *folder, const char *path, int rank)
@@ -107,7 +129,7 @@ static enum tutti_status sync_above(const struct folder *folder)
     memcpy(above, folder->path, sizeof above);
     char *const last = strrchr(above, '/');
     if (last != NULL) last[last == above] = '\0';
-    return sync_names(folder, above);
+    return sync_path(folder, above);
 }
 
 enum tutti_status folder_make(struct folder *folder, const char *path, int rank)
@@ -119,24 +141,64 @@ enum tutti_status folder_make(struct folder *folder, const char *path, int rank)
     return is_new ? sync_above(folder) : TUTTI_OK;
 }
 
+/* -------------------------------------------------------------------------------------------------- lock */
+
+/* Folders of this process that are locked, or about to be. A lock of flock() ends when nobody has its descriptor any more: so a child of
+ * fork() closes those that it inherits. */
+static struct folder *locked;
+
+static void close_inherited(bool is_held)
+{
+    (void)is_held; /* a folder is in the list before it is locked */
+    for (struct folder *folder = locked; folder != NULL; folder = folder->next_locked) {
+        close(folder->lock);
+        folder->lock = -1;
+    }
+    locked = NULL;
+}
+
+FORK_LOCK(locked_lock, FORK_CHECKPOINTS, close_inherited);
+
+/* Another descriptor of a folder that is open: the file system has nothing to do, so no fork() waits for it. */
+static bool open_listed(struct folder *folder, int opened)
+{
+    pthread_mutex_lock(&locked_lock);
+    folder->lock = openat(opened, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder->lock >= 0) {
+        folder->next_locked = locked;
+        locked = folder;
+    }
+    pthread_mutex_unlock(&locked_lock);
+    return folder->lock >= 0;
+}
+
 enum tutti_status folder_lock(struct folder *folder)
 {
     if (folder->lock >= 0) return TUTTI_OK;
-    const int fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return failed(folder, "opening", folder->path);
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        close(fd);
+    const int opened = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool is_listed = opened >= 0 && open_listed(folder, opened);
+    const int error = errno;
+    if (opened >= 0) close(opened);
+    errno = error;
+    if (!is_listed) return failed(folder, "opening", folder->path);
+    if (flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        folder_unlock(folder);
         return error_set(TUTTI_SYSTEM, "rank %d: %.400s: another run writes checkpoints there",
                          folder->rank, folder->path);
     } /* a file system without locks has none */
-    folder->lock = fd;
     return TUTTI_OK;
 }
 
 void folder_unlock(struct folder *folder)
 {
-    if (folder->lock >= 0) close(folder->lock);
+    if (folder->lock < 0) return;
+    pthread_mutex_lock(&locked_lock);
+    struct folder **link = &locked;
+    while (*link != folder) link = &(*link)->next_locked;
+    *link = folder->next_locked;
+    close(folder->lock);
     folder->lock = -1;
+    pthread_mutex_unlock(&locked_lock);
 }
 
 /* ------------------------------------------------------------------------------------------- what is there */
@@ -172,19 +234,40 @@ bool folder_has(const struct folder *folder, uint64_t step)
     return access(path, F_OK) == 0;
 }
 
-/* Of all checkpoints that are complete, or of all others. */
-static enum tutti_status list(const struct folder *folder, bool are_complete, struct steps *steps)
+/* Whether an entry is a folder itself, rather than a link to another place. What is not may be the user's, so it is never cleaned. */
+static bool is_own_folder(DIR *entries, const char *name)
 {
+    struct stat about;
+    return fstatat(dirfd(entries), name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(about.st_mode);
+}
+
+static void tell_stray(const struct folder *folder, const char *name)
+{
+    log_write(LOG_WARN, "rank %d: %.400s/%.40s is no folder of a checkpoint, and is left alone",
+              folder->rank, folder->path, name);
+}
+
+enum wanted { COMPLETE, COMPLETE_TO_CLEAN, UNFINISHED_TO_CLEAN };
+
+/* Those to clean are folders of their own. Others are told of. */
+static enum tutti_status list(const struct folder *folder, enum wanted wanted, struct steps *steps)
+{
+    const bool are_complete = wanted != UNFINISHED_TO_CLEAN;
     *steps = (struct steps){NULL, 0, 0};
     DIR *const entries = opendir(folder->path);
     if (entries == NULL) return failed(folder, "reading", folder->path);
     enum tutti_status status = TUTTI_OK;
     const struct dirent *entry;
     errno = 0;
-    for (uint64_t step; status == TUTTI_OK && (entry = readdir(entries)) != NULL; errno = 0)
-        if (is_numbered(entry->d_name, "step-", STEP_DIGITS, &step) &&
-            folder_has(folder, step) == are_complete)
+    for (uint64_t step; status == TUTTI_OK && (entry = readdir(entries)) != NULL; errno = 0) {
+        if (!is_numbered(entry->d_name, "step-", STEP_DIGITS, &step) ||
+            folder_has(folder, step) != are_complete)
+            continue;
+        if (wanted == COMPLETE || is_own_folder(entries, entry->d_name))
             status = add_step(steps, step);
+        else
+            tell_stray(folder, entry->d_name);
+    }
     if (status == TUTTI_OK && errno != 0) status = failed(folder, "reading", folder->path);
     closedir(entries);
     if (status != TUTTI_OK) free(steps->steps);
@@ -198,7 +281,7 @@ enum tutti_status folder_list(const struct folder *folder, uint64_t **steps, siz
     struct steps found;
     *steps = NULL;
     *count = 0;
-    TRY(list(folder, true, &found));
+    TRY(list(folder, COMPLETE, &found));
     *steps = found.steps;
     *count = found.count;
     return TUTTI_OK;
@@ -206,56 +289,84 @@ enum tutti_status folder_list(const struct folder *folder, uint64_t **steps, siz
 
 /* ------------------------------------------------------------------------------------------ coming, going */
 
-static enum tutti_status remove_files(const struct folder *folder, uint64_t step)
+/* The folder of a checkpoint, but not one that a link of its name leads to. -1: errno says why. */
+static int open_step(int root, uint64_t step)
 {
-    char path[PATH_MAX];
-    folder_path(folder, step, NULL, path);
-    DIR *const entries = opendir(path);
-    if (entries == NULL) return failed(folder, "removing", path);
-    enum tutti_status status = TUTTI_OK;
+    char name[STEP_NAME_BYTES];
+    step_name(step, name);
+    return openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static enum tutti_status remove_manifest(const struct folder *folder, int fd, const char *path)
+{
+    if (unlinkat(fd, manifest_name, 0) != 0)
+        return errno == ENOENT ? TUTTI_OK : failed(folder, "removing the manifest of", path);
+    return sync_names(folder, fd, path);
+}
+
+/* Takes over the descriptor. */
+static enum tutti_status remove_files(const struct folder *folder, int fd, const char *path)
+{
+    DIR *const entries = fdopendir(fd);
+    if (entries == NULL) {
+        const int error = errno;
+        close(fd);
+        errno = error;
+        return failed(folder, "removing", path);
+    }
+    enum tutti_status status = remove_manifest(folder, fd, path);
     for (const struct dirent *entry; status == TUTTI_OK && (entry = readdir(entries)) != NULL;)
-        if (is_of_checkpoint(entry->d_name) && unlinkat(dirfd(entries), entry->d_name, 0) != 0)
+        if (is_of_checkpoint(entry->d_name) && unlinkat(fd, entry->d_name, 0) != 0)
             status = failed(folder, "removing files of", path);
     closedir(entries);
-    /* Where there is something else, the folder stays: a network file system may have put it there. */
-    if (status == TUTTI_OK && rmdir(path) != 0 && errno != ENOTEMPTY && errno != EEXIST)
-        status = failed(folder, "removing", path);
     return status;
 }
 
 enum tutti_status folder_remove(const struct folder *folder, uint64_t step)
 {
-    char path[PATH_MAX];
-    folder_path(folder, step, manifest_name, path);
-    if (unlink(path) != 0) {
-        if (errno != ENOENT) return failed(folder, "removing", path);
-    } else {
-        folder_path(folder, step, NULL, path);
-        TRY(sync_names(folder, path));
-    }
-    return remove_files(folder, step);
+    char path[PATH_MAX], name[STEP_NAME_BYTES];
+    folder_path(folder, step, NULL, path);
+    step_name(step, name);
+    const int root = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd = root >= 0 ? open_step(root, step) : -1;
+    enum tutti_status status =
+        fd >= 0 ? remove_files(folder, fd, path) : failed(folder, "removing", path);
+    /* Where there is something else, the folder stays: a network file system may have put it there. */
+    if (status == TUTTI_OK && unlinkat(root, name, AT_REMOVEDIR) != 0 && errno != ENOTEMPTY &&
+        errno != EEXIST)
+        status = failed(folder, "removing", path);
+    if (root >= 0) close(root);
+    return status;
+}
+
+/* A checkpoint that cannot be cleaned away does no harm to others. */
+static void clean(const struct folder *folder, uint64_t step)
+{
+    if (folder_remove(folder, step) != TUTTI_OK)
+        log_write(LOG_WARN, "an old or unfinished checkpoint stays: %s", tutti_error_message());
 }
 
 /* Those that ended before they were complete. */
-static enum tutti_status remove_unfinished(const struct folder *folder)
+static void remove_unfinished(const struct folder *folder)
 {
     struct steps found;
-    TRY(list(folder, false, &found));
-    enum tutti_status status = TUTTI_OK;
-    for (size_t i = 0; i < found.count && status == TUTTI_OK; i++)
-        status = remove_files(folder, found.steps[i]);
+    if (list(folder, UNFINISHED_TO_CLEAN, &found) != TUTTI_OK) {
+        log_write(LOG_WARN, "unfinished checkpoints stay: %s", tutti_error_message());
+        return;
+    }
+    for (size_t i = 0; i < found.count; i++) clean(folder, found.steps[i]);
     free(found.steps);
-    return status;
 }
 
 enum tutti_status folder_begin(struct folder *folder, uint64_t step)
 {
     char path[PATH_MAX];
     TRY(folder_lock(folder));
-    TRY(remove_unfinished(folder));
+    remove_unfinished(folder);
     folder_path(folder, step, NULL, path);
-    if (mkdir(path, 0777) != 0 && errno != EEXIST) return failed(folder, "making the folder", path);
-    return sync_names(folder, folder->path);
+    if (mkdir(path, 0777) != 0 && (errno != EEXIST || !is_folder(path)))
+        return failed(folder, "making the folder", path);
+    return sync_path(folder, folder->path);
 }
 
 enum tutti_status folder_commit(const struct folder *folder, uint64_t step, const char *manifest,
@@ -265,24 +376,24 @@ enum tutti_status folder_commit(const struct folder *folder, uint64_t step, cons
     folder_path(folder, step, NULL, own);
     folder_path(folder, step, new_manifest_name, fresh);
     folder_path(folder, step, manifest_name, path);
-    TRY(sync_names(folder, own));
+    TRY(sync_path(folder, own));
     const struct out_part text = {manifest, strlen(manifest)};
     if (!out_write(fresh, &text, 1)) return failed(folder, "writing", fresh);
     if (rename(fresh, path) != 0) return failed(folder, "writing", path);
     *is_complete = true;
-    return sync_names(folder, own);
+    return sync_path(folder, own);
 }
 
-enum tutti_status folder_keep(const struct folder *folder, uint64_t step, size_t keep)
+void folder_keep(const struct folder *folder, uint64_t step, size_t keep)
 {
     struct steps found;
-    TRY(list(folder, true, &found));
-    enum tutti_status status = TUTTI_OK;
-    for (size_t i = 0, kept = 0; i < found.count && status == TUTTI_OK; i++)
-        if (found.steps[i] <= step && kept++ >= keep)
-            status = folder_remove(folder, found.steps[i]);
+    if (list(folder, COMPLETE_TO_CLEAN, &found) != TUTTI_OK) {
+        log_write(LOG_WARN, "old checkpoints stay: %s", tutti_error_message());
+        return;
+    }
+    for (size_t i = 0, kept = 0; i < found.count; i++)
+        if (found.steps[i] <= step && kept++ >= keep) clean(folder, found.steps[i]);
     free(found.steps);
-    return status;
 }
 
 enum tutti_status folder_read_manifest(const struct folder *folder, uint64_t step, char **text,

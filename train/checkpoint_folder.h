@@ -7,7 +7,9 @@
  *     remove   manifest away, and that on the disk ── all else away
  *
  * 1. A checkpoint is complete if, and as long as, step-N/manifest is there.
- * 2. Only files and folders of these names are ever removed.
+ * 2. Only files and folders of these names are ever removed. A link is not followed for that, and stays, as does anything else
+ *    of such a name that is no folder. What cannot be removed stays, too, with a line in the log.
+ * 3. The lock ends with the process that took it: children of fork() do not keep it.
  *
  * Only one rank calls the functions that change something. Messages are whole: "rank 0: writing
  * FILE: ...".
@@ -26,13 +28,15 @@ struct folder {
     char path[PATH_MAX]; /* absolute, short enough for all names in it */
     int rank;            /* for messages */
     int lock;            /* a descriptor; -1: not locked */
+    struct folder *next_locked;
 };
 
 /* Makes the folder unless it is there. SYSTEM, NO_SPACE. */
 enum tutti_status folder_make(struct folder *folder, const char *path, int rank);
 /* The same for the other ranks, once the folder is there. */
 enum tutti_status folder_find(struct folder *folder, const char *path, int rank);
-/* A run that has the folder locked may change what is in it. The lock goes with the process. SYSTEM: another run has it. OK if this one has. */
+/* A run that has the folder locked may change what is in it. SYSTEM: another run has it. OK if this one has. A locked folder stays where it is in
+ * memory. */
 enum tutti_status folder_lock(struct folder *folder);
 void folder_unlock(struct folder *folder);
 
@@ -52,7 +56,7 @@ enum tutti_status folder_commit(const struct folder *folder, uint64_t step, cons
                                 bool *is_complete);
 enum tutti_status folder_remove(const struct folder *folder, uint64_t step);
 /* Removes the checkpoints up to that step, except the newest `keep` of them. */
-enum tutti_status folder_keep(const struct folder *folder, uint64_t step, size_t keep);
+void folder_keep(const struct folder *folder, uint64_t step, size_t keep);
 
 /* The text of a manifest, which the caller frees. SYSTEM, NO_MEMORY. */
 enum tutti_status folder_read_manifest(const struct folder *folder, uint64_t step, char **text,

@@ -16,24 +16,41 @@ static enum tutti_status make_room(struct rest *rest, size_t more)
     return TUTTI_OK;
 }
 
-enum tutti_status rest_init(struct rest *rest, const struct box *wanted)
+enum tutti_status rest_init(struct rest *rest, const char *name, const struct box *wanted,
+                            size_t comes)
 {
-    *rest = (struct rest){0};
+    const uint64_t looks = REST_LOOKS_LEAST + (uint64_t)comes * REST_LOOKS_A_BOX;
+    *rest = (struct rest){.name = name, .comes = comes, .looks_left = looks, .looks_max = looks};
     TRY(make_room(rest, 4 * BOX_DIMS));
     rest->boxes[rest->count++] = *wanted;
     return TUTTI_OK;
 }
 
+void rest_come(struct rest *rest)
+{
+    rest->next = rest->count;
+}
+
+static enum tutti_status refuse(const struct rest *rest)
+{
+    return error_set(
+        TUTTI_UNSUPPORTED,
+        "tensor '%s' is in %zu pieces, so many of which cross each other that more than "
+        "%llu comparisons would find its elements",
+        rest->name, rest->comes, (unsigned long long)rest->looks_max);
+}
+
+/* What is left of a box has nothing in common with the one that came, so each box is looked at once. */
 enum tutti_status rest_take(struct rest *rest, const struct box *box, struct box *common,
                             bool *taken)
 {
     *taken = false;
-    for (size_t i = rest->count; i-- > 0;) {
-        if (!box_intersect(&rest->boxes[i], box, common)) continue;
+    while (rest->next > 0) {
+        const struct box from = rest->boxes[--rest->next];
+        if (rest->looks_left-- == 0) return refuse(rest);
+        if (!box_intersect(&from, box, common)) continue;
         TRY(make_room(rest, 2 * BOX_DIMS));
-        const struct box from = rest->boxes[i];
-        memmove(&rest->boxes[i], &rest->boxes[i + 1], (rest->count - i - 1) * sizeof from);
-        rest->count--;
+        rest->boxes[rest->next] = rest->boxes[--rest->count];
         rest->count += box_subtract(&from, common, &rest->boxes[rest->count]);
         *taken = true;
         return TUTTI_OK;

@@ -56,10 +56,11 @@ static enum tutti_status check_whole(const struct holding *holdings, size_t coun
     const struct box whole = box_whole(piece->box.dims, piece->shape);
     struct rest rest;
     struct box common;
-    enum tutti_status status = rest_init(&rest, &whole);
+    enum tutti_status status = rest_init(&rest, piece->name, &whole, count);
     for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
         bool taken =
             i == 0 || box_compare(&holdings[i].piece->box, &holdings[i - 1].piece->box) != 0;
+        rest_come(&rest);
         while (taken && status == TUTTI_OK)
             status = rest_take(&rest, &holdings[i].piece->box, &common, &taken);
     }

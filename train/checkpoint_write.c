@@ -65,7 +65,8 @@ static enum tutti_status commit(struct tutti_checkpoints *c, uint64_t id, const 
     enum tutti_status status = folder_commit(&c->folder, c->writing.step, text, is_complete);
     free(text);
     if (status != TUTTI_OK) return status;
-    return folder_keep(&c->folder, c->writing.step, (size_t)c->options.keep);
+    folder_keep(&c->folder, c->writing.step, (size_t)c->options.keep);
+    return TUTTI_OK;
 }
 
 static uint64_t draw_id(void)

@@ -9,7 +9,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,6 +22,7 @@
 #include "bootstrap/pmi1.h"
 #include "bootstrap/pmix_service.h"
 #include "os/clock.h"
+#include "os/turn.h"
 
 enum { KEY_BYTES_MAX = 64, LENGTH_CHARACTERS = 5, CLOSE_NS = 2000000000 };
 static_assert(EXCHANGE_VALUE_BYTES_MAX <= 9999, "a length is four digits and a colon");
@@ -119,12 +119,13 @@ static const struct exchange_ops pmix_ops = {EXCHANGE_PMIX, put_by_pmix, fence_b
 
 /* This process's one use of PMI-1. */
 static struct {
-    pthread_mutex_t lock;
-    pid_t process; /* that opened it; 0: none yet */
-    long fd;       /* PMI_FD: another number is another connection */
+    struct turn turn; /* of who opens it */
+    pid_t process;    /* that opens it; 0: none yet */
+    long fd;          /* PMI_FD: another number is another connection */
+    bool is_open;
     unsigned opened;
     struct pmi1 client;
-} connection = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} connection;
 
 static void name_for_pmi1(const struct exchange *exchange, int rank, const char *key, size_t piece,
                           char name[KEY_BYTES_MAX])
@@ -231,25 +232,31 @@ static const struct exchange_ops pmi1_ops = {EXCHANGE_PMI1, put_by_pmi1, fence_b
 /* A manager that does not answer any more has nothing to be told. */
 static void leave_manager(void)
 {
-    if (connection.process == getpid())
+    if (connection.is_open && connection.process == getpid())
         (void)pmi1_close(&connection.client, clock_now_ns() + CLOSE_NS);
 }
 
-/* With the lock held. */
+/* With the turn. Whose connection it is, is known before it is made: so a child that is forked meanwhile is refused. */
 static enum tutti_status connect_to_manager(long fd, uint64_t deadline_ns)
 {
     static bool leaves_at_exit;
-    const bool is_open = connection.process != 0 && connection.fd == fd;
-    if (is_open && connection.process != getpid())
+    const bool is_known = connection.process != 0 && connection.fd == fd;
+    if (is_known && connection.process != getpid())
         return error_set(TUTTI_UNSUPPORTED,
                          "PMI: this process was forked from one that uses the connection; the "
                          "process manager knows that one alone");
-    if (is_open && !connection.client.is_broken) return TUTTI_OK;
-    if (is_open)
+    if (is_known && !connection.client.is_broken) return TUTTI_OK;
+    if (is_known)
         return error_set(TUTTI_UNSUPPORTED, "PMI: the connection to the process manager is broken");
-    TRY(pmi1_open(&connection.client, (int)fd, deadline_ns));
+    connection.is_open = false;
     connection.process = getpid();
     connection.fd = fd;
+    const enum tutti_status status = pmi1_open(&connection.client, (int)fd, deadline_ns);
+    if (status != TUTTI_OK) {
+        connection.process = 0;
+        return status;
+    }
+    connection.is_open = true;
     connection.opened = 0;
     if (!leaves_at_exit && atexit(leave_manager) != 0)
         return error_set(TUTTI_NO_MEMORY, "PMI: nothing can be done at exit");
@@ -266,12 +273,15 @@ static enum tutti_status open_pmi1(struct exchange *exchange, uint64_t deadline_
     if (text == NULL || errno != 0 || end == text || *end != '\0' || fd < 0 || fd > INT_MAX)
         return error_set(TUTTI_INVALID_OPTIONS, "PMI_FD=%.20s: the number of a descriptor is needed",
                          text == NULL ? "" : text);
-    pthread_mutex_lock(&connection.lock);
+    if (turn_take(&connection.turn, deadline_ns) == TURN_LATE)
+        return error_set(TUTTI_INIT_TIMEOUT,
+                         "PMI: another thread of this process was still connecting to the process "
+                         "manager at the deadline");
     const enum tutti_status status = connect_to_manager(fd, deadline_ns);
     exchange->pmi1 = &connection.client;
     exchange->number = connection.opened;
     if (status == TUTTI_OK) connection.opened++;
-    pthread_mutex_unlock(&connection.lock);
+    turn_give(&connection.turn);
     return status;
 }
 
@@ -290,7 +300,7 @@ static enum tutti_status open_some(struct exchange *exchange, const struct launc
         static atomic_uint opened;
         exchange->ops = &pmix_ops;
         exchange->number = atomic_fetch_add_explicit(&opened, 1, memory_order_relaxed);
-        return pmix_service_open(place->rank, place->size, &exchange->pmix);
+        return pmix_service_open(place->rank, place->size, deadline_ns, &exchange->pmix);
     }
     if ((means & EXCHANGE_PMI1) != 0 && place->service == LAUNCHER_SERVICE_PMI1) {
         exchange->ops = &pmi1_ops;

@@ -2,6 +2,7 @@
  * ctest: label=notsan waits */
 #include <dirent.h>
 #include <limits.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -401,6 +402,65 @@ static void nonsense_in_pmi_fd_is_named(void **state)
     unsetenv("PMI_FD");
 }
 
+/* -------------------------------------------------------------------------------------- while one connects */
+
+static const struct launcher_place alone = {
+    .launcher = "test", .size = 1, .service = LAUNCHER_SERVICE_PMI1};
+
+static void *connect_to_nobody(void *unused)
+{
+    struct exchange *exchange;
+    return exchange_open(&alone, EXCHANGE_PMI1, later(), &exchange) == TUTTI_OK ? &folder : unused;
+}
+
+static int be_refused(enum tutti_status status, uint64_t deadline_ns, const char *why)
+{
+    struct exchange *exchange;
+    const int rank = 0;
+    EXPECT(exchange_open(&alone, EXCHANGE_PMI1, deadline_ns, &exchange) == status);
+    EXPECT(strstr(tutti_error_message(), why) != NULL);
+    return 0;
+}
+
+/* The process manager has the first line of a thread, and does not answer. */
+static int fork_while_a_thread_connects(void)
+{
+    const int rank = 0;
+    int ends[2], fate;
+    char number[16], byte;
+    pthread_t thread;
+    void *result;
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    snprintf(number, sizeof number, "%d", ends[1]);
+    setenv("PMI_FD", number, 1);
+    EXPECT(pthread_create(&thread, NULL, connect_to_nobody, NULL) == 0);
+    EXPECT(read(ends[0], &byte, 1) == 1);
+    const pid_t child = fork_or_fail();
+    if (child == 0) {
+        alarm(20);
+        _exit(be_refused(TUTTI_UNSUPPORTED, later(), "forked"));
+    }
+    EXPECT(be_refused(TUTTI_INIT_TIMEOUT, in_ms(20), "another thread") == 0);
+    EXPECT(waitpid(child, &fate, 0) == child && fate == 0);
+    shutdown(ends[0], SHUT_RDWR);
+    pthread_join(thread, &result);
+    EXPECT(result == NULL);
+    return 0;
+}
+
+static void a_child_that_is_forked_while_a_thread_connects_is_refused(void **state)
+{
+    (void)state;
+    int fate;
+    const pid_t process = fork_or_fail();
+    if (process == 0) {
+        alarm(60);
+        _exit(fork_while_a_thread_connects());
+    }
+    assert_int_equal(waitpid(process, &fate, 0), process);
+    assert_int_equal(fate, 0);
+}
+
 /* ----------------------------------------------------------------------------------------------- choice */
 
 static void means_that_are_not_there_or_not_allowed_are_not_taken(void **state)
@@ -422,7 +482,7 @@ static void pmix_without_a_server_says_so(void **state)
     (void)state;
     struct pmix_service *service = (struct pmix_service *)&state;
     unsetenv("PMIX_NAMESPACE");
-    assert_int_equal(pmix_service_open(0, 1, &service), TUTTI_UNSUPPORTED);
+    assert_int_equal(pmix_service_open(0, 1, UINT64_MAX, &service), TUTTI_UNSUPPORTED);
     assert_null(service);
     assert_non_null(strstr(tutti_error_message(), "PMI"));
     pmix_service_close(NULL);
@@ -442,6 +502,7 @@ int main(void)
         IN_FOLDER(folders_of_others_are_refused),
         cmocka_unit_test(ranks_exchange_over_pmi1),
         cmocka_unit_test(nonsense_in_pmi_fd_is_named),
+        cmocka_unit_test(a_child_that_is_forked_while_a_thread_connects_is_refused),
         cmocka_unit_test(means_that_are_not_there_or_not_allowed_are_not_taken),
         cmocka_unit_test(pmix_without_a_server_says_so),
     };

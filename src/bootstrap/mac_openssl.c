@@ -22,8 +22,8 @@ enum tutti_status mac_compute(const void *key, size_t key_bytes, const void *dat
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     unsigned written = 0;
-    pthread_once(&once, prepare);
     if (!at_exit_enter()) return error_set(TUTTI_UNSUPPORTED, "this process is ending");
+    pthread_once(&once, prepare);
     const bool is_good =
         key_bytes <= INT_MAX &&
         HMAC(EVP_sha256(), key, (int)key_bytes, data, bytes, mac, &written) != NULL &&

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "os/clock.h"
+#include "os/turn.h"
 
 /* What we call, as pmix.h declares it. */
 #define FUNCTIONS(X) \
@@ -32,11 +32,11 @@ struct pmix_service {
 
 /* This process's one use of PMIx: invariant 2. */
 static struct {
-    pthread_mutex_t lock;
-    pid_t process; /* that connected; 0: none yet */
+    struct turn turn; /* of who connects */
+    pid_t process;    /* that connects; 0: none yet */
     struct functions pmix;
     pmix_proc_t self;
-} connection = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} connection;
 
 /* --------------------------------------------------------------------------------------------- loading */
 
@@ -178,7 +178,15 @@ static void leave(void)
     if (connection.process == getpid()) connection.pmix.Finalize(NULL, 0);
 }
 
-/* With the lock held. */
+static enum tutti_status connect_now(void)
+{
+    TRY(load(&connection.pmix));
+    const pmix_status_t status = connection.pmix.Init(&connection.self, NULL, 0);
+    if (status != PMIX_SUCCESS) return failed(&connection.pmix, "connecting to the server", status);
+    return TUTTI_OK;
+}
+
+/* With the turn. Whose connection it is, is known before it is made: so a child that is forked meanwhile is refused. */
 static enum tutti_status connect_once(void)
 {
     if (connection.process == getpid()) return TUTTI_OK;
@@ -190,24 +198,37 @@ static enum tutti_status connect_once(void)
     /* Without a server PMIx would make a job of one of us. */
     if (getenv("PMIX_NAMESPACE") == NULL)
         return error_set(TUTTI_UNSUPPORTED, "PMIx: PMIX_NAMESPACE is not set: no server here");
-    TRY(load(&connection.pmix));
-    const pmix_status_t status = connection.pmix.Init(&connection.self, NULL, 0);
-    if (status != PMIX_SUCCESS) return failed(&connection.pmix, "connecting to the server", status);
     connection.process = getpid();
+    const enum tutti_status status = connect_now();
+    if (status != TUTTI_OK) {
+        connection.process = 0;
+        return status;
+    }
     if (atexit(leave) != 0) return error_set(TUTTI_NO_MEMORY, "PMIx: nothing can be done at exit");
     return TUTTI_OK;
 }
 
-enum tutti_status pmix_service_open(int rank, int size, struct pmix_service **service)
+/* What this process has once. */
+static enum tutti_status find_connection(struct pmix_service *opened, uint64_t deadline_ns)
+{
+    if (turn_take(&connection.turn, deadline_ns) == TURN_LATE)
+        return error_set(TUTTI_INIT_TIMEOUT,
+                         "PMIx: another thread of this process was still connecting to the server "
+                         "at the deadline");
+    const enum tutti_status status = connect_once();
+    opened->pmix = connection.pmix;
+    opened->self = connection.self;
+    turn_give(&connection.turn);
+    return status;
+}
+
+enum tutti_status pmix_service_open(int rank, int size, uint64_t deadline_ns,
+                                    struct pmix_service **service)
 {
     *service = NULL;
     struct pmix_service *opened = calloc(1, sizeof *opened);
     if (opened == NULL) return error_set(TUTTI_NO_MEMORY, "PMIx: out of memory");
-    pthread_mutex_lock(&connection.lock);
-    enum tutti_status status = connect_once();
-    opened->pmix = connection.pmix;
-    opened->self = connection.self;
-    pthread_mutex_unlock(&connection.lock);
+    enum tutti_status status = find_connection(opened, deadline_ns);
     if (status == TUTTI_OK) status = check_place(opened, rank, size);
     if (status != TUTTI_OK) {
         free(opened);

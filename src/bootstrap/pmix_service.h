@@ -24,8 +24,10 @@
 struct pmix_service;
 
 /* Connects to the server that the environment names. INVALID_RANK when it knows this process as another rank or
- * the job as one of another size. */
-enum tutti_status pmix_service_open(int rank, int size, struct pmix_service **service);
+ * the job as one of another size. INIT_TIMEOUT: another thread was still connecting at the deadline. UNSUPPORTED, in a child of fork() too
+ * whose parent is connected or connecting. */
+enum tutti_status pmix_service_open(int rank, int size, uint64_t deadline_ns,
+                                    struct pmix_service **service);
 /* Key: a short word. The bytes are copied; others get them after the fence. */
 enum tutti_status pmix_service_put(struct pmix_service *service, const char *key, const void *value,
                                    size_t value_bytes);

@@ -8,9 +8,10 @@ static enum tutti_status absent(void)
                      "this Tutti was built without PMIx (Debian: libpmix-dev brings the header)");
 }
 
-enum tutti_status pmix_service_open(int rank, int size, struct pmix_service **service)
+enum tutti_status pmix_service_open(int rank, int size, uint64_t deadline_ns,
+                                    struct pmix_service **service)
 {
-    (void)rank, (void)size;
+    (void)rank, (void)size, (void)deadline_ns;
     *service = NULL;
     return absent();
 }

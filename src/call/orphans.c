@@ -22,7 +22,7 @@ static void let_go(void)
     pthread_mutex_unlock(&orphans.lock);
 }
 
-static void watch_forks(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
     static const struct fork_participant list = {.lock = &orphans.lock};
     fork_watch(FORK_ORPHANS, &list);
@@ -30,8 +30,6 @@ static void watch_forks(void)
 
 void orphans_add(struct tutti_request *request)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
     request->comm = NULL;
     request->previous = NULL;
     hold();

@@ -206,7 +206,6 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     struct tutti_comm *created = aligned_alloc(64, (sizeof *created + 63) / 64 * 64);
     *comm = NULL;
     enum tutti_status status = TUTTI_OK;
-    process_watch_forks();
     if (created == NULL)
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     if (status == TUTTI_OK) status = heap_acquire();

@@ -11,7 +11,10 @@
 #include "base/status.h"
 #include "format/calibration_file.h"
 #include "format/table_file.h"
+#include "os/clock.h"
+#include "os/fork.h"
 #include "os/hardware.h"
+#include "os/turn.h"
 #include "transport/open.h"
 
 static const char shipped_name[] = "shipped";
@@ -26,7 +29,10 @@ struct file {
 
 static struct knowledge shipped;
 static struct file *files;
-static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+FORK_LOCK(files_lock, FORK_KNOWLEDGE, NULL); /* of the lists */
+/* Of who reads a file. Others wait, and find what was read. Where that takes too long, they read it for themselves. */
+static struct turn reading;
+static const uint64_t READ_NS = 60000000000;
 
 static void ship(void)
 {
@@ -84,8 +90,10 @@ static enum tutti_status load(const char *path, struct knowledge *knowledge)
 
 static struct file *known(const char *path)
 {
+    pthread_mutex_lock(&files_lock);
     struct file *file = files;
     while (file != NULL && strcmp(file->path, path) != 0) file = file->next;
+    pthread_mutex_unlock(&files_lock);
     return file;
 }
 
@@ -99,8 +107,10 @@ static struct file *make_file(const char *path)
 
 static void keep(struct file *file)
 {
+    pthread_mutex_lock(&files_lock);
     file->next = files;
     files = file;
+    pthread_mutex_unlock(&files_lock);
 }
 
 /* The one of that path, or a new one. One that was wrong is read again, so that whoever asks for it gets the reason. */
@@ -156,12 +166,12 @@ enum tutti_status knowledge_read(const struct knowledge **knowledge)
     enum tutti_status status = TUTTI_OK;
     *knowledge = knowledge_shipped();
     if (told != NULL && strcmp(told, shipped_name) == 0) return TUTTI_OK;
-    pthread_mutex_lock(&files_lock);
+    const bool has_turn = turn_take(&reading, clock_now_ns() + READ_NS) != TURN_LATE;
     if (told != NULL)
         status = find(told, knowledge);
     else
         look_into_cache(knowledge);
-    pthread_mutex_unlock(&files_lock);
+    if (has_turn) turn_give(&reading);
     return status;
 }
 
@@ -173,13 +183,30 @@ static struct table_of_file {
     char path[];
 } * tables;
 
+static struct table_of_file *known_table(const char *path)
+{
+    pthread_mutex_lock(&files_lock);
+    struct table_of_file *file = tables;
+    while (file != NULL && strcmp(file->path, path) != 0) file = file->next;
+    pthread_mutex_unlock(&files_lock);
+    return file;
+}
+
+static void keep_table(struct table_of_file *file)
+{
+    pthread_mutex_lock(&files_lock);
+    file->next = tables;
+    tables = file;
+    pthread_mutex_unlock(&files_lock);
+}
+
 static enum tutti_status find_table(const char *path, const struct tune_table **table)
 {
-    for (struct table_of_file *file = tables; file != NULL; file = file->next)
-        if (strcmp(file->path, path) == 0) {
-            *table = &file->table;
-            return TUTTI_OK;
-        }
+    const struct table_of_file *const kept = known_table(path);
+    if (kept != NULL) {
+        *table = &kept->table;
+        return TUTTI_OK;
+    }
     struct table_of_file *const file = calloc(1, sizeof *file + strlen(path) + 1);
     if (file == NULL) return error_set(TUTTI_NO_MEMORY, "reading %s: out of memory", path);
     strcpy(file->path, path);
@@ -195,8 +222,7 @@ static enum tutti_status find_table(const char *path, const struct tune_table **
     if (file->table.is_loaded)
         log_write(LOG_WARN,
                   "%s was measured while others used the machines: tutti-tune measures again", path);
-    file->next = tables;
-    tables = file;
+    keep_table(file);
     *table = &file->table;
     return TUTTI_OK;
 }
@@ -206,9 +232,9 @@ enum tutti_status knowledge_read_table(const struct tune_table **table)
     const char *const path = option_text(OPTION_TABLE);
     *table = NULL;
     if (path == NULL) return TUTTI_OK;
-    pthread_mutex_lock(&files_lock);
+    const bool has_turn = turn_take(&reading, clock_now_ns() + READ_NS) != TURN_LATE;
     const enum tutti_status status = find_table(path, table);
-    pthread_mutex_unlock(&files_lock);
+    if (has_turn) turn_give(&reading);
     return status;
 }
 

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "os/fork.h"
 
 struct kept_folder {
     struct stored_folder *folder;
@@ -20,7 +21,7 @@ struct kept_folder {
 };
 
 static struct kept_folder *kept_folders;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+FORK_LOCK(lock, FORK_STORED_FOLDERS, NULL);
 
 /* --------------------------------------------------------------------------------------------------- names */
 

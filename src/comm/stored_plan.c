@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "format/plan_file.h"
 #include "format/proof_file.h"
+#include "os/fork.h"
 
 enum state { UNKNOWN, PROVEN, WRONG };
 
@@ -22,7 +23,7 @@ struct stored_plan {
 };
 
 static struct stored_plan *stored_plans;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+FORK_LOCK(lock, FORK_STORED_PLANS, NULL);
 
 static enum tutti_status load(const char *path, struct algorithm **algorithm)
 {

@@ -67,16 +67,15 @@ static struct announced *announced;
  * changing it nobody can tell which descriptors are its own. */
 static void forget(bool is_held)
 {
-    if (is_held) listener_forget(listener);
+    if (is_held && listener != NULL) listener_forget(listener);
     listener = NULL;
     user_count = 0;
     clients = NULL;
 }
 
-static void watch_forks(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
     static const struct fork_participant port = {.lock = &lock, .child = forget};
-    process_watch_forks();
     fork_watch(FORK_PORT, &port);
 }
 
@@ -231,8 +230,6 @@ static enum tutti_status open_port(const struct launcher_place *place,
 static enum tutti_status use_port(const struct launcher_place *place,
                                   const struct net_address *towards, struct net_address *address)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     enum tutti_status status = TUTTI_OK;
     if (user_count == 0)

@@ -1128,7 +1128,6 @@ enum tutti_status cuda_driver(const struct gpu_driver **driver)
     }
     struct cuda *const found = calloc(1, sizeof *found), *none = NULL;
     if (found == NULL) return error_system("the table of the CUDA driver");
-    process_watch_forks();
     found->generation = process_generation();
     const enum tutti_status status = load_driver(file, found);
     /* Release: pairs with `get`. Where several threads come at once, one table stays. */

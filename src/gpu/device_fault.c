@@ -8,6 +8,7 @@
 #include "gpu/gpu.h"
 #include "os/at_exit.h"
 #include "os/clock.h"
+#include "os/fork.h"
 #include "os/futex.h"
 #include "os/thread.h"
 
@@ -18,15 +19,24 @@
 /* The watch itself changes AWAKE to ASLEEP, and ENDS to ENDED; others change ASLEEP to AWAKE, and any but ENDED to ENDS. */
 enum watch_state { WATCH_AWAKE, WATCH_ASLEEP, WATCH_ENDS, WATCH_ENDED };
 
-static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* of what follows, but for what is atomic */
 static unsigned joined;
 static bool has_thread; /* which has not been joined */
 static pthread_t thread;
 static _Atomic uint32_t state;
+
+/* In a child of fork() is no watch, and no communicator of it has joined one. */
+static void forget_watch(bool is_held)
+{
+    (void)is_held;
+    joined = 0;
+    has_thread = false;
+    atomic_store(&state, WATCH_AWAKE);
+}
+
+FORK_LOCK(lock, FORK_FAULT_WATCH, forget_watch); /* of the above, but for what is atomic */
 static _Atomic(struct gpu_device *) devices;
-static _Atomic(const struct gpu_driver *) driver;           /* NULL: none was found */
-static pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER; /* held to store a text */
+static _Atomic(const struct gpu_driver *) driver; /* NULL: none was found */
+FORK_LOCK(telling, FORK_FAULT_TEXT, NULL);        /* held to store a text */
 
 /* -------------------------------------------------------------------------------------------- looking */
 

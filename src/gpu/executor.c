@@ -11,6 +11,8 @@
 #include "gpu/device_fault.h"
 #include "gpu/orders.h"
 #include "os/clock.h"
+#include "os/fork.h"
+#include "os/process.h"
 
 enum {
     /* Workers of a run: while one leaves, the next can be started. */
@@ -48,12 +50,13 @@ struct gpu_run {
     unsigned block_count, team_count, team_size;
     struct gpu_worker workers[WORKERS];
     unsigned turn;
+    uint32_t generation;       /* of the process that made it */
     pthread_mutex_t ordering;  /* held, never for long, to use what follows */
     struct gpu_worker *worker; /* of the operation; NULL: none */
     struct gpu_orders orders;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+FORK_LOCK(lock, FORK_EXECUTOR, NULL);
 /* Held while runs are made. Before `lock`. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 /* Held while a worker is put on a stream, or kept out. Before no other. */
@@ -209,6 +212,7 @@ static enum tutti_status make_run(struct pool *pool, struct gpu_device *device,
                             .pool = pool,
                             .device = device,
                             .block_count = block_count,
+                            .generation = process_generation(),
                             .team_count = block_count < TEAMS * TEAM_BLOCKS_LEAST ? 1 : TEAMS};
     pthread_mutex_init(&run->ordering, NULL);
     run->team_size = block_count / run->team_count;
@@ -382,8 +386,10 @@ enum tutti_status gpu_run_take(struct gpu_device *device, struct gpu_run **run)
     return status;
 }
 
+/* In a child of fork() it stays its parent's: a thread of that may have been in the middle of it. */
 void gpu_run_give_back(struct gpu_run *run)
 {
+    if (run->generation != process_generation()) return;
     end_worker(run);
     pthread_mutex_lock(&lock);
     put_back(run);

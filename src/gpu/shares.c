@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "gpu/executor.h"
 #include "gpu/gpu.h"
+#include "os/fork.h"
 #include "os/process.h"
 
 enum state { WISHED, DONE, FAILED };
@@ -35,7 +36,7 @@ struct imported {
     size_t bytes;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+FORK_LOCK(lock, FORK_SHARES, NULL);
 static pthread_mutex_t opening =
     PTHREAD_MUTEX_INITIALIZER;                   /* of the one that the driver works for */
 static struct exported exports[GPU_EXPORTS_MAX]; /* under the lock, as all below */

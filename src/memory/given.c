@@ -8,7 +8,6 @@
 #include "memory/ranges.h"
 #include "os/clock.h"
 #include "os/fork.h"
-#include "os/process.h"
 
 static const uint64_t LET_GO_NS = 1000000000;
 
@@ -44,17 +43,10 @@ static void forget_all(bool is_held)
     change = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-static void take_part(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
     static const struct fork_participant given = {.lock = &lock, .child = forget_all};
-    process_watch_forks();
     fork_watch(FORK_GIVEN, &given);
-}
-
-static void watch_forks(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, take_part);
 }
 
 static enum tutti_status check(const void *memory, size_t bytes)
@@ -76,7 +68,6 @@ static enum tutti_status check(const void *memory, size_t bytes)
 
 enum tutti_status given_add(const void *memory, size_t bytes)
 {
-    watch_forks();
     TRY(check(memory, bytes));
     struct given *const made = malloc(sizeof *made);
     if (made == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_mem_register: out of memory");
@@ -162,7 +153,6 @@ bool given_find(const void *address, size_t bytes, struct given_range *range)
 
 void given_observe(struct given_observer *observer)
 {
-    watch_forks();
     pthread_mutex_lock(&change);
     observer->next = observers;
     observers = observer;

@@ -109,10 +109,9 @@ static void inherit(bool is_held)
     }
 }
 
-static void watch_forks(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
     static const struct fork_participant heaps = {.lock = &lock, .child = inherit};
-    process_watch_forks();
     fork_watch(FORK_HEAP, &heaps);
 }
 
@@ -205,8 +204,6 @@ static enum tutti_status open_heap(void)
 
 enum tutti_status heap_acquire(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     const enum tutti_status status = heap.users == 0 ? open_heap() : TUTTI_OK;
     if (status == TUTTI_OK) heap.users++;

@@ -15,7 +15,6 @@
 #include "os/clock.h"
 #include "os/fork.h"
 #include "os/mapping.h"
-#include "os/process.h"
 #include "os/thread.h"
 #include "os/userfault.h"
 
@@ -53,10 +52,9 @@ static void forget_all(bool is_held)
     life = lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-static void watch_forks(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
     static const struct fork_participant unmapped = {.child = forget_all};
-    process_watch_forks();
     fork_watch(FORK_UNMAPPED, &unmapped);
 }
 
@@ -221,8 +219,6 @@ static bool have_reader(void)
 
 void unmapped_open(struct unmapped_listener *listener)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     listener->count = 0;
     listener->next = listeners;

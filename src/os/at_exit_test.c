@@ -1,7 +1,10 @@
-/* Whatever of OpenSSL is used first: exit() tells our threads before it lets OpenSSL clean up. */
+/* Whatever of OpenSSL is used first: exit() tells our threads before it lets OpenSSL clean up, and fork() waits for them. */
 #include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,9 +15,12 @@
 
 #include "bootstrap/mac.h"
 #include "os/at_exit.h"
+#include "os/clock.h"
+#include "os/fork.h"
 #include "os/tls.h"
 
 enum { WAS_TOLD = 3, WAS_NOT_TOLD = 4, HAS_NO_OPENSSL = 5, DID_NOT_CLEAN_UP = 6 };
+static const uint64_t PATIENCE_NS = 30000000000;
 
 static void cleans_up(void)
 {
@@ -110,9 +116,60 @@ static void what_is_freed_after_that_is_kept(void **state)
     assert_int_equal(WEXITSTATUS(fate), 0);
 }
 
+static _Atomic bool is_in, has_left, may_end;
+
+/* Leaves when fork() waits for it. */
+static void *use_until_a_fork_waits(void *unused)
+{
+    const uint64_t begin_ns = clock_now_ns();
+    if (!at_exit_enter()) return NULL;
+    atomic_store(&is_in, true);
+    while (!fork_awaits(FORK_AT_EXIT) && clock_now_ns() - begin_ns < PATIENCE_NS) sched_yield();
+    atomic_store(&has_left, true);
+    at_exit_leave();
+    while (!atomic_load(&may_end)) sched_yield();
+    return unused;
+}
+
+static void fork_waits_until_nobody_is_in(void **state)
+{
+    pthread_t thread;
+    int fate;
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, use_until_a_fork_waits, NULL), 0);
+    while (!atomic_load(&is_in)) sched_yield();
+    const pid_t pid = fork();
+    if (pid == 0) _exit(!atomic_load(&has_left) || !at_exit_enter());
+    assert_int_equal(waitpid(pid, &fate, 0), pid);
+    atomic_store(&may_end, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(fate, 0);
+    assert_true(at_exit_enter());
+    at_exit_leave();
+}
+
+/* It does not wait for itself, and leaves in both processes. */
+static void who_is_in_may_fork(void **state)
+{
+    int fate;
+    (void)state;
+    assert_true(at_exit_enter());
+    const pid_t pid = fork();
+    at_exit_leave();
+    if (pid == 0) {
+        const pid_t next = fork();
+        if (next == 0) _exit(!at_exit_enter());
+        _exit(waitpid(next, &fate, 0) != next || fate != 0);
+    }
+    assert_int_equal(waitpid(pid, &fate, 0), pid);
+    assert_int_equal(fate, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fork_waits_until_nobody_is_in),
+        cmocka_unit_test(who_is_in_may_fork),
         cmocka_unit_test(threads_are_told_before_openssl_cleans_up_after_a_mac),
         cmocka_unit_test(and_after_tls),
         cmocka_unit_test(and_after_both),

@@ -1,12 +1,15 @@
 #include "os/file.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,15 +57,27 @@ static bool write_all(int fd, const char *text, size_t size)
     return true;
 }
 
+void file_make_mark(char mark[static FILE_MARK_SIZE])
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    uint64_t number;
+    if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') strcpy(host, "host");
+    for (char *c = host; *c != '\0'; c++)
+        if (!isalnum((unsigned char)*c) && *c != '-' && *c != '.') *c = '_';
+    if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
+        number = clock_now_ns(); /* a system that has just started */
+    snprintf(mark, FILE_MARK_SIZE, "%s-%d-%016" PRIx64, host, (int)getpid(), number);
+}
+
 enum tutti_status file_replace(const char *path, const char *text, size_t size)
 {
-    char temporary[PATH_MAX];
-    const int length = snprintf(temporary, sizeof temporary, "%s.%d.new", path, (int)getpid());
+    char temporary[PATH_MAX], mark[FILE_MARK_SIZE];
+    file_make_mark(mark);
+    const int length = snprintf(temporary, sizeof temporary, "%s.%s.new", path, mark);
     if (length < 0 || (size_t)length >= sizeof temporary) {
         errno = ENAMETOOLONG;
         return error_system("writing %.200s", path);
     }
-    unlink(temporary); /* of a process that had this number before */
     const int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0) return error_system("writing %s", temporary);
     bool is_written = write_all(fd, text, size);

@@ -8,11 +8,17 @@
 
 #include "tutti/tutti.h"
 
+enum { FILE_MARK_SIZE = 96 };
+
+/* A part of a file's name that no other process chooses, on this host or any other: "HOST-PID-0123456789abcdef". Processes in containers
+ * have few pids, and may have one folder. Another one each time; prompt. */
+void file_make_mark(char mark[static FILE_MARK_SIZE]);
+
 /* All that can be read from here on, and a zero byte behind it, which *size does not count; the caller frees it. NULL and
  * errno: EFBIG when it is much more than size_max. Blocks as long as the file does. */
 char *file_read_all(FILE *file, size_t size_max, size_t *size);
 /* Makes the file `path` have this content: all of it or, for a reader meanwhile and on failure,
- * what it had before. Blocks as long as the file system does. */
+ * what it had before. The content is first written beside it, as "PATH.MARK.new". Blocks as long as the file system does. */
 enum tutti_status file_replace(const char *path, const char *text, size_t size);
 /* The same of a file in a folder that may not be there yet, and made then; for callers that cannot wait for a file system that hangs.
  * A thread writes; after timeout_ns it is left to itself, and goes on when the file system does. As long as one is, this fails at

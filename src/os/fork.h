@@ -5,10 +5,10 @@
  * a lock of OpenSSL, the allocator of a sanitizer. So fork() waits until the threads that take part
  * are between two steps, and holds them there:
  *
- *     prepare   take MONITOR_LIFE, MONITOR, PROGRESS, PORT ... LAST_WORD     the outermost lock first
+ *     prepare   take MONITOR_LIFE, MONITOR, PROGRESS, PORT ... FAULT_TEXT    the outermost lock first
  *     fork()
- *     parent    let go of LAST_WORD ... MONITOR_LIFE                         the innermost first
- *     child     PROCESS, AT_EXIT, LAST_WORD ... MONITOR_LIFE: put in order, then let go
+ *     parent    let go of FAULT_TEXT ... MONITOR_LIFE                        the innermost first
+ *     child     PROCESS, FAULT_TEXT ... MONITOR_LIFE: put in order, then let go
  *
  * Invariants
  *  1. A thread that has a lock of the order waits only for locks behind it.
@@ -21,6 +21,7 @@
 #ifndef TUTTI_OS_FORK_H
 #define TUTTI_OS_FORK_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,6 +35,14 @@ enum fork_rank {
     FORK_PROGRESS,
     FORK_PORT,
     FORK_WATCH,
+    FORK_STORED_FOLDERS, /* plans of a folder are found with it */
+    FORK_STORED_PLANS,
+    FORK_KNOWLEDGE,
+    FORK_RANKINGS,
+    FORK_CHECKPOINTS,
+    FORK_EXECUTOR,
+    FORK_SHARES,
+    FORK_FAULT_WATCH,
     FORK_SEGMENTS,
     FORK_GIVEN,
     FORK_HEAP,
@@ -41,7 +50,8 @@ enum fork_rank {
     FORK_ORPHANS,
     FORK_LAST_WORD,
     FORK_AT_EXIT,
-    FORK_PROCESS, /* the generation: it has changed when the children of all others are called */
+    FORK_FAULT_TEXT, /* a driver's answer is told with it */
+    FORK_PROCESS,    /* the generation: it has changed when the children of all others are called */
     FORK_RANK_COUNT
 };
 
@@ -54,6 +64,17 @@ struct fork_participant {
     /* In the child, where nobody else runs. Not held: another thread was in the middle of something. NULL: nothing to do. */
     void (*child)(bool is_held);
 };
+
+/* A lock of a file, which fork() holds at that rank: it takes part from when the library was loaded. `in_child` as `child` above. A lock is
+ * held for moments only: what reads files or asks drivers and managers has a turn (os/turn.h) instead, for which no fork() waits. */
+#define FORK_LOCK(name, rank, in_child)                                                            \
+    static pthread_mutex_t name = PTHREAD_MUTEX_INITIALIZER;                                       \
+    __attribute__((constructor)) static void name##_takes_part(void)                               \
+    {                                                                                              \
+        static const struct fork_participant participant = {.lock = &(name), .child = (in_child)}; \
+        fork_watch(rank, &participant);                                                            \
+    }                                                                                              \
+    static_assert((rank) < FORK_RANK_COUNT, "it is in the order")
 
 /* From the next fork() on it takes part; `participant` stays where it is. Another one of that rank takes its place. Any thread. */
 void fork_watch(enum fork_rank rank, const struct fork_participant *participant);

@@ -3,6 +3,7 @@
  * ctest: waits
  */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -18,6 +19,7 @@
 
 #include "os/clock.h"
 #include "os/fork.h"
+#include "sanitized.h"
 
 static pthread_mutex_t outer = PTHREAD_MUTEX_INITIALIZER, middle = PTHREAD_MUTEX_INITIALIZER,
                        inner = PTHREAD_MUTEX_INITIALIZER;
@@ -251,6 +253,47 @@ static void a_lock_that_nobody_lets_go_of_is_new_in_the_child(void **state)
     assert_true(are_free());
 }
 
+/* -------------------------------------------------------------------------------------- pthread_once */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic int once_runs;
+static _Atomic bool once_may_end;
+
+static void run_once(void)
+{
+    atomic_fetch_add(&once_runs, 1);
+    while (!atomic_load(&once_may_end)) sched_yield();
+}
+
+static void *begin_once(void *unused)
+{
+    pthread_once(&once, run_once);
+    return unused;
+}
+
+static int run_once_again(void *unused)
+{
+    (void)unused;
+    atomic_store(&once_may_end, true);
+    pthread_once(&once, run_once);
+    return atomic_load(&once_runs) == 2 ? 0 : 1;
+}
+
+/* Of the C library: what it runs once need not take part here, if it may run a second time. */
+static void what_runs_once_runs_again_in_a_child_of_a_fork_meanwhile(void **state)
+{
+    pthread_t thread;
+    (void)state;
+    if (IS_THREAD_SANITIZED) skip(); /* it has a pthread_once of its own */
+    assert_int_equal(pthread_create(&thread, NULL, begin_once, NULL), 0);
+    while (atomic_load(&once_runs) == 0) sched_yield();
+    const int result = run_child(run_once_again, NULL);
+    atomic_store(&once_may_end, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(result, 0);
+    assert_int_equal(atomic_load(&once_runs), 1);
+}
+
 /* ----------------------------------------------------------------------------------------- many forks */
 
 enum { FORKERS = 4, FORKS = 15 };
@@ -314,6 +357,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_outermost_is_held_first_and_let_go_last, unwatch_all),
         cmocka_unit_test_setup(a_child_forks_as_its_parent_does, unwatch_all),
+        cmocka_unit_test_setup(what_runs_once_runs_again_in_a_child_of_a_fork_meanwhile, unwatch_all),
         cmocka_unit_test_setup(children_are_put_in_order_without_locks_too, unwatch_all),
         cmocka_unit_test_setup(a_lock_is_held_when_all_is_quiet, unwatch_all),
         cmocka_unit_test_setup(what_never_is_quiet_is_not_awaited_for_ever, unwatch_all),

@@ -44,10 +44,9 @@ static void forget(bool is_held)
     head = NULL;
 }
 
-static void watch_forks(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
     static const struct fork_participant words = {.lock = &lock, .child = forget};
-    process_watch_forks();
     fork_watch(FORK_LAST_WORD, &words);
 }
 
@@ -156,8 +155,6 @@ static void take_out(struct last_word_giver *giver)
 
 enum tutti_status last_word_give(struct last_word *word, struct last_word_giver **giver)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
     *giver = NULL;
     struct last_word_giver *const made = calloc(1, sizeof *made);
     if (made == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");

@@ -21,7 +21,7 @@ static void be_another(bool is_held)
     process_generation_now++;
 }
 
-void process_watch_forks(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
     static const struct fork_participant generation = {.child = be_another};
     fork_watch(FORK_PROCESS, &generation);

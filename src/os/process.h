@@ -14,8 +14,7 @@
 /* Written only in a child, before its fork() returns: never while a thread reads. */
 extern uint32_t process_generation_now;
 
-/* The number of forks between this process and the one that loaded the library, as far as they were
- * watched. */
+/* The number of forks between this process and the one that loaded the library. */
 static inline uint32_t process_generation(void)
 {
     return process_generation_now;
@@ -43,8 +42,5 @@ uint64_t process_program(pid_t pid);
 /* A copy of a descriptor of another process, if that has the number `proof` at that address; -1: it has not, or it is gone, or this process
  * may not read its memory or take its descriptors, and errno says so (ESRCH: no proof). Prompt. */
 int process_copy_descriptor(pid_t pid, int descriptor, uint64_t proof_at, uint64_t proof);
-
-/* From now on forks count. Any thread, any number of times. */
-void process_watch_forks(void);
 
 #endif

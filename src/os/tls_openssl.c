@@ -190,8 +190,8 @@ enum tutti_status tls_context_create(struct tls_context **context)
     *context = calloc(1, sizeof **context);
     if (*context == NULL) return error_set(TUTTI_NO_MEMORY, "encryption: out of memory");
     struct tls_context *const new = *context;
-    pthread_once(&once, prepare);
     if (!at_exit_enter()) return is_ending(context);
+    pthread_once(&once, prepare);
     ERR_set_mark();
     new->ssl = SSL_CTX_new(TLS_method());
     new->socket = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tutti socket");

@@ -34,6 +34,7 @@ static const uint64_t STARVED_PAUSE_NS = 100000000;
 
 /* Why the thread was woken. */
 enum { EVENT_LOOK = 1, EVENT_DUMP = 2 };
+enum { METRICS_NAME_BYTES = FILE_MARK_SIZE + 16 };
 
 struct options {
     const char *metrics_folder; /* of the environment; NULL: none */
@@ -50,7 +51,8 @@ static pthread_t thread;
 static bool thread_runs, thread_is_up,
     has_failed; /* failed: it could not start, and that was said */
 static int listening_fd = -1;
-static char metrics_folder[PATH_MAX]; /* "": none */
+static char metrics_folder[PATH_MAX];     /* "": none */
+static char metrics_mark[FILE_MARK_SIZE]; /* of the file; "": not chosen yet */
 static uint64_t metrics_interval_ns;
 static struct metrics_counts gone; /* of communicators that are freed */
 static int watched_signal;         /* 0: none */
@@ -96,7 +98,7 @@ static enum tutti_status read_options(struct options *options)
 {
     const char *folder = option_text(OPTION_METRICS_DIR);
     options->metrics_folder = folder;
-    if (folder != NULL && strlen(folder) >= sizeof metrics_folder - 64)
+    if (folder != NULL && strlen(folder) >= sizeof metrics_folder - METRICS_NAME_BYTES)
         return error_set(TUTTI_INVALID_OPTIONS, "%s: the name is too long",
                          option_names.METRICS_DIR);
     TRY(option_duration(OPTION_METRICS_INTERVAL, &options->interval_ns));
@@ -190,11 +192,12 @@ static char *measure(size_t *size)
 /* With the lock held. */
 static void write_metrics(void)
 {
-    char path[sizeof metrics_folder + 64];
+    char path[sizeof metrics_folder + METRICS_NAME_BYTES];
     size_t size;
     char *text = measure(&size);
     if (text == NULL) return;
-    snprintf(path, sizeof path, "%s/tutti-%d.prom", metrics_folder, (int)getpid());
+    if (metrics_mark[0] == '\0') file_make_mark(metrics_mark);
+    snprintf(path, sizeof path, "%s/tutti-%s.prom", metrics_folder, metrics_mark);
     static bool has_complained;
     const enum tutti_status status = file_replace_within(metrics_folder, path, text, size, WRITE_NS);
     if (status != TUTTI_OK && !has_complained)
@@ -399,12 +402,13 @@ static void begin_anew(bool is_held)
     clients = NULL;
     thread_runs = has_failed = false;
     memset(&gone, 0, sizeof gone);
+    metrics_mark[0] = '\0';
     atomic_store(&events, 0);
     atomic_store(&wakers, 0);
     close_all();
 }
 
-static void watch_forks(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
     static const struct fork_participant who_comes_and_goes = {.lock = &life};
     static const struct fork_participant answers = {
@@ -455,8 +459,6 @@ static enum tutti_status start(void)
 
 void monitor_register(struct monitor_client *client)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&life);
     pthread_mutex_lock(&lock);
     client->next = clients;

@@ -4,7 +4,7 @@
  *     tutti-trace query ─────────┐                                    ┌──► describe: what each communicator does
  *     process whose comm failed ─┤ abstract socket "tutti-monitor/PID" ├──► look: has one of ours failed, too?
  *     TUTTI_TRACE_SIGNAL ────────┤ eventfd                             ├──► dump
- *     TUTTI_METRICS_INTERVAL ────┘ timeout of poll                     └──► measure, into tutti-PID.prom
+ *     TUTTI_METRICS_INTERVAL ────┘ timeout of poll                     └──► measure, into tutti-HOST-PID-NUMBER.prom
  *
  * Invariants
  *  1. The thread exists as long as there are clients; it sleeps in poll, and without metrics nothing but the above wakes it.

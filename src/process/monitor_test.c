@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@
 
 #include <cmocka.h>
 
+#include "metrics_file.h"
 #include "os/clock.h"
 #include "os/local_socket.h"
 #include "process/monitor.h"
@@ -406,16 +408,16 @@ static long barriers_in(const char *text)
 static void numbers_are_written_again_and_again_and_never_shrink(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/tutti-metrics-XXXXXX", path[64];
+    char folder[] = "/tmp/tutti-metrics-XXXXXX", path[256] = "";
     struct monitor_client clients[2] = {client_here(), client_here()};
     assert_non_null(mkdtemp(folder));
     setenv("TUTTI_METRICS_DIR", folder, 1);
     setenv("TUTTI_METRICS_INTERVAL", "1", 1);
-    snprintf(path, sizeof path, "%s/tutti-%d.prom", folder, (int)getpid());
     monitor_register(&clients[0]);
     monitor_register(&clients[1]);
     const uint64_t begin_ns = clock_now_ns();
-    while (strstr(read_whole(path), "tutti_communicators 2\n") == NULL &&
+    while ((metrics_file_find(folder, getpid(), path, sizeof path) == 0 ||
+            strstr(read_whole(path), "tutti_communicators 2\n") == NULL) &&
            clock_now_ns() - begin_ns < 10 * SECOND)
         nanosleep(&(struct timespec){0, 20000000}, NULL);
     const char *text = read_whole(path);
@@ -439,6 +441,45 @@ static void numbers_are_written_again_and_again_and_never_shrink(void **state)
     assert_non_null(strstr(text, "\ntutti_communicators 0\n"));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(folder), 0); /* nothing else lies there */
+}
+
+/* In a PID namespace of its own, as in a container. Returns 77 where there can be none. */
+static int be_process_1(void)
+{
+    int fate;
+    if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) return 77;
+    const pid_t child = fork();
+    if (child < 0) return 77;
+    if (child > 0)
+        return waitpid(child, &fate, 0) == child && WIFEXITED(fate) ? WEXITSTATUS(fate) : 1;
+    alarm(20);
+    struct monitor_client own = client_here();
+    monitor_register(&own);
+    monitor_unregister(&own);
+    _exit(getpid() != 1);
+}
+
+static void processes_of_the_same_pid_have_files_of_their_own(void **state)
+{
+    (void)state;
+    enum { CONTAINERS = 3 };
+    char folder[] = "/tmp/tutti-metrics-XXXXXX", path[256];
+    if (ranks_are_threads()) skip(); /* no thread may start in a child under the thread sanitizer */
+    assert_non_null(mkdtemp(folder));
+    setenv("TUTTI_METRICS_DIR", folder, 1);
+    int fate = 0;
+    for (int i = 0; i < CONTAINERS && fate == 0; i++) {
+        const pid_t child = fork();
+        if (child == 0) _exit(be_process_1());
+        assert_int_equal(waitpid(child, &fate, 0), child);
+    }
+    const size_t found = metrics_file_find(folder, 1, path, sizeof path);
+    for (size_t left = found; left > 0; left = metrics_file_find(folder, 1, path, sizeof path))
+        assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+    if (WIFEXITED(fate) && WEXITSTATUS(fate) == 77) skip();
+    assert_int_equal(fate, 0);
+    assert_int_equal(found, CONTAINERS);
 }
 
 /* ------------------------------------------------------------------------------------------------- forks */
@@ -544,6 +585,7 @@ int main(void)
         cmocka_unit_test_setup(nonsense_is_refused_by_name, clear_environment),
         cmocka_unit_test_setup(numbers_are_written_again_and_again_and_never_shrink,
                                clear_environment),
+        cmocka_unit_test_setup(processes_of_the_same_pid_have_files_of_their_own, clear_environment),
         cmocka_unit_test_setup(many_processes_may_have_the_same_pid, clear_environment),
         cmocka_unit_test_setup(a_child_of_fork_has_none_and_may_have_its_own, clear_environment),
         cmocka_unit_test_setup(a_fork_comes_between_two_answers, clear_environment),

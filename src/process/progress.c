@@ -192,7 +192,7 @@ static void begin_anew(bool is_held)
     atomic_store(&asleep, 0);
 }
 
-static void watch_forks(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
     static const struct fork_participant passes = {
         .lock = &lock, .is_inside = is_in_pass, .is_quiet = is_between_passes, .child = begin_anew};
@@ -244,8 +244,6 @@ static bool is_registered(const struct progress_client *client)
 
 enum tutti_status progress_register(struct progress_client *client)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     enum tutti_status status = TUTTI_OK;
     if (!is_registered(client)) {

@@ -19,15 +19,8 @@ struct watch {
     unsigned users;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+FORK_LOCK(lock, FORK_WATCH, NULL);
 static struct watch *watches; /* under lock */
-
-/* A child of fork gets a list that is whole, whatever other threads were doing. */
-static void watch_forks(void)
-{
-    static const struct fork_participant list = {.lock = &lock};
-    fork_watch(FORK_WATCH, &list);
-}
 
 /* Not every kernel, emulator and filter of system calls (seccomp) lets processes have such descriptors. Some complain each time. */
 static atomic_bool are_missing;
@@ -62,8 +55,6 @@ static enum tutti_status add(uint64_t process_key, pid_t pid, struct watch **add
 
 enum tutti_status watch_open(uint64_t process_key, pid_t pid, int *fd)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     struct watch *watch = watches;
     while (watch != NULL && watch->process_key != process_key) watch = watch->next;

@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "base/hash.h"
 #include "base/status.h"
+#include "os/fork.h"
 #include "tune/estimate.h"
 
 /* Blocks are taken to be at most so large: beyond that, only the time changes. */
@@ -333,7 +334,7 @@ static struct kept {
     uint64_t site, question; /* fingerprints; 0: the place is free */
     struct ranking ranking;
 } * kept; /* allocated with the first one */
-static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+FORK_LOCK(kept_lock, FORK_RANKINGS, NULL);
 
 static struct kept *kept_place(uint64_t site, uint64_t question)
 {

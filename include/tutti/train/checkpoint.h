@@ -119,15 +119,16 @@ struct tutti_checkpoint_tensor {
  * compare names and descriptions only if these are not those of the last save. INVALID_OPTIONS (a
  * description makes no sense, no rank has some elements, or there is a checkpoint of that step),
  * INVALID_BUFFER (data is NULL), INVALID_DTYPE, MISMATCH (ranks give different steps, shapes or
- * dtypes), NO_MEMORY, or the status of a collective. */
+ * dtypes), UNSUPPORTED (many parts of a tensor cross each other), NO_MEMORY, or the status of a
+ * collective. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_checkpoints_save(struct tutti_checkpoints *checkpoints, uint64_t step,
                        const struct tutti_checkpoint_tensor *tensors, size_t count);
 /* Waits until no checkpoint is being written. Returns the status of the last one of the
  * checkpoints, unless an earlier call returned it: OK if it is complete. SYSTEM or NO_SPACE: a rank
- * cannot write, or another run writes checkpoints into this folder, or an old one cannot be
- * removed; the message has the rank and the file. Collective; blocks until all ranks have
- * written. */
+ * cannot write, or another run writes checkpoints into this folder; the message has the rank and the
+ * file. That an old checkpoint cannot be removed is no failure: the log says so. Collective; blocks
+ * until all ranks have written. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_checkpoints_wait(struct tutti_checkpoints *checkpoints);
 
@@ -147,7 +148,7 @@ tutti_checkpoints_list(struct tutti_checkpoints *checkpoints, uint64_t *steps, s
  * used. After a failure, a part of the data may have been read. INVALID_* as
  * tutti_checkpoints_save; CORRUPT (a file is damaged, cut off, or not of this checkpoint), MISMATCH
  * (a tensor is not in the file, or has another shape or dtype there), UNSUPPORTED (a later version
- * of Tutti wrote it), SYSTEM (a file is missing or cannot be read), NO_MEMORY. */
+ * of Tutti wrote it, or a tensor is in many pieces that cross each other), SYSTEM (a file is missing or cannot be read), NO_MEMORY. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_checkpoints_load(struct tutti_checkpoints *checkpoints, uint64_t step,
                        const struct tutti_checkpoint_tensor *tensors, size_t count);

@@ -22,15 +22,8 @@ static_assert(2 * HEADER_COUNT * sizeof(struct message_header) <= HEADERS_BYTES,
               "a page has both rings of headers");
 static_assert(SMALL_SLOTS_BYTES % PAGE == 0, "pages are reserved");
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+FORK_LOCK(lock, FORK_SEGMENTS, NULL);
 static struct segment *segments; /* of this process; under lock */
-
-/* A child of fork gets a list that is whole, whatever other threads were doing. */
-static void watch_forks(void)
-{
-    static const struct fork_participant list = {.lock = &lock};
-    fork_watch(FORK_SEGMENTS, &list);
-}
 
 static size_t round_up(size_t bytes, size_t unit)
 {
@@ -131,8 +124,6 @@ static enum tutti_status map_new(int fd, int rank_count, size_t board_bytes,
 enum tutti_status segment_attach(int fd, int rank_count, size_t board_bytes,
                                  struct segment **segment)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
     struct stat stat;
     *segment = NULL;
     if (fstat(fd, &stat) != 0) {

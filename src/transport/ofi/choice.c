@@ -1,7 +1,6 @@
 #include "transport/ofi/choice.h"
 
 #include <dirent.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,9 @@
 #include "base/log.h"
 #include "base/option.h"
 #include "base/status.h"
+#include "os/clock.h"
 #include "os/process.h"
+#include "os/turn.h"
 #include "transport/ofi/offers.h"
 #include "transport/ofi/shortage.h"
 
@@ -500,21 +501,18 @@ static struct {
     uint32_t generation; /* of the process */
 } made;
 
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
-static bool is_made; /* for good */
+static struct turn making;
+static const uint64_t MAKE_NS = 120000000000; /* for providers to look for cards */
+static bool is_made;                          /* for good */
 
 /* Provider shm names its shared memory after the process in which it was loaded, and fails in a
  * child of that process. */
 static const struct ofi_choice of_child = {
     .reason = "this process was forked from one that had loaded provider shm"};
 
-static void make(void)
+static void tell(const struct ofi_choice *choice)
 {
-    struct ofi_choice *const choice = &made.choice;
     char names[OFI_REASON_MAX];
-    made.generation = process_generation();
-    made.status = ofi_choose_anew(option_text(OPTION_FABRIC), NULL, choice);
-    if (made.status != TUTTI_OK) error_copy(made.error, sizeof made.error);
     ofi_name_cards(choice, names);
     if (choice->library != NULL)
         log_write(LOG_INFO, "fabric: %s, %s %s (%s)", choice->provider,
@@ -523,15 +521,39 @@ static void make(void)
         log_write(LOG_INFO, "fabric: none (%s)", choice->reason);
 }
 
+static void make(void)
+{
+    made.generation = process_generation();
+    made.status = ofi_choose_anew(option_text(OPTION_FABRIC), NULL, &made.choice);
+    if (made.status != TUTTI_OK) error_copy(made.error, sizeof made.error);
+    tell(&made.choice);
+}
+
+/* Libfabric and its providers are left as they were in the middle of what another thread did. */
+static void give_up(void)
+{
+    made.status = TUTTI_OK;
+    made.choice = (struct ofi_choice){
+        .reason = "this process was forked while another thread was looking for network cards"};
+    is_made = true;
+    tell(&made.choice);
+}
+
 enum tutti_status ofi_choose(const struct ofi_choice **choice)
 {
-    pthread_mutex_lock(&making);
+    const enum turn_result turn = turn_take(&making, clock_now_ns() + MAKE_NS);
+    *choice = NULL;
+    if (turn == TURN_LATE)
+        return error_set(TUTTI_TIMEOUT,
+                         "a network card: another thread of this process has been looking for one "
+                         "for two minutes");
+    if (turn == TURN_TAKEN_OVER && !is_made) give_up();
     if (!is_made) make();
     is_made = !ofi_is_shortage(made.status); /* else the next one tries again */
     const bool is_inherited = made.generation != process_generation();
     *choice = is_inherited && made.choice.is_of_one_host ? &of_child : &made.choice;
     const enum tutti_status status =
         made.status == TUTTI_OK ? TUTTI_OK : error_set(made.status, "%s", made.error);
-    pthread_mutex_unlock(&making);
+    turn_give(&making);
     return status;
 }

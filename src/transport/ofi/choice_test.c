@@ -1,18 +1,23 @@
 /* The choice of a card by TUTTI_FABRIC: from tables; and, if libfabric is installed, on this host
  * with its providers over sockets. */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "chance.h"
+#include "sanitized.h"
 #include "transport/ofi/choice.h"
 
 static void wishes_are_checked(void **state)
@@ -428,6 +433,66 @@ static void sockets_use_the_interface_that_the_user_names(void **state)
     if (status != TUTTI_OK) skip();
 }
 
+/* Loading takes long there. */
+static _Atomic bool is_slow, is_loading;
+
+enum tutti_status __real_ofi_library_load(const struct ofi_library **library);
+enum tutti_status __wrap_ofi_library_load(const struct ofi_library **library);
+enum tutti_status __wrap_ofi_library_load(const struct ofi_library **library)
+{
+    atomic_store(&is_loading, true);
+    while (atomic_load(&is_slow)) sched_yield();
+    return __real_ofi_library_load(library);
+}
+
+static void *choose_slowly(void *unused)
+{
+    const struct ofi_choice *choice;
+    (void)!ofi_choose(&choice); /* whatever is there */
+    return unused;
+}
+
+static bool has_given_up(void)
+{
+    const struct ofi_choice *choice;
+    return ofi_choose(&choice) == TUTTI_OK && choice->library == NULL &&
+           strstr(choice->reason, "forked while another thread was looking") != NULL;
+}
+
+static int fork_while_a_thread_looks(void)
+{
+    pthread_t thread;
+    int fate;
+    setenv("TUTTI_FABRIC", "tcp", 1);
+    atomic_store(&is_slow, true);
+    if (pthread_create(&thread, NULL, choose_slowly, NULL) != 0) return 1;
+    while (!atomic_load(&is_loading)) sched_yield();
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(!has_given_up() || !has_given_up()); /* for good */
+    }
+    const bool is_good = child > 0 && waitpid(child, &fate, 0) == child && fate == 0;
+    atomic_store(&is_slow, false);
+    pthread_join(thread, NULL);
+    return !is_good;
+}
+
+/* Libfabric is in the middle of what it does there. */
+static void a_child_that_is_forked_while_a_thread_looks_has_no_card(void **state)
+{
+    (void)state;
+    int fate;
+    if (IS_THREAD_SANITIZED) skip(); /* a child of fork() can start no threads there */
+    const pid_t process = fork();
+    if (process == 0) {
+        alarm(60);
+        _exit(fork_while_a_thread_looks());
+    }
+    assert_int_equal(waitpid(process, &fate, 0), process);
+    assert_int_equal(fate, 0);
+}
+
 static void a_process_chooses_once(void **state)
 {
     (void)state;
@@ -446,6 +511,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wishes_are_checked),
+        cmocka_unit_test(a_child_that_is_forked_while_a_thread_looks_has_no_card),
         cmocka_unit_test(offers_are_chosen_as_the_wish_says),
         cmocka_unit_test(several_cards_are_chosen_of_one_kind),
         cmocka_unit_test(ranks_of_a_host_share_its_cards),

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 #include <stdbool.h>
@@ -11,6 +10,8 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "os/clock.h"
+#include "os/turn.h"
 #include "transport/ofi/shortage.h"
 
 /* The functions that we call: the slot of struct ofi_library, and the name in libfabric. dlsym
@@ -25,7 +26,8 @@
     X(version, "fi_version")
 
 static struct ofi_library loaded;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct turn loading;
+static const uint64_t LOAD_NS = 60000000000;
 /* IN_PROGRESS: not tried yet. After a shortage the next one tries again. */
 static enum tutti_status status = TUTTI_IN_PROGRESS;
 static char missing[256]; /* why it is not loaded */
@@ -72,13 +74,22 @@ static void load(void)
 
 enum tutti_status ofi_library_load(const struct ofi_library **library)
 {
-    pthread_mutex_lock(&lock);
+    const enum turn_result turn = turn_take(&loading, clock_now_ns() + LOAD_NS);
+    *library = NULL;
+    if (turn == TURN_LATE)
+        return error_set(TUTTI_TIMEOUT,
+                         "libfabric: another thread of this process has been loading it for a "
+                         "minute");
+    if (turn == TURN_TAKEN_OVER && status != TUTTI_OK) {
+        status = TUTTI_UNSUPPORTED;
+        snprintf(missing, sizeof missing, "this process was forked while another thread loaded it");
+    }
     if (status == TUTTI_IN_PROGRESS || ofi_is_shortage(status)) load();
     *library = status == TUTTI_OK ? &loaded : NULL;
     const enum tutti_status result =
         status == TUTTI_OK
             ? TUTTI_OK
             : error_set(status, "libfabric cannot be used (Debian: libfabric1): %s", missing);
-    pthread_mutex_unlock(&lock);
+    turn_give(&loading);
     return result;
 }
