@@ -176,10 +176,11 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
         status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     if (status == TUTTI_OK)
         status = rules_parse(options->algorithms, &created->team.settings.rules);
-    if (status == TUTTI_OK) status = plans_read(created, creation->knowledge != NULL);
+    if (status == TUTTI_OK)
+        status = plans_read(created, creation->knowledge != NULL, creation->deadline_ns);
     if (status == TUTTI_OK)
         status = creation->size == 1 ? be_alone(created) : comm_join(created, creation);
-    if (status == TUTTI_OK) status = plans_prove(created);
+    if (status == TUTTI_OK) status = plans_prove(created, creation->deadline_ns);
     if (status == TUTTI_OK) status = comm_find_site(created);
     if (status == TUTTI_OK && creation->size > 1) status = comm_join_all(created, creation);
     comm_calls_open(created);

@@ -14,10 +14,15 @@
 #include <stdint.h>
 
 #include "call/communicator.h"
+#include "plan/budget.h"
 
-/* Reads the files that the communicator's rules name. If is_derived, a file that cannot be read is an error at once; else the ranks find
- * out as they meet, and only NO_MEMORY is one. */
-enum tutti_status plans_read(struct tutti_comm *comm, bool is_derived);
+/* Reads the files that the communicator's rules name, until half of the time to the deadline is over. If is_derived, a file that cannot be
+ * read is an error at once; else the ranks find out as they meet, and only NO_MEMORY is one. */
+enum tutti_status plans_read(struct tutti_comm *comm, bool is_derived, uint64_t deadline_ns);
+
+/* What reading and proving one plan may cost when there is so much time left: half of it. The other half is for telling the other ranks, and for
+ * what is to come. It stops when the communicator has failed. */
+struct plan_budget plans_limits(const struct tutti_comm *comm, uint64_t left_ns);
 
 enum { PLANS_NONE, PLANS_FAILED };
 /* The word of a rank to the others: PLANS_NONE, PLANS_FAILED (it could not read them), or a number
@@ -26,9 +31,11 @@ uint32_t plans_fingerprint(const struct tutti_comm *comm);
 /* That rank could not read its plans: sets this rank's own error, if it is the one. Returns the status. */
 enum tutti_status plans_refuse(const struct tutti_comm *comm, int rank);
 
-/* After the ranks have met. Plans for another number of ranks are passed over, with a line in the log. INVALID_ALGORITHM, on all ranks: a
- * plan that a rule names is wrong; one of the folder is left out. NO_MEMORY. */
-enum tutti_status plans_prove(struct tutti_comm *comm);
+/* After the ranks have met. Plans for another number of ranks are passed over, with a line in the log. Blocks until half of the time to the
+ * deadline is over, at most, so that a rank whose proofs take longer can tell the others why it does not come. INVALID_ALGORITHM, on all
+ * ranks: a plan that a rule names is wrong or too costly; such a plan of the folder is left out. TIMEOUT: the proofs took too long here, and
+ * maybe not on other ranks. NO_MEMORY. Else the status with which the communicator has failed meanwhile. */
+enum tutti_status plans_prove(struct tutti_comm *comm, uint64_t deadline_ns);
 /* Sets the plans that compete in team.members.site, which is new but for them: those of the folder that are for its machines. The log says
  * why others are not used. NO_MEMORY. */
 enum tutti_status plans_offer(struct tutti_comm *comm);
@@ -36,8 +43,9 @@ void plans_free(struct tutti_comm *comm);
 
 /* Whether a call's algorithm is a file: "file:PATH". */
 bool plans_names_file(const char *algorithm);
-/* Sets the call's algorithm to the plan of that file, which is read and proven the first time. The other ranks wait for this one, so whatever is
- * wrong with the file ends the communicator (MISMATCH). Any thread. */
+/* Sets the call's algorithm to the plan of that file, which is read and proven the first time. That takes half of the call's time at most, and
+ * the call has what is left. The other ranks wait for this one, so whatever is wrong with the file, or takes too long, ends the communicator
+ * (MISMATCH). Any thread. */
 enum tutti_status plans_find_file(struct tutti_comm *comm, struct call *call, const char *algorithm);
 
 /* Plans that the user has registered, by their names; the communicator takes the algorithm over, also on failure: NO_MEMORY. Any thread. */

@@ -36,7 +36,8 @@ static struct algorithm *loaded(const char *text)
 {
     struct plan *plan;
     struct algorithm *algorithm;
-    assert_int_equal(plan_file_parse(text, strlen(text), &plan), TUTTI_OK);
+    struct plan_budget budget = plan_budget_default();
+    assert_int_equal(plan_file_parse(text, strlen(text), &budget, &plan), TUTTI_OK);
     assert_int_equal(loaded_create("mine", plan, &algorithm), TUTTI_OK);
     return algorithm;
 }
@@ -58,7 +59,8 @@ static struct algorithm *kept(void)
 {
     struct algorithm *const algorithm = loaded(right);
     struct loaded_proof proof, found = {false, false};
-    assert_int_equal(loaded_prove(algorithm, &proof), TUTTI_OK);
+    struct plan_budget budget = plan_budget_default();
+    assert_int_equal(loaded_prove(algorithm, &budget, &proof), TUTTI_OK);
     proof.has_one_tree = true;
     proof.in_rank_order = false;
     proof_file_keep(algorithm, &proof);

@@ -39,6 +39,7 @@ enum fork_rank {
     FORK_HEAP,
     FORK_UNMAPPED,
     FORK_ORPHANS,
+    FORK_PLANS,
     FORK_LAST_WORD,
     FORK_AT_EXIT,
     FORK_PROCESS, /* the generation: it has changed when the children of all others are called */
