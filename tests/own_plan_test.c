@@ -163,6 +163,22 @@ static void a_text_that_costs_too_much_is_refused(void **state)
     assert_int_equal(tutti_plan_free(plan), TUTTI_OK);
 }
 
+/* In time that grows with the text; with its square, it would take minutes. */
+static void the_last_of_many_steps_is_named(void **state)
+{
+    (void)state;
+    enum { STEPS = 240000 };
+    struct tutti_plan *plan;
+    char words[80];
+    assert_int_equal(tutti_plan_create("allreduce", 2, 0, 1, &plan), TUTTI_OK);
+    for (int i = 0; i < STEPS; i++)
+        assert_int_equal(tutti_plan_step(plan, 0, 0, "in[0] -> out[0]"), TUTTI_OK);
+    assert_int_equal(tutti_plan_step(plan, 0, 0, "in[0] -> up 0"), TUTTI_OK);
+    snprintf(words, sizeof words, "rank 0 lane 0 step %d cannot be read: \"in[0] -> up 0\"", STEPS);
+    expect(tutti_plan_verify(plan), TUTTI_INVALID_ALGORITHM, words);
+    assert_int_equal(tutti_plan_free(plan), TUTTI_OK);
+}
+
 static void bad_arguments_are_refused(void **state)
 {
     (void)state;
@@ -295,6 +311,7 @@ int main(void)
         cmocka_unit_test(a_step_that_cannot_be_read_is_named),
         cmocka_unit_test(a_plan_that_costs_too_much_is_refused),
         cmocka_unit_test(a_text_that_costs_too_much_is_refused),
+        cmocka_unit_test(the_last_of_many_steps_is_named),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(a_registered_plan_runs_by_its_name),
         cmocka_unit_test(ranks_that_do_not_agree_are_told),

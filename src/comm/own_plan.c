@@ -217,10 +217,12 @@ static enum tutti_status blame_line(const char *text, const char *message)
         return error_set(TUTTI_INVALID_ALGORITHM, "a plan: %s", message);
     const char *const cause = strchr(message, ':') != NULL ? strchr(message, ':') + 2 : message;
     int rank = -1, lane = -1, step = -1;
-    for (; line > 1 && strchr(text, '\n') != NULL; line--, text = strchr(text, '\n') + 1) {
-        if (sscanf(text, "rank %d", &rank) == 1)
+    for (const char *end; line > 1 && (end = strchr(text, '\n')) != NULL; line--, text = end + 1) {
+        char head[16]; /* sscanf measures the whole of what it gets, and that is not to be the whole text for each line */
+        snprintf(head, sizeof head, "%.*s", end - text < 15 ? (int)(end - text) : 15, text);
+        if (sscanf(head, "rank %d", &rank) == 1)
             lane = step = -1;
-        else if (sscanf(text, "lane %d", &lane) == 1)
+        else if (sscanf(head, "lane %d", &lane) == 1)
             step = -1;
         else
             step++;
