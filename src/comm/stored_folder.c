@@ -44,7 +44,7 @@ static int is_plan(const struct dirent *entry)
 {
     static const char suffix[] = ".plan";
     const size_t length = strlen(entry->d_name);
-    return length > sizeof suffix && entry->d_name[0] != '.' &&
+    return length >= sizeof suffix && entry->d_name[0] != '.' &&
            strcmp(entry->d_name + length - (sizeof suffix - 1), suffix) == 0;
 }
 
