@@ -906,13 +906,21 @@ static void forget_accesses(struct run *run, struct cell *cell, value value_now)
     *cell = (struct cell){.value = value_now};
 }
 
+static uint64_t cells_of(const struct rank_plan *rank_plan)
+{
+    const struct plan_shape *shape = &rank_plan->shape;
+    return (uint64_t)plan_chunk_count(shape, rank_plan->rank, PLAN_INPUT) +
+           plan_chunk_count(shape, rank_plan->rank, PLAN_OUTPUT) + rank_plan->scratch_count;
+}
+
 /* The application has read the output and filled the input. */
-static void begin_rank(struct run *run, int rank)
+static bool begin_rank(struct run *run, int rank)
 {
     const struct plan_shape *shape = &run->plan->shape;
     const struct wiring *w = &run->wiring;
     const uint32_t outputs = plan_chunk_count(shape, rank, PLAN_OUTPUT);
     const uint32_t inputs = plan_chunk_count(shape, rank, PLAN_INPUT);
+    if (!look(run, cells_of(run->plan->ranks[rank]))) return false;
     for (uint32_t i = 0; i < outputs; i++)
         forget_accesses(run, cell_at(run, rank, PLAN_OUTPUT, i), VALUE_NONE);
     for (uint32_t i = 0; i < inputs; i++)
@@ -932,6 +940,7 @@ static void begin_rank(struct run *run, int rank)
         run->ranks[rank].lanes_running++;
         enqueue(run, i);
     }
+    return true;
 }
 
 /* Everything any lane of the rank knows, for all of them. */
@@ -1038,21 +1047,19 @@ static bool check_barrier(struct run *run, int rank)
     return true;
 }
 
-/* Of one run, to begin and to end it on that rank. */
-static uint64_t looks_of_rank(const struct rank_plan *rank_plan, uint32_t lane_count)
+/* Of one run, to end it on that rank. */
+static uint64_t looks_to_end(const struct rank_plan *rank_plan, uint32_t lane_count)
 {
     const struct plan_shape *shape = &rank_plan->shape;
     const uint64_t barrier = shape->collective == COLLECTIVE_BARRIER ? lane_count : 0;
-    return 1 + (uint64_t)plan_chunk_count(shape, rank_plan->rank, PLAN_INPUT) +
-           2 * (uint64_t)plan_chunk_count(shape, rank_plan->rank, PLAN_OUTPUT) +
-           rank_plan->scratch_count + barrier +
+    return 1 + (uint64_t)plan_chunk_count(shape, rank_plan->rank, PLAN_OUTPUT) + barrier +
            (uint64_t)rank_plan->lane_count * (1 + lane_count / ENTRIES_A_LOOK);
 }
 
 static bool end_rank(struct run *run, int rank)
 {
     const struct plan_shape *shape = &run->plan->shape;
-    if (!look(run, looks_of_rank(run->plan->ranks[rank], run->wiring.lane_count))) return false;
+    if (!look(run, looks_to_end(run->plan->ranks[rank], run->wiring.lane_count))) return false;
     if (!join_lanes(run, rank)) return false;
     if (shape->collective == COLLECTIVE_BARRIER && !check_barrier(run, rank)) return false;
     for (uint32_t i = 0; i < plan_chunk_count(shape, rank, PLAN_OUTPUT); i++)
@@ -1068,8 +1075,7 @@ static bool lane_ended(struct run *run, int rank)
     if (!end_rank(run, rank)) return false;
     if (state->run + 1 == RUN_COUNT) return true;
     state->run++;
-    begin_rank(run, rank);
-    return true;
+    return begin_rank(run, rank);
 }
 
 static bool run_lane(struct run *run, uint32_t lane)
@@ -1097,7 +1103,7 @@ static bool run_all(struct run *run)
 {
     const int rank_count = run->plan->shape.rank_count;
     for (int rank = 0; rank < rank_count; rank++) {
-        begin_rank(run, rank);
+        if (!begin_rank(run, rank)) return false;
         if (run->ranks[rank].lanes_running == 0 && !end_rank(run, rank)) return false;
     }
     while (run->queue_count > 0) {
@@ -1113,13 +1119,6 @@ static bool run_all(struct run *run)
 }
 
 /* ----------------------------------------------------------------------------------------- setting it up */
-
-static uint64_t cells_of(const struct rank_plan *rank_plan)
-{
-    const struct plan_shape *shape = &rank_plan->shape;
-    return (uint64_t)plan_chunk_count(shape, rank_plan->rank, PLAN_INPUT) +
-           plan_chunk_count(shape, rank_plan->rank, PLAN_OUTPUT) + rank_plan->scratch_count;
-}
 
 static bool lay_out_cells(struct run *run)
 {
@@ -1219,7 +1218,7 @@ struct verify_cost verify_cost_of(const struct plan *plan)
         lane_count += plan->ranks[rank]->lane_count;
     for (int rank = 0; rank < plan->shape.rank_count; rank++) {
         const struct rank_plan *const rank_plan = plan->ranks[rank];
-        looks += looks_of_rank(rank_plan, lane_count);
+        looks += cells_of(rank_plan) + looks_to_end(rank_plan, lane_count);
         for (uint32_t i = 0; i < rank_plan->step_count; i++)
             looks += looks_of_step(rank_plan, &rank_plan->steps[i], lane_count);
         cost.chunk_count += cells_of(rank_plan);
