@@ -48,7 +48,7 @@ static bool measure(const struct algorithm *algorithm, const struct model_machin
     const double begun = now_us();
     if (algo_plan(algorithm, &params, &plan, &message) != TUTTI_OK) return false;
     const double planned = now_us();
-    const bool is_wired = wiring_init(&wiring, plan, &report) == VERIFY_PROVEN;
+    const bool is_wired = wiring_init(&wiring, plan, NULL, &report) == VERIFY_PROVEN;
     const double wired = now_us();
     int runs = 0;
     speed->result = (struct model_result){.time_ps = 0};

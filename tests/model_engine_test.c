@@ -136,7 +136,7 @@ static uint64_t run_model(const struct sim_job *job, const struct path_table *pa
     struct verify_report report;
     const char *message = "";
     if (algo_plan(job->algorithm, &params, &plan, &message) != TUTTI_OK) fail_msg("%s", message);
-    if (wiring_init(&wiring, plan, &report) != VERIFY_PROVEN) fail_msg("%s", report.message);
+    if (wiring_init(&wiring, plan, NULL, &report) != VERIFY_PROVEN) fail_msg("%s", report.message);
     struct model_result result = {.time_ps = 0};
     if (model_simulate(plan, &wiring, &machine, job->count, dtype_size(job->dtype), &result) !=
         TUTTI_OK)

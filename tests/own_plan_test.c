@@ -126,6 +126,59 @@ static void a_step_that_cannot_be_read_is_named(void **state)
     assert_int_equal(tutti_plan_free(plan), TUTTI_OK);
 }
 
+/* Few bytes that name millions of chunks: the text of a plan that is right. */
+static void a_plan_that_costs_too_much_is_refused(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "plan allreduce ranks 2 parts 9000000\n"
+        "rank 0\n lane 0\n in[0..8999999] -> to 1\n from 1 -> out[0..8999999]\n"
+        "rank 1\n lane 0\n from 0 + in[0..8999999] -> out[0..8999999], to 0  final\n";
+    struct tutti_plan *plan;
+    assert_int_equal(tutti_plan_parse(text, sizeof text - 1, &plan), TUTTI_OK);
+    expect(tutti_plan_verify(plan), TUTTI_INVALID_ALGORITHM,
+           "too costly to be proven: with 36000000 chunks on all ranks it would take ");
+    expect(tutti_plan_verify(plan), TUTTI_INVALID_ALGORITHM, "512 MiB are allowed");
+    assert_int_equal(tutti_plan_free(plan), TUTTI_OK);
+}
+
+static void a_text_that_costs_too_much_is_refused(void **state)
+{
+    (void)state;
+    static const char head[] = "plan allreduce ranks 2 parts 4000000\nrank 0\n"
+                               "scratch like 0..3999999\nlane 0\n";
+    static const char line[] = "in[0..3999999] -> scratch[0..3999999]\n";
+    char text[sizeof head + 40 * sizeof line];
+    struct tutti_plan *plan;
+    strcpy(text, head);
+    for (int i = 0; i < 40; i++) strcat(text, line);
+    expect(tutti_plan_parse(text, strlen(text), &plan), TUTTI_INVALID_ALGORITHM,
+           "it takes at least ");
+    assert_null(plan);
+
+    assert_int_equal(tutti_plan_create("allreduce", 2, 0, 4000000, &plan), TUTTI_OK);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(tutti_plan_step(plan, 0, 0, "in[0..3999999] -> out[0..3999999]"), TUTTI_OK);
+    expect(tutti_plan_verify(plan), TUTTI_INVALID_ALGORITHM, "too costly");
+    assert_int_equal(tutti_plan_free(plan), TUTTI_OK);
+}
+
+/* In time that grows with the text; with its square, it would take minutes. */
+static void the_last_of_many_steps_is_named(void **state)
+{
+    (void)state;
+    enum { STEPS = 240000 };
+    struct tutti_plan *plan;
+    char words[80];
+    assert_int_equal(tutti_plan_create("allreduce", 2, 0, 1, &plan), TUTTI_OK);
+    for (int i = 0; i < STEPS; i++)
+        assert_int_equal(tutti_plan_step(plan, 0, 0, "in[0] -> out[0]"), TUTTI_OK);
+    assert_int_equal(tutti_plan_step(plan, 0, 0, "in[0] -> up 0"), TUTTI_OK);
+    snprintf(words, sizeof words, "rank 0 lane 0 step %d cannot be read: \"in[0] -> up 0\"", STEPS);
+    expect(tutti_plan_verify(plan), TUTTI_INVALID_ALGORITHM, words);
+    assert_int_equal(tutti_plan_free(plan), TUTTI_OK);
+}
+
 static void bad_arguments_are_refused(void **state)
 {
     (void)state;
@@ -292,6 +345,9 @@ int main(void)
         cmocka_unit_test(scratch_has_the_size_of_its_class),
         cmocka_unit_test(a_wrong_plan_is_refused_with_its_step),
         cmocka_unit_test(a_step_that_cannot_be_read_is_named),
+        cmocka_unit_test(a_plan_that_costs_too_much_is_refused),
+        cmocka_unit_test(a_text_that_costs_too_much_is_refused),
+        cmocka_unit_test(the_last_of_many_steps_is_named),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(a_registered_plan_runs_by_its_name),
         cmocka_unit_test(the_name_of_a_plan_outlives_the_communicator),

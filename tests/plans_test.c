@@ -14,11 +14,16 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
+#include "algo/loaded.h"
+#include "format/plan_file.h"
+#include "format/proof_file.h"
 #include "log_reader.h"
 #include "plan/text.h"
 #include "ranks.h"
 
 enum { RANKS = 4, COUNT = 1000, PATH_SIZE = 200 };
+
+#define SECOND_NS UINT64_C(1000000000)
 
 static char folder[] = "/tmp/tutti-plans-XXXXXX";
 
@@ -54,6 +59,29 @@ static void write_plan(const char *name, enum collective collective, const char 
     plan_free(plan);
 }
 
+/* A sum along a chain, right, after copies that make its proof take more than 2^29 looks: seconds. */
+static void write_slow(const char *name)
+{
+    enum { COPIES = 640 };
+    FILE *const file = fopen(path_of(name), "w");
+    assert_non_null(file);
+    fprintf(file, "plan allreduce ranks %d parts 10000\n", RANKS);
+    for (int r = 0; r < RANKS; r++) {
+        fprintf(file, "rank %d\n lane 0\n", r);
+        for (int i = 0; i < COPIES; i++) fprintf(file, " in[0..9999] -> out[0..9999]\n");
+        if (r > 0) fprintf(file, " from %d + ", r - 1);
+        if (r == RANKS - 1) {
+            fprintf(file, "in[0..9999] -> out[0..9999], to %d channel 1  final\n", r - 1);
+            continue;
+        }
+        fprintf(file, " in[0..9999] -> to %d\n from %d channel 1 -> out[0..9999]", r + 1, r + 1);
+        if (r > 0) fprintf(file, ", to %d channel 1", r - 1);
+        fprintf(file, "\n");
+    }
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path_of(name), 0600), 0);
+}
+
 #define WRONG                                                                                     \
     "plan allreduce ranks 4 parts 1\nrank 0\n lane 0\n in[0] -> to 1\n from 1 -> out[0]\nrank "   \
     "1\n lane 0\n in[0] -> to 0\n from 0 -> out[0]\nrank 2\n lane 0\n in[0] -> to 3\n from 3 -> " \
@@ -81,6 +109,7 @@ static int make_folder(void **state)
     write_text("wrong.plan", WRONG);
     write_plan("open.plan", COLLECTIVE_ALLREDUCE, "twoshot", RANKS);
     if (chmod(path_of("open.plan"), 0620) != 0) return 1;
+    write_slow("slow.plan");
     write_text("broken.plan", "plan allreduce ranks 4 parts 1\nrank 0\n lane 0\n in[7] -> to 1\n");
     return 0;
 }
@@ -170,8 +199,10 @@ enum { TEXT_SIZE = 600 };
 
 struct meeting {
     struct tutti_id id;
-    const char *files[RANKS];   /* of the rules of each rank */
-    const char *folders[RANKS]; /* TUTTI_PLANS; or NULL */
+    const char *files[RANKS];    /* of the rules of each rank */
+    const char *folders[RANKS];  /* TUTTI_PLANS; or NULL */
+    const char *caches[RANKS];   /* of proofs; or NULL */
+    uint64_t timeouts_ns[RANKS]; /* of creation; 0: long */
     enum tutti_status statuses[RANKS];
     char messages[RANKS][TEXT_SIZE];
 };
@@ -186,11 +217,13 @@ static int meet(struct tutti_comm *none, int rank, int size, uint64_t seed, void
     snprintf(rules, sizeof rules, "allreduce=file:%s", path_of(meeting->files[rank]));
     const char *const own = meeting->folders[rank];
     if (own != NULL) setenv("TUTTI_PLANS", own[0] != '\0' ? path_of(own) : "", 1);
+    if (meeting->caches[rank] != NULL) setenv("XDG_CACHE_HOME", path_of(meeting->caches[rank]), 1);
     options.rank = rank;
     options.size = size;
     options.id = &meeting->id;
     options.algorithms = rules;
-    options.init_timeout_ns = 20000000000;
+    options.init_timeout_ns =
+        meeting->timeouts_ns[rank] != 0 ? meeting->timeouts_ns[rank] : 20 * SECOND_NS;
     meeting->statuses[rank] = tutti_comm_create(&options, &comm);
     snprintf(meeting->messages[rank], TEXT_SIZE, "%s", tutti_error_message());
     return tutti_comm_free(comm) == TUTTI_OK ? 0 : 1;
@@ -388,6 +421,65 @@ static void a_file_that_is_wrong_on_all_ranks_fails_that_call_alone(void **state
     assert_int_equal(failed, 0);
 }
 
+/* ------------------------------------------------------------------------------------------- what takes too long */
+
+/* All ranks take the plan to be proven, but for rank 2, which finds no proof of it. */
+static void who_lacks_a_kept_proof_is_named_with_its_cause(void **state)
+{
+    (void)state;
+    struct plan *plan;
+    struct algorithm *algorithm;
+    struct plan_budget budget = plan_budget_default();
+    assert_int_equal(plan_file_load(path_of("slow.plan"), &budget, &plan), TUTTI_OK);
+    assert_int_equal(loaded_create("slow", plan, &algorithm), TUTTI_OK);
+    proof_file_keep(algorithm, &(struct loaded_proof){.in_rank_order = true});
+    loaded_free(algorithm);
+    struct meeting *const meeting = shared_meeting();
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 30000, .without_comm = true};
+    for (int r = 0; r < RANKS; r++) meeting->files[r] = "slow.plan";
+    meeting->caches[2] = "other-cache";
+    meeting->timeouts_ns[2] = 2 * SECOND_NS;
+    assert_int_equal(ranks_run(RANKS, &options, meet, meeting), 0);
+    for (int r = 0; r < RANKS; r++) {
+        expect(meeting, r, TUTTI_TIMEOUT, "was given up: the deadline passed after ");
+        if (r != 2) expect(meeting, r, TUTTI_TIMEOUT, "rank 2 ");
+    }
+    munmap(meeting, sizeof *meeting);
+}
+
+static int call_slow(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)size, (void)seed, (void)context;
+    char algorithm[2 * PATH_SIZE];
+    int32_t one = rank;
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    struct tutti_failure failure = {.size_bytes = sizeof failure};
+    snprintf(algorithm, sizeof algorithm, "file:%s", path_of("slow.plan"));
+    options.algorithm = algorithm;
+    options.timeout_ns = SECOND_NS / 5;
+    RANKS_EXPECT(tutti_allreduce_with(&one, &one, 1, TUTTI_INT32, TUTTI_SUM, &options, comm) ==
+                 TUTTI_TIMEOUT);
+    RANKS_EXPECT(strstr(tutti_error_message(), "the deadline passed ") != NULL);
+    /* It is over for all ranks, and the communicator goes on. */
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_failure(comm, &failure) == TUTTI_OK && failure.status == TUTTI_OK);
+    return 0;
+}
+
+/* No rank has a proof. */
+static void the_deadline_of_a_call_bounds_the_proof(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("XDG_CACHE_HOME", path_of("third-cache"), 1), 0);
+    const enum ranks_kind kinds[] = {RANKS_DEFAULT, RANKS_THREADS};
+    for (int k = 0; k < 2 && !ranks_repeat(kinds[k]); k++) {
+        const struct ranks_options options = {.kind = kinds[k], .deadline_ms = 20000};
+        assert_int_equal(ranks_run(RANKS, &options, call_slow, NULL), 0);
+    }
+    assert_int_equal(setenv("XDG_CACHE_HOME", path_of("cache"), 1), 0);
+}
+
 /* ------------------------------------------------------------------------------------------- what is not used */
 
 enum { WORDS_MAX = 5 };
@@ -573,6 +665,8 @@ int main(void)
         cmocka_unit_test(who_cannot_read_its_plan_is_named),
         cmocka_unit_test(ranks_that_call_with_different_files_are_told),
         cmocka_unit_test(a_file_that_is_wrong_on_all_ranks_fails_that_call_alone),
+        cmocka_unit_test(who_lacks_a_kept_proof_is_named_with_its_cause),
+        cmocka_unit_test(the_deadline_of_a_call_bounds_the_proof),
         cmocka_unit_test(a_plan_is_for_one_root),
         cmocka_unit_test(a_plan_of_a_folder_is_chosen_by_its_cost),
         cmocka_unit_test(different_folders_are_told),

@@ -268,10 +268,11 @@ static enum tutti_status load_plan(const struct options *options, const char *pa
 {
     struct plan *plan;
     struct loaded_proof proof;
-    TRY(plan_file_load(path, &plan));
+    struct plan_budget proving = plan_budget_default(), reading = plan_budget_to_read(&proving);
+    TRY(plan_file_load(path, &reading, &plan));
     TRY(loaded_create(path, plan, algorithm));
     TRY(check_plan(options, *algorithm));
-    TRY(loaded_prove(*algorithm, &proof));
+    TRY(loaded_prove(*algorithm, &proving, &proof));
     loaded_set_proof(*algorithm, &proof);
     return TUTTI_OK;
 }

@@ -50,8 +50,7 @@ enum exit_code verify_plan(const struct plan *plan, bool in_place)
     const char *buffers = in_place ? "in place" : "separate buffers";
     if (verdict != VERIFY_PROVEN) {
         fprintf(stderr, "%s of %d ranks, %s: %s: %s\n", collective, plan->shape.rank_count, buffers,
-                verdict == VERIFY_WRONG ? "WRONG" : "not known",
-                verdict == VERIFY_WRONG ? report.message : "out of memory");
+                verdict == VERIFY_WRONG ? "WRONG" : "not known", report.message);
         return EXIT_WRONG;
     }
     printf("%s of %d ranks, %s: proven (%llu steps, %llu messages%s)\n", collective,
@@ -104,8 +103,10 @@ static enum verify_verdict prove(const struct work *work, const struct task *tas
     struct hosts hosts;
     if (work->levels != NULL || !task->algorithm->needs_levels)
         return prove_with(work, task, work->levels, in_place, report);
-    if (!hosts_generate(&hosts, task->rank_count, task->rank_count % 2 == 1))
+    if (!hosts_generate(&hosts, task->rank_count, task->rank_count % 2 == 1)) {
+        snprintf(report->message, sizeof report->message, "out of memory");
         return VERIFY_NO_MEMORY;
+    }
     const enum verify_verdict verdict = prove_with(work, task, &hosts.levels, in_place, report);
     hosts_release(&hosts);
     return verdict;
@@ -141,7 +142,7 @@ static void count_verdict(struct work *work, const struct task *task, bool in_pl
         fprintf(stderr, "%s %s of %d ranks, root %d, %s: %s\n",
                 collective_name(task->algorithm->collective), task->algorithm->name,
                 task->rank_count, task->root, in_place ? "in place" : "separate buffers",
-                verdict == VERIFY_WRONG ? report->message : "out of memory");
+                report->message);
         if (verdict == VERIFY_WRONG)
             work->wrong++;
         else

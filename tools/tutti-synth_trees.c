@@ -83,7 +83,8 @@ static enum tutti_status prove(const struct plan *plan)
         struct verify_report proof;
         switch (plan_verify(plan, &options, &proof)) {
         case VERIFY_PROVEN: break;
-        case VERIFY_NO_MEMORY: return error_set(TUTTI_NO_MEMORY, "the proof takes more memory");
+        case VERIFY_NO_MEMORY:
+        case VERIFY_TOO_COSTLY: return error_set(TUTTI_NO_MEMORY, "the proof takes more memory");
         default: return error_set(TUTTI_INTERNAL, "the plan is wrong: %s", proof.message);
         }
     }

@@ -59,8 +59,8 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_scratch(struct tutti_plan 
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_step(struct tutti_plan *plan, int rank,
                                                            int lane, const char *step);
 /* Reads a plan in its text form. The text stays the caller's. The plan is complete: nothing can be
- * added. Local; any thread; does not block. On failure *plan is NULL: INVALID_ALGORITHM (the
- * message names the line), NO_MEMORY. */
+ * added. Local; any thread; does not block. On failure *plan is NULL: INVALID_ALGORITHM (a mistake,
+ * or the text names more chunks than may be read; the message names the line), NO_MEMORY. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_parse(const char *text, size_t text_bytes,
                                                             struct tutti_plan **plan);
 /* Reads a plan in its text form from a file. The file must belong to this user or to root, and
@@ -74,9 +74,11 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_load(const char *path,
 TUTTI_API enum tutti_status tutti_plan_free(struct tutti_plan *plan);
 
 /* Proves that the plan computes its collective, without deadlocks and races, however its buffers
- * lie. Local; does not block, but a plan of 100,000 steps may take a second. INVALID_ALGORITHM: it
- * is wrong, and the message says which step of which lane of which rank shows it; or a step cannot
- * be read, and the message quotes that step. NO_MEMORY: nothing is known. */
+ * lie. Local; does not block, but computes: for seconds if the plan has 100,000 steps, and for some
+ * two minutes at most. INVALID_ALGORITHM: it is wrong, and the message says which
+ * step of which lane of which rank shows it; or a step cannot be read, and the message quotes that
+ * step; or the proof would take more than 2^30 looks at chunks or 512 MiB of memory, and the message
+ * says how much (docs/own-plans.md). NO_MEMORY: nothing is known. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_verify(struct tutti_plan *plan);
 /* Writes the plan in its text form, as much as fits into text_bytes, and a zero at the end.
  * *full_bytes becomes the size of all of it, the zero included; full_bytes may be NULL. text may be
@@ -88,7 +90,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_text(struct tutti_plan *pl
  * elements in private memory. The prediction comes from the model that chooses algorithms. Compare
  * it with the times of tutti_comm_explain. Verifies the plan first. Not collective; does not block.
  * *time_ns is set on success only. INVALID_COMM, INVALID_DTYPE; INVALID_ALGORITHM: the plan is
- * wrong, or for another number of ranks; NO_MEMORY. */
+ * wrong, too costly to be proven, or for another number of ranks; NO_MEMORY. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_cost(struct tutti_plan *plan,
                                                            const struct tutti_comm *comm,
                                                            size_t count, enum tutti_dtype dtype,
@@ -98,8 +100,9 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_cost(struct tutti_plan *pl
  * not agree. Verifies the plan first. name: up to 31 letters, digits, '_' and '-', but not the name
  * of an algorithm of that collective. Name and plan are copied, and the plan may then be freed.
  * Communicators that are derived from comm do not have it. Blocks like a collective call, until
- * comm's deadline. INVALID_COMM, INVALID_OPTIONS (no name, or not one that can be used);
- * INVALID_ALGORITHM: the plan is wrong, or for another number of ranks. MISMATCH: the others
+ * comm's deadline; half of that time is for the proof. INVALID_COMM, INVALID_OPTIONS (no name, or
+ * not one that can be used); INVALID_ALGORITHM: the plan is wrong, too costly to be proven, or for
+ * another number of ranks. TIMEOUT: the proof was not over in time. MISMATCH: the others
  * registered another plan, or another name, or a rank cannot use it; the message says which rank.
  * Else the status that ended comm. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status

@@ -19,9 +19,10 @@
 #include <stddef.h>
 
 #include "algo/algo.h"
+#include "plan/budget.h"
 #include "plan/plan.h"
 
-/* More is refused: a proof of so many steps takes seconds. */
+/* More is refused. */
 enum { LOADED_RANKS_MAX = 1024, LOADED_STEPS_MAX = 250000 };
 
 /* The findings of a proof besides that the plan is right. */
@@ -35,9 +36,12 @@ struct loaded_proof {
 enum tutti_status loaded_create(const char *name, struct plan *plan, struct algorithm **algorithm);
 void loaded_free(struct algorithm *algorithm);
 
-/* INVALID_ALGORITHM: it is wrong, and this thread's message says how it was called, and which rank, lane and step it shows at. NO_MEMORY.
- * Any thread; pure; takes as long as twice lg n proofs. */
-enum tutti_status loaded_prove(const struct algorithm *algorithm, struct loaded_proof *proof);
+/* Charges all its proofs, some twice lg n, to the budget, which stays the caller's. INVALID_ALGORITHM: it is wrong, and this thread's
+ * message says how it was called, and which rank, lane and step it shows at; or it costs more work or memory than the budget has, and the
+ * message says how much. TIMEOUT, ABORTED: nothing is known, since the budget's deadline has passed or it was stopped. NO_MEMORY. Any
+ * thread; blocks until the budget ends, at most. */
+enum tutti_status loaded_prove(const struct algorithm *algorithm, struct plan_budget *budget,
+                               struct loaded_proof *proof);
 /* It was proven, now or earlier: what it promises. */
 void loaded_set_proof(struct algorithm *algorithm, const struct loaded_proof *proof);
 

@@ -183,6 +183,16 @@ enum tutti_status api_start(const struct arguments *arguments,
     return comm_call_start(comm, &checked, false, request);
 }
 
+/* What comes before the first call does not take of the time of all its calls. */
+static enum tutti_status restore_timeout(const struct tutti_call_options *options,
+                                         const struct tutti_comm *comm, struct call *call)
+{
+    struct tutti_call_options own = {.timeout_ns = 0};
+    if (options != NULL) TRY(options_for_call(options, &own));
+    call->timeout_ns = own.timeout_ns != 0 ? own.timeout_ns : comm->team.settings.timeout_ns;
+    return TUTTI_OK;
+}
+
 enum tutti_status api_prepare(const struct arguments *arguments,
                               const struct tutti_call_options *options, struct tutti_comm *comm,
                               struct tutti_prepared **prepared)
@@ -198,5 +208,6 @@ enum tutti_status api_prepare(const struct arguments *arguments,
         call_free_extra(checked.extra);
         return checked.refused;
     }
+    if (checked.algorithm != NULL) TRY(restore_timeout(options, comm, &checked));
     return comm_call_prepare(comm, &checked, prepared);
 }

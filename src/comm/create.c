@@ -145,7 +145,7 @@ static enum tutti_status equip(struct tutti_comm *comm, const struct creation *c
     if (algorithms != NULL && (settings->algorithms = strdup(algorithms)) == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     TRY(rules_parse(algorithms, &settings->rules));
-    TRY(plans_read(comm));
+    TRY(plans_read(comm, creation->deadline_ns));
     return comm->team.size > 1 ? comm_find_ways(comm, creation) : TUTTI_OK;
 }
 
@@ -195,7 +195,7 @@ static enum tutti_status meet_to_tell(struct tutti_comm *comm, const struct crea
 static enum tutti_status join(struct tutti_comm *comm, const struct creation *creation)
 {
     TRY(comm->team.size == 1 ? be_alone(comm) : comm_join(comm, creation));
-    TRY(plans_prove(comm));
+    TRY(plans_prove(comm, creation->deadline_ns));
     TRY(comm_find_site(comm));
     return comm->team.size > 1 ? comm_join_all(comm, creation) : TUTTI_OK;
 }

@@ -217,10 +217,12 @@ static enum tutti_status blame_line(const char *text, const char *message)
         return error_set(TUTTI_INVALID_ALGORITHM, "a plan: %s", message);
     const char *const cause = strchr(message, ':') != NULL ? strchr(message, ':') + 2 : message;
     int rank = -1, lane = -1, step = -1;
-    for (; line > 1 && strchr(text, '\n') != NULL; line--, text = strchr(text, '\n') + 1) {
-        if (sscanf(text, "rank %d", &rank) == 1)
+    for (const char *end; line > 1 && (end = strchr(text, '\n')) != NULL; line--, text = end + 1) {
+        char head[16]; /* sscanf measures the whole of what it gets, and that is not to be the whole text for each line */
+        snprintf(head, sizeof head, "%.*s", end - text < 15 ? (int)(end - text) : 15, text);
+        if (sscanf(head, "rank %d", &rank) == 1)
             lane = step = -1;
-        else if (sscanf(text, "lane %d", &lane) == 1)
+        else if (sscanf(head, "lane %d", &lane) == 1)
             step = -1;
         else
             step++;
@@ -232,7 +234,8 @@ static enum tutti_status blame_line(const char *text, const char *message)
 }
 
 /* Steps become a plan, once. */
-static enum tutti_status complete(const char *function, struct tutti_plan *plan)
+static enum tutti_status complete(const char *function, const struct plan_budget *limits,
+                                  struct tutti_plan *plan)
 {
     if (plan == NULL) return error_set(TUTTI_INVALID_OPTIONS, "tutti_%s: plan is NULL", function);
     if (plan->plan != NULL) return TUTTI_OK;
@@ -240,10 +243,12 @@ static enum tutti_status complete(const char *function, struct tutti_plan *plan)
     char message[256];
     char *const text = write_all(plan, &size);
     if (text == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_%s: out of memory", function);
-    enum tutti_status status = plan_parse(text, size, &plan->plan, message, sizeof message);
+    struct plan_budget budget = plan_budget_to_read(limits);
+    enum tutti_status status =
+        plan_parse_within(text, size, &budget, &plan->plan, message, sizeof message);
     if (status == TUTTI_OK)
         lines_free(plan);
-    else if (status == TUTTI_NO_MEMORY)
+    else if (budget.end != PLAN_BUDGET_LASTS || status == TUTTI_NO_MEMORY)
         status = error_set(status, "tutti_%s: %s", function, message);
     else
         status = blame_line(text, message);
@@ -270,7 +275,9 @@ enum tutti_status tutti_plan_parse(const char *text, size_t text_bytes, struct t
     TRY(check_out("plan_parse", plan));
     if (text == NULL && text_bytes > 0)
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_plan_parse: text is NULL");
-    TRY(plan_file_parse(text, text_bytes, &read));
+    const struct plan_budget limits = plan_budget_default();
+    struct plan_budget budget = plan_budget_to_read(&limits);
+    TRY(plan_file_parse(text, text_bytes, &budget, &read));
     return take(read, plan);
 }
 
@@ -279,14 +286,17 @@ enum tutti_status tutti_plan_load(const char *path, struct tutti_plan **plan)
     struct plan *read;
     TRY(check_out("plan_load", plan));
     if (path == NULL) return error_set(TUTTI_INVALID_OPTIONS, "tutti_plan_load: path is NULL");
-    TRY(plan_file_load(path, &read));
+    const struct plan_budget limits = plan_budget_default();
+    struct plan_budget budget = plan_budget_to_read(&limits);
+    TRY(plan_file_load(path, &budget, &read));
     return take(read, plan);
 }
 
 enum tutti_status tutti_plan_text(struct tutti_plan *plan, char *text, size_t text_bytes,
                                   size_t *full_bytes)
 {
-    TRY(complete("plan_text", plan));
+    const struct plan_budget limits = plan_budget_default();
+    TRY(complete("plan_text", &limits, plan));
     if (text == NULL && text_bytes > 0)
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_plan_text: text is NULL");
     char *full = NULL;
@@ -322,16 +332,18 @@ static enum tutti_status copy_plan(const struct plan *from, struct plan **plan)
 }
 
 /* Proven, and the caller's. */
-static enum tutti_status make_algorithm(const char *function, struct tutti_plan *plan,
-                                        const char *name, struct algorithm **algorithm)
+static enum tutti_status make_algorithm(const char *function, const struct plan_budget *limits,
+                                        struct tutti_plan *plan, const char *name,
+                                        struct algorithm **algorithm)
 {
     struct plan *copy;
+    struct plan_budget budget = *limits;
     *algorithm = NULL;
-    TRY(complete(function, plan));
+    TRY(complete(function, limits, plan));
     TRY(copy_plan(plan->plan, &copy));
     TRY(loaded_create(name, copy, algorithm));
     enum tutti_status status = TUTTI_OK;
-    if (!plan->is_proven) status = loaded_prove(*algorithm, &plan->proof);
+    if (!plan->is_proven) status = loaded_prove(*algorithm, &budget, &plan->proof);
     if (status == TUTTI_OK) {
         plan->is_proven = true;
         loaded_set_proof(*algorithm, &plan->proof);
@@ -345,7 +357,8 @@ static enum tutti_status make_algorithm(const char *function, struct tutti_plan 
 enum tutti_status tutti_plan_verify(struct tutti_plan *plan)
 {
     struct algorithm *algorithm;
-    TRY(make_algorithm("plan_verify", plan, "in memory", &algorithm));
+    const struct plan_budget limits = plan_budget_default();
+    TRY(make_algorithm("plan_verify", &limits, plan, "in memory", &algorithm));
     loaded_free(algorithm);
     return TUTTI_OK;
 }
@@ -385,9 +398,10 @@ enum tutti_status tutti_plan_cost(struct tutti_plan *plan, const struct tutti_co
         return error_set(TUTTI_INVALID_DTYPE, "tutti_plan_cost: dtype %d is none", (int)dtype);
     if (time_ns == NULL)
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_plan_cost: time_ns is NULL");
-    TRY(complete("plan_cost", plan));
+    const struct plan_budget limits = plan_budget_default();
+    TRY(complete("plan_cost", &limits, plan));
     TRY(check_rank_count(plan, comm));
-    TRY(make_algorithm("plan_cost", plan, "in memory", &algorithm));
+    TRY(make_algorithm("plan_cost", &limits, plan, "in memory", &algorithm));
     const size_t element_bytes = dtype_size(dtype), count_max = SIZE_MAX / 2 / element_bytes;
     const size_t elements = count < count_max ? count : count_max;
     const struct tune_question question = {
@@ -438,11 +452,12 @@ static enum tutti_status check_name(const struct tutti_comm *comm, enum collecti
 static enum tutti_status prepare(struct tutti_plan *plan, const struct tutti_comm *comm,
                                  const char *name, struct algorithm **algorithm)
 {
+    const struct plan_budget limits = plans_limits(comm, comm->team.settings.timeout_ns);
     *algorithm = NULL;
-    TRY(complete("plan_register", plan));
+    TRY(complete("plan_register", &limits, plan));
     TRY(check_rank_count(plan, comm));
     TRY(check_name(comm, plan->shape.collective, name));
-    return make_algorithm("plan_register", plan, name, algorithm);
+    return make_algorithm("plan_register", &limits, plan, name, algorithm);
 }
 
 /* All ranks see the same words, so all judge alike; a rank with an error of its own returns that. */

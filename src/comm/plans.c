@@ -14,6 +14,8 @@
 #include "base/status.h"
 #include "comm/stored_folder.h"
 #include "comm/stored_plan.h"
+#include "health/failure.h"
+#include "os/clock.h"
 
 struct own_algorithm {
     struct algorithm *algorithm;
@@ -37,6 +39,29 @@ struct own_plans {
     struct stored_plan *of_rules[]; /* in the order of rules_file */
 };
 
+/* ---------------------------------------------------------------------------------------------------- limits */
+
+static bool has_failed(const void *context)
+{
+    const struct tutti_comm *const comm = context;
+    return comm->health.board != NULL && board_has_failed(comm->health.board);
+}
+
+struct plan_budget plans_limits(const struct tutti_comm *comm, uint64_t left_ns)
+{
+    struct plan_budget limits = plan_budget_default();
+    limits.deadline_ns = clock_now_ns() + left_ns / 2;
+    limits.is_stopped = has_failed;
+    limits.context = comm;
+    return limits;
+}
+
+static struct plan_budget limits_until(const struct tutti_comm *comm, uint64_t deadline_ns)
+{
+    const uint64_t now_ns = clock_now_ns();
+    return plans_limits(comm, deadline_ns > now_ns ? deadline_ns - now_ns : 0);
+}
+
 /* -------------------------------------------------------------------------------------------------- reading */
 
 static uint32_t fold(uint64_t fingerprint)
@@ -45,12 +70,13 @@ static uint32_t fold(uint64_t fingerprint)
     return folded > PLANS_CANNOT_JOIN ? folded : folded + PLANS_CANNOT_JOIN + 1;
 }
 
-static enum tutti_status read_rule(const struct rules *rules, int index, struct own_plans *plans)
+static enum tutti_status read_rule(const struct rules *rules, int index,
+                                   const struct plan_budget *limits, struct own_plans *plans)
 {
     enum collective collective;
     const char *path;
     rules_file(rules, index, &collective, &path);
-    TRY(stored_plan_find(path, &plans->of_rules[index]));
+    TRY(stored_plan_find(path, limits, &plans->of_rules[index]));
     const struct algorithm *const algorithm = stored_plan_algorithm(plans->of_rules[index]);
     if (algorithm->collective == collective) return TUTTI_OK;
     return error_set(TUTTI_INVALID_ALGORITHM,
@@ -58,24 +84,26 @@ static enum tutti_status read_rule(const struct rules *rules, int index, struct 
                      collective_name(collective), collective_name(algorithm->collective));
 }
 
-static enum tutti_status read_all(const struct rules *rules, struct own_plans *plans)
+static enum tutti_status read_all(const struct rules *rules, const struct plan_budget *limits,
+                                  struct own_plans *plans)
 {
     uint64_t hash = 0x706c616e73u;
     for (int i = 0; i < plans->of_rules_count; i++) {
-        TRY(read_rule(rules, i, plans));
+        TRY(read_rule(rules, i, limits, plans));
         hash = hash_take(hash, stored_plan_algorithm(plans->of_rules[i])->plan_fingerprint);
     }
     const char *const folder = option_text(OPTION_PLANS);
     if (folder != NULL) {
-        TRY(stored_folder_find(folder, &plans->folder));
+        TRY(stored_folder_find(folder, limits, &plans->folder));
         hash = hash_take(hash, plans->folder->fingerprint);
     }
     plans->fingerprint = plans->of_rules_count > 0 || folder != NULL ? fold(hash) : PLANS_NONE;
     return TUTTI_OK;
 }
 
-enum tutti_status plans_read(struct tutti_comm *comm)
+enum tutti_status plans_read(struct tutti_comm *comm, uint64_t deadline_ns)
 {
+    const struct plan_budget limits = limits_until(comm, deadline_ns);
     const struct rules *const rules = comm->team.settings.rules;
     const int count = rules_file_count(rules);
     struct own_plans *const plans =
@@ -83,7 +111,7 @@ enum tutti_status plans_read(struct tutti_comm *comm)
     if (plans == NULL) return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     comm->plans = plans;
     plans->of_rules_count = count;
-    return read_all(rules, plans);
+    return read_all(rules, &limits, plans);
 }
 
 uint32_t plans_fingerprint(const struct tutti_comm *comm)
@@ -134,26 +162,26 @@ static bool is_for_size(struct tutti_comm *comm, const struct algorithm *algorit
     return false;
 }
 
-static enum tutti_status prove_rules(struct tutti_comm *comm)
+static enum tutti_status prove_rules(struct tutti_comm *comm, const struct plan_budget *limits)
 {
     const struct own_plans *const plans = comm->plans;
     for (int i = 0; i < plans->of_rules_count; i++) {
         const struct algorithm *const algorithm = stored_plan_algorithm(plans->of_rules[i]);
         if (!is_for_size(comm, algorithm)) continue;
-        TRY(stored_plan_prove(plans->of_rules[i]));
+        TRY(stored_plan_prove(plans->of_rules[i], limits));
         rules_set_file(comm->team.settings.rules, i, algorithm);
     }
     return TUTTI_OK;
 }
 
 /* Whether a plan of the folder can compete; what is wrong with one is no reason to do without a communicator. */
-static enum tutti_status try_candidate(struct tutti_comm *comm, const struct stored_place *place,
-                                       bool *can_compete)
+static enum tutti_status try_candidate(struct tutti_comm *comm, const struct plan_budget *limits,
+                                       const struct stored_place *place, bool *can_compete)
 {
     char why[ERROR_TEXT_MAX];
     *can_compete = false;
     if (!is_for_size(comm, stored_plan_algorithm(place->plan))) return TUTTI_OK;
-    const enum tutti_status status = stored_plan_prove(place->plan);
+    const enum tutti_status status = stored_plan_prove(place->plan, limits);
     *can_compete = status == TUTTI_OK;
     if (status != TUTTI_INVALID_ALGORITHM) return status;
     error_copy(why, sizeof why);
@@ -162,7 +190,7 @@ static enum tutti_status try_candidate(struct tutti_comm *comm, const struct sto
     return TUTTI_OK;
 }
 
-static enum tutti_status prove_folder(struct tutti_comm *comm)
+static enum tutti_status prove_folder(struct tutti_comm *comm, const struct plan_budget *limits)
 {
     struct own_plans *const plans = comm->plans;
     const int count = plans->folder != NULL ? plans->folder->count : 0;
@@ -176,17 +204,19 @@ static enum tutti_status prove_folder(struct tutti_comm *comm)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     for (int i = 0; i < count; i++) {
         bool can_compete;
-        TRY(try_candidate(comm, &plans->folder->places[i], &can_compete));
+        TRY(try_candidate(comm, limits, &plans->folder->places[i], &can_compete));
         if (can_compete)
             plans->candidates[plans->candidate_count++].place = &plans->folder->places[i];
     }
     return TUTTI_OK;
 }
 
-enum tutti_status plans_prove(struct tutti_comm *comm)
+enum tutti_status plans_prove(struct tutti_comm *comm, uint64_t deadline_ns)
 {
-    TRY(prove_rules(comm));
-    return prove_folder(comm);
+    const struct plan_budget limits = limits_until(comm, deadline_ns);
+    enum tutti_status status = prove_rules(comm, &limits);
+    if (status == TUTTI_OK) status = prove_folder(comm, &limits);
+    return status == TUTTI_ABORTED ? health_check(&comm->health) : status;
 }
 
 static bool is_for_machines(struct tutti_comm *comm, const struct candidate *candidate,
@@ -244,10 +274,10 @@ bool plans_names_file(const char *algorithm)
 }
 
 static enum tutti_status find_file(const struct tutti_comm *comm, struct call *call,
-                                   const char *path)
+                                   const struct plan_budget *limits, const char *path)
 {
     struct stored_plan *stored;
-    TRY(stored_plan_find(path, &stored));
+    TRY(stored_plan_find(path, limits, &stored));
     const struct algorithm *const algorithm = stored_plan_algorithm(stored);
     if (algorithm->collective != call->what.collective)
         return error_set(TUTTI_INVALID_ALGORITHM, "%.200s is a plan for %s", path,
@@ -255,7 +285,7 @@ static enum tutti_status find_file(const struct tutti_comm *comm, struct call *c
     if (algorithm->plan->shape.rank_count != comm->team.size)
         return error_set(TUTTI_INVALID_ALGORITHM, "%.200s is a plan for %d ranks, and there are %d",
                          path, algorithm->plan->shape.rank_count, comm->team.size);
-    TRY(stored_plan_prove(stored));
+    TRY(stored_plan_prove(stored, limits));
     call->algorithm = algorithm;
     call->radix = 0;
     return comm_program_check(comm, call);
@@ -264,7 +294,13 @@ static enum tutti_status find_file(const struct tutti_comm *comm, struct call *c
 enum tutti_status plans_find_file(const struct tutti_comm *comm, struct call *call,
                                   const char *algorithm)
 {
-    return find_file(comm, call, algorithm + sizeof file_prefix - 1);
+    const uint64_t begin_ns = clock_now_ns(), timeout_ns = call->timeout_ns;
+    const struct plan_budget limits = plans_limits(comm, timeout_ns);
+    const enum tutti_status status =
+        find_file(comm, call, &limits, algorithm + sizeof file_prefix - 1);
+    const uint64_t taken_ns = clock_now_ns() - begin_ns;
+    call->timeout_ns = taken_ns < timeout_ns ? timeout_ns - taken_ns : 1;
+    return status;
 }
 
 /* ---------------------------------------------------------------------------------------- plans of the user */

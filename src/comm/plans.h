@@ -14,18 +14,26 @@
 #include <stdint.h>
 
 #include "call/communicator.h"
+#include "plan/budget.h"
 
-/* Reads the files that the communicator's rules name, and the folder of plans. INVALID_OPTIONS, INVALID_ALGORITHM, NO_MEMORY. */
-enum tutti_status plans_read(struct tutti_comm *comm);
+/* Reads the files that the communicator's rules name, and the folder of plans, until half of the time to the deadline is over.
+ * INVALID_OPTIONS, INVALID_ALGORITHM, TIMEOUT, NO_MEMORY. */
+enum tutti_status plans_read(struct tutti_comm *comm, uint64_t deadline_ns);
+
+/* What reading and proving one plan may cost when there is so much time left: half of it. The other half is for telling the other ranks, and for
+ * what is to come. It stops when the communicator has failed. */
+struct plan_budget plans_limits(const struct tutti_comm *comm, uint64_t left_ns);
 
 enum { PLANS_NONE, PLANS_CANNOT_JOIN };
 /* The word of a rank to the others: PLANS_NONE, or a number that tells plans apart. PLANS_CANNOT_JOIN is that of a rank that meets the others
  * to tell them why it cannot join, whatever the reason: nobody compares anything with it. */
 uint32_t plans_fingerprint(const struct tutti_comm *comm);
 
-/* After the ranks have met. Plans for another number of ranks are passed over, with a line in the log. INVALID_ALGORITHM, on all ranks: a
- * plan that a rule names is wrong; one of the folder is left out. NO_MEMORY. */
-enum tutti_status plans_prove(struct tutti_comm *comm);
+/* After the ranks have met. Plans for another number of ranks are passed over, with a line in the log. Blocks until half of the time to the
+ * deadline is over, at most, so that a rank whose proofs take longer can tell the others why it does not come. INVALID_ALGORITHM, on all
+ * ranks: a plan that a rule names is wrong or too costly; such a plan of the folder is left out. TIMEOUT: the proofs took too long here, and
+ * maybe not on other ranks. NO_MEMORY. Else the status with which the communicator has failed meanwhile. */
+enum tutti_status plans_prove(struct tutti_comm *comm, uint64_t deadline_ns);
 /* Sets the plans that compete in team.members.site, which is new but for them: those of the folder that are for its machines. The log says
  * why others are not used. NO_MEMORY. */
 enum tutti_status plans_offer(struct tutti_comm *comm);
@@ -33,8 +41,9 @@ void plans_free(struct tutti_comm *comm);
 
 /* Whether a call's algorithm is a file: "file:PATH". */
 bool plans_names_file(const char *algorithm);
-/* Sets the call's algorithm to the plan of that file, which is read and proven the first time. Other ranks may have another file, or be able
- * to read theirs: a call that this fails is refused (call/refuse.h). Any thread. */
+/* Sets the call's algorithm to the plan of that file, which is read and proven the first time. That takes half of the call's time at most, and
+ * the call has what is left. Other ranks may have another file, or be able to read theirs, or be faster: a call that this fails is refused
+ * (call/refuse.h). Any thread. */
 enum tutti_status plans_find_file(const struct tutti_comm *comm, struct call *call,
                                   const char *algorithm);
 

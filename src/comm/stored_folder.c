@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,16 +11,16 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "os/fork.h"
+#include "comm/stored_turn.h"
 
 struct kept_folder {
-    struct stored_folder *folder;
+    struct stored_folder *folder; /* NULL: not read yet */
+    struct turn turn;      /* of who reads it */
     struct kept_folder *next;
     char path[];
 };
 
 static struct kept_folder *kept_folders;
-FORK_LOCK(lock, FORK_STORED_FOLDERS, NULL);
 
 /* --------------------------------------------------------------------------------------------------- names */
 
@@ -45,7 +44,7 @@ static int is_plan(const struct dirent *entry)
 {
     static const char suffix[] = ".plan";
     const size_t length = strlen(entry->d_name);
-    return length > sizeof suffix && entry->d_name[0] != '.' &&
+    return length >= sizeof suffix && entry->d_name[0] != '.' &&
            strcmp(entry->d_name + length - (sizeof suffix - 1), suffix) == 0;
 }
 
@@ -95,7 +94,7 @@ static enum tutti_status add_refusal(struct stored_folder *folder, const char *p
 }
 
 static enum tutti_status add(struct stored_folder *folder, const char *root, const char *name,
-                             struct stored_place place)
+                             const struct plan_budget *limits, struct stored_place place)
 {
     char path[PATH_MAX];
     if ((size_t)snprintf(path, sizeof path, "%s/%s", root, name) >= sizeof path)
@@ -103,8 +102,9 @@ static enum tutti_status add(struct stored_folder *folder, const char *root, con
     if (folder->count == STORED_FOLDER_PLANS_MAX)
         return error_set(TUTTI_INVALID_OPTIONS, "%.200s has more than %d plans", root,
                          STORED_FOLDER_PLANS_MAX);
-    const enum tutti_status status = stored_plan_find(path, &place.plan);
-    if (status == TUTTI_NO_MEMORY) return status;
+    const enum tutti_status status = stored_plan_find(path, limits, &place.plan);
+    if (status == TUTTI_NO_MEMORY || status == TUTTI_TIMEOUT || status == TUTTI_ABORTED)
+        return status; /* they say nothing of the plan */
     if (status != TUTTI_OK) return add_refusal(folder, path);
     folder->places[folder->count++] = place;
     for (const char *c = name; *c != '\0'; c++)
@@ -116,7 +116,8 @@ static enum tutti_status add(struct stored_folder *folder, const char *root, con
 
 /* root/under, or root itself. */
 static enum tutti_status read_plans(struct stored_folder *folder, const char *root,
-                                    const char *under, struct stored_place place)
+                                    const char *under, const struct plan_budget *limits,
+                                    struct stored_place place)
 {
     char path[PATH_MAX], name[2 * NAME_MAX + 2];
     struct dirent **names;
@@ -127,16 +128,17 @@ static enum tutti_status read_plans(struct stored_folder *folder, const char *ro
     enum tutti_status status = TUTTI_OK;
     for (int i = 0; i < count && status == TUTTI_OK; i++) {
         snprintf(name, sizeof name, "%s%s%s", under, under[0] != '\0' ? "/" : "", names[i]->d_name);
-        status = add(folder, root, name, place);
+        status = add(folder, root, name, limits, place);
     }
     names_free(names, count);
     return status;
 }
 
-static enum tutti_status read_all(struct stored_folder *folder, const char *root)
+static enum tutti_status read_all(struct stored_folder *folder, const char *root,
+                                  const struct plan_budget *limits)
 {
     struct dirent **names;
-    TRY(read_plans(folder, root, "", (struct stored_place){NULL, 0, 0}));
+    TRY(read_plans(folder, root, "", limits, (struct stored_place){NULL, 0, 0}));
     const int count = scandir(root, &names, is_place, by_bytes);
     if (count < 0)
         return error_set(TUTTI_INVALID_OPTIONS, "the folder %.200s: %s", root, strerror(errno));
@@ -144,7 +146,7 @@ static enum tutti_status read_all(struct stored_folder *folder, const char *root
     for (int i = 0; i < count && status == TUTTI_OK; i++) {
         struct stored_place place;
         if (parse_place(names[i]->d_name, &place))
-            status = read_plans(folder, root, names[i]->d_name, place);
+            status = read_plans(folder, root, names[i]->d_name, limits, place);
     }
     names_free(names, count);
     return status;
@@ -160,38 +162,62 @@ static void folder_free(struct stored_folder *folder)
     free(folder);
 }
 
-static enum tutti_status find(const char *path, const struct stored_folder **folder)
+/* The entry of that path, which may be new; NULL: out of memory. */
+static struct kept_folder *entry_of(const char *path)
 {
-    for (const struct kept_folder *kept = kept_folders; kept != NULL; kept = kept->next)
-        if (strcmp(kept->path, path) == 0) {
-            *folder = kept->folder;
-            return TUTTI_OK;
-        }
-    struct kept_folder *const kept = calloc(1, sizeof *kept + strlen(path) + 1);
-    struct stored_folder *const read =
-        calloc(1, sizeof *read + STORED_FOLDER_PLANS_MAX * sizeof *read->places);
-    enum tutti_status status =
-        kept != NULL && read != NULL
-            ? read_all(read, path)
-            : error_set(TUTTI_NO_MEMORY, "reading %.200s: out of memory", path);
-    if (status != TUTTI_OK) {
-        free(kept);
-        folder_free(read);
-        return status;
-    }
+    struct kept_folder *kept = kept_folders;
+    while (kept != NULL && strcmp(kept->path, path) != 0) kept = kept->next;
+    if (kept != NULL) return kept;
+    kept = calloc(1, sizeof *kept + strlen(path) + 1);
+    if (kept == NULL) return NULL;
     strcpy(kept->path, path);
-    kept->folder = read;
     kept->next = kept_folders;
     kept_folders = kept;
-    *folder = read;
-    return TUTTI_OK;
+    return kept;
 }
 
-enum tutti_status stored_folder_find(const char *path, const struct stored_folder **folder)
+static enum tutti_status read_folder(const char *path, const struct plan_budget *limits,
+                                     struct stored_folder **folder)
+{
+    struct stored_folder *const read =
+        calloc(1, sizeof *read + STORED_FOLDER_PLANS_MAX * sizeof *read->places);
+    if (read == NULL) return error_set(TUTTI_NO_MEMORY, "reading %.200s: out of memory", path);
+    const enum tutti_status status = read_all(read, path, limits);
+    if (status == TUTTI_OK)
+        *folder = read;
+    else
+        folder_free(read);
+    return status;
+}
+
+/* With the lock, which it lets go of while it reads. */
+static enum tutti_status find(const char *path, const struct plan_budget *limits,
+                              const struct stored_folder **folder)
+{
+    struct kept_folder *const kept = entry_of(path);
+    if (kept == NULL) return error_set(TUTTI_NO_MEMORY, "reading %.200s: out of memory", path);
+    enum tutti_status status = TUTTI_OK;
+    if (kept->folder == NULL) {
+        TRY(stored_turn_take(&kept->turn, limits, path));
+        if (kept->folder == NULL) {
+            struct stored_folder *read = NULL;
+            stored_unlock();
+            status = read_folder(path, limits, &read);
+            stored_lock();
+            kept->folder = read;
+        }
+        turn_give(&kept->turn);
+    }
+    *folder = kept->folder;
+    return status;
+}
+
+enum tutti_status stored_folder_find(const char *path, const struct plan_budget *limits,
+                                     const struct stored_folder **folder)
 {
     *folder = NULL;
-    pthread_mutex_lock(&lock);
-    const enum tutti_status status = find(path, folder);
-    pthread_mutex_unlock(&lock);
+    stored_lock();
+    const enum tutti_status status = find(path, limits, folder);
+    stored_unlock();
     return status;
 }

@@ -672,7 +672,8 @@ static bool export_rank(struct exporter *exporter, int rank)
 static bool export_all(struct exporter *exporter)
 {
     struct verify_report report;
-    const enum verify_verdict verdict = wiring_init(&exporter->wiring, exporter->plan, &report);
+    const enum verify_verdict verdict =
+        wiring_init(&exporter->wiring, exporter->plan, NULL, &report);
     if (verdict == VERIFY_NO_MEMORY) return refuse_out_of_memory(&exporter->refusal);
     if (verdict != VERIFY_PROVEN) return refuse(&exporter->refusal, "%s", report.message);
     if (!set_up(exporter)) return false;

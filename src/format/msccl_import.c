@@ -1007,7 +1007,7 @@ static bool prove(struct importer *importer, const struct plan *plan)
     struct verify_report found;
     struct verify_options how = {.in_place = importer->algo->in_place};
     const enum verify_verdict verdict = plan_verify(plan, &how, &found);
-    if (verdict == VERIFY_NO_MEMORY)
+    if (verdict == VERIFY_NO_MEMORY || verdict == VERIFY_TOO_COSTLY)
         return refuse_all(importer, MSCCL_NOT_KNOWN, -1, found.message);
     if (verdict == VERIFY_PROVEN) {
         how.in_place = !how.in_place;

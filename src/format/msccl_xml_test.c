@@ -101,7 +101,7 @@ static void trees_init(struct trees *trees, const struct plan *plan)
     const struct plan_shape *shape = &plan->shape;
     struct verify_report report;
     *trees = (struct trees){.plan = plan};
-    assert_int_equal(wiring_init(&trees->wiring, plan, &report), VERIFY_PROVEN);
+    assert_int_equal(wiring_init(&trees->wiring, plan, NULL, &report), VERIFY_PROVEN);
     const size_t ranks = (size_t)shape->rank_count;
     for (int buffer = 0; buffer < PLAN_BUFFER_COUNT; buffer++) {
         trees->cells[buffer] = calloc(ranks, sizeof(uint64_t *));

@@ -6,18 +6,21 @@
 
 #include <stddef.h>
 
+#include "plan/budget.h"
 #include "plan/plan.h"
 #include "tutti/tutti.h"
 
 enum { PLAN_FILE_BYTES_MAX = 1 << 24 };
 
-/* Reads a plan in any of the forms that there are; the content says which one it is. INVALID_ALGORITHM: it is none, or one with a
- * mistake, and this thread's message says in which line. NO_MEMORY. On failure *plan is NULL. */
-enum tutti_status plan_file_parse(const char *text, size_t text_bytes, struct plan **plan);
+/* Reads a plan in any of the forms that there are; the content says which one it is. What it costs is charged to the budget, which stays
+ * the caller's. INVALID_ALGORITHM: it is none, or one with a mistake, or costs more than the budget has, and this thread's message says in
+ * which line. TIMEOUT, ABORTED: the budget's deadline passed, or it was stopped. NO_MEMORY. On failure *plan is NULL. */
+enum tutti_status plan_file_parse(const char *text, size_t text_bytes, struct plan_budget *budget,
+                                  struct plan **plan);
 
 /* The same of a file. Failures besides those: INVALID_OPTIONS: there is no such file, or it is no
  * regular file, is larger than PLAN_FILE_BYTES_MAX, belongs to another user, or can be written by
  * others. The message has the path. Blocks as long as the file system does. */
-enum tutti_status plan_file_load(const char *path, struct plan **plan);
+enum tutti_status plan_file_load(const char *path, struct plan_budget *budget, struct plan **plan);
 
 #endif

@@ -1,5 +1,7 @@
 #include "format/proof_file.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -67,6 +69,68 @@ static bool compare(const struct algorithm *algorithm, const char *text, size_t 
     return is_same;
 }
 
+/* ------------------------------------------------------------------------------------------------- pruning */
+
+struct entry {
+    struct timespec used;
+    uint64_t bytes;
+    char name[NAME_MAX + 1];
+};
+
+static int by_age(const void *a, const void *b)
+{
+    const struct timespec *const one = &((const struct entry *)a)->used,
+                                 *const other = &((const struct entry *)b)->used;
+    if (one->tv_sec != other->tv_sec) return one->tv_sec < other->tv_sec ? -1 : 1;
+    return one->tv_nsec != other->tv_nsec ? (one->tv_nsec < other->tv_nsec ? -1 : 1) : 0;
+}
+
+/* Files alone: whatever else somebody put there stays. */
+static struct entry *read_entries(DIR *folder, size_t *count)
+{
+    struct entry *entries = NULL;
+    size_t room = 0;
+    *count = 0;
+    for (const struct dirent *found; (found = readdir(folder)) != NULL;) {
+        struct stat about;
+        if (fstatat(dirfd(folder), found->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !S_ISREG(about.st_mode))
+            continue;
+        if (*count == room) {
+            room = 2 * room + 64;
+            struct entry *const grown = reallocarray(entries, room, sizeof *grown);
+            if (grown == NULL) break; /* the others are next time's */
+            entries = grown;
+        }
+        struct entry *const entry = &entries[(*count)++];
+        entry->used = about.st_mtim;
+        entry->bytes = (uint64_t)about.st_size;
+        snprintf(entry->name, sizeof entry->name, "%s", found->d_name);
+    }
+    return entries;
+}
+
+/* Removes what was used longest ago, with what writers left that did not come to an end. */
+static void prune(const char *path)
+{
+    size_t count;
+    uint64_t bytes = 0;
+    DIR *const folder = opendir(path);
+    if (folder == NULL) return;
+    struct entry *const entries = read_entries(folder, &count);
+    for (size_t i = 0; i < count; i++) bytes += entries[i].bytes;
+    if (count > PROOFS_MAX || bytes > PROOF_BYTES_MAX)
+        qsort(entries, count, sizeof *entries, by_age);
+    for (size_t i = 0; i < count && (count - i > PROOFS_MAX || bytes > PROOF_BYTES_MAX); i++) {
+        (void)unlinkat(dirfd(folder), entries[i].name, 0);
+        bytes -= entries[i].bytes;
+    }
+    free(entries);
+    closedir(folder);
+}
+
+/* ---------------------------------------------------------------------------------------------- find and keep */
+
 bool proof_file_find(const struct algorithm *algorithm, struct loaded_proof *proof)
 {
     char folder[PATH_MAX], path[PATH_MAX], before[ERROR_TEXT_MAX], *text;
@@ -77,6 +141,7 @@ bool proof_file_find(const struct algorithm *algorithm, struct loaded_proof *pro
     if (access(path, F_OK) == 0 &&
         trusted_file_read(path, PLAN_FILE_BYTES_MAX, &text, &size) == TUTTI_OK) {
         is_found = compare(algorithm, text, size, proof);
+        if (is_found) (void)utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* used now */
         free(text);
     }
     (void)error_unless_ok(TUTTI_OK, before);
@@ -93,6 +158,6 @@ void proof_file_keep(const struct algorithm *algorithm, const struct loaded_proo
     char *const text = entry_of(algorithm, proof, &size);
     if (text == NULL) return;
     error_copy(before, sizeof before);
-    (void)file_replace_within(folder, path, text, size, WRITE_NS);
+    if (file_replace_within(folder, path, text, size, WRITE_NS) == TUTTI_OK) prune(folder);
     (void)error_unless_ok(TUTTI_OK, before);
 }

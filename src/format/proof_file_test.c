@@ -1,3 +1,5 @@
+#include <dirent.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +38,8 @@ static struct algorithm *loaded(const char *text)
 {
     struct plan *plan;
     struct algorithm *algorithm;
-    assert_int_equal(plan_file_parse(text, strlen(text), &plan), TUTTI_OK);
+    struct plan_budget budget = plan_budget_default();
+    assert_int_equal(plan_file_parse(text, strlen(text), &budget, &plan), TUTTI_OK);
     assert_int_equal(loaded_create("mine", plan, &algorithm), TUTTI_OK);
     return algorithm;
 }
@@ -44,6 +47,10 @@ static struct algorithm *loaded(const char *text)
 static const char right[] = "plan barrier ranks 2 parts 1\n"
                             "rank 0\n lane 0\n in[] -> to 1\n from 1 -> out[]\n"
                             "rank 1\n lane 0\n in[] -> to 0\n from 0 -> out[]\n";
+
+static const char other_right[] = "plan barrier ranks 2 parts 1\n"
+                                  "rank 0\n lane 0\n in[] -> to 1\n from 1 channel 1 -> out[]\n"
+                                  "rank 1\n lane 0\n in[] -> to 0 channel 1\n from 0 -> out[]\n";
 
 /* The one entry that there is. */
 static const char *entry_path(const struct algorithm *algorithm)
@@ -58,7 +65,8 @@ static struct algorithm *kept(void)
 {
     struct algorithm *const algorithm = loaded(right);
     struct loaded_proof proof, found = {false, false};
-    assert_int_equal(loaded_prove(algorithm, &proof), TUTTI_OK);
+    struct plan_budget budget = plan_budget_default();
+    assert_int_equal(loaded_prove(algorithm, &budget, &proof), TUTTI_OK);
     proof.has_one_tree = true;
     proof.in_rank_order = false;
     proof_file_keep(algorithm, &proof);
@@ -146,6 +154,67 @@ static void an_entry_of_another_plan_does_not_count(void **state)
     loaded_free(other);
 }
 
+static void make_old(const char *name, int seconds, off_t bytes)
+{
+    char path[300];
+    const struct timespec times[2] = {{seconds, 0}, {seconds, 0}};
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *const file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), bytes), 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static bool is_there(const char *name)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+static int count_files(void)
+{
+    int count = 0;
+    DIR *const entries = opendir(folder);
+    assert_non_null(entries);
+    for (const struct dirent *entry; (entry = readdir(entries)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(entries);
+    return count;
+}
+
+static void what_was_used_longest_ago_makes_room(void **state)
+{
+    (void)state;
+    char name[40];
+    struct loaded_proof proof = {true, true};
+    struct algorithm *const algorithm = kept(), *const other = loaded(other_right);
+    const char *const path = entry_path(algorithm);
+    assert_int_equal(utimensat(AT_FDCWD, path, (const struct timespec[2]){{1, 0}, {1, 0}}, 0), 0);
+    assert_true(proof_file_find(algorithm, &proof)); /* the oldest, and used again */
+    for (int i = 0; i < PROOFS_MAX + 40; i++) {
+        snprintf(name, sizeof name, i % 2 == 0 ? "%d.proof" : "%d.new", i);
+        make_old(name, 1000 + i, 10);
+    }
+    proof_file_keep(other, &proof);
+    assert_int_equal(count_files(), PROOFS_MAX);
+    assert_true(proof_file_find(algorithm, &proof));
+    assert_true(proof_file_find(other, &proof));
+    assert_false(is_there("41.new"));
+    assert_true(is_there("42.proof"));
+    make_old("large.proof", 2000, PROOF_BYTES_MAX); /* 511 files of 10 bytes are older */
+    proof_file_keep(other, &proof);
+    assert_false(is_there("large.proof"));
+    assert_int_equal(count_files(), 2);
+    assert_true(proof_file_find(algorithm, &proof));
+    assert_true(proof_file_find(other, &proof));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(entry_path(other)), 0);
+    loaded_free(algorithm);
+    loaded_free(other);
+}
+
 static void nothing_is_kept_without_a_folder(void **state)
 {
     (void)state;
@@ -172,6 +241,7 @@ int main(void)
         cmocka_unit_test(an_entry_that_others_can_change_does_not_count),
         cmocka_unit_test(a_changed_entry_does_not_count),
         cmocka_unit_test(an_entry_of_another_plan_does_not_count),
+        cmocka_unit_test(what_was_used_longest_ago_makes_room),
         cmocka_unit_test(nothing_is_kept_without_a_folder),
     };
     return cmocka_run_group_tests(tests, make_home, remove_home);

@@ -61,7 +61,7 @@ static struct plan *plan_of(const struct job *job, int rank_count, struct wiring
     const char *message = "no such algorithm";
     if (algorithm == NULL || algo_plan(algorithm, &params, &plan, &message) != TUTTI_OK)
         fail_msg("%s: %s", job->algorithm, message);
-    if (wiring_init(wiring, plan, &report) != VERIFY_PROVEN) fail_msg("%s", report.message);
+    if (wiring_init(wiring, plan, NULL, &report) != VERIFY_PROVEN) fail_msg("%s", report.message);
     return plan;
 }
 

@@ -26,6 +26,7 @@ char *file_read_all(FILE *file, size_t size_max, size_t *size)
     do {
         if (*size + 1 >= capacity) {
             capacity = capacity * 2 + 65536;
+            if (capacity > size_max && capacity - size_max > 2) capacity = size_max + 2;
             char *grown = *size > size_max ? NULL : realloc(text, capacity);
             if (grown == NULL) {
                 const int error = *size > size_max ? EFBIG : ENOMEM;
@@ -38,8 +39,8 @@ char *file_read_all(FILE *file, size_t size_max, size_t *size)
         *size += fread(text + *size, 1, capacity - *size - 1, file);
     } while (!feof(file) && !ferror(file));
     text[*size] = '\0';
-    if (!ferror(file)) return text;
-    const int error = errno;
+    if (!ferror(file) && *size <= size_max) return text;
+    const int error = ferror(file) ? errno : EFBIG;
     free(text);
     errno = error;
     return NULL;

@@ -15,7 +15,7 @@ enum { FILE_MARK_SIZE = 96 };
 void file_make_mark(char mark[static FILE_MARK_SIZE]);
 
 /* All that can be read from here on, and a zero byte behind it, which *size does not count; the caller frees it. NULL and
- * errno: EFBIG when it is much more than size_max. Blocks as long as the file does. */
+ * errno: EFBIG when it is more than size_max. Blocks as long as the file does. */
 char *file_read_all(FILE *file, size_t size_max, size_t *size);
 /* Makes the file `path` have this content: all of it or, for a reader meanwhile and on failure,
  * what it had before. The content is first written beside it, as "PATH.MARK.new". Blocks as long as the file system does. */

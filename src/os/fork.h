@@ -35,7 +35,6 @@ enum fork_rank {
     FORK_PROGRESS,
     FORK_PORT,
     FORK_WATCH,
-    FORK_STORED_FOLDERS, /* plans of a folder are found with it */
     FORK_STORED_PLANS,
     FORK_KNOWLEDGE,
     FORK_RANKINGS,
@@ -48,6 +47,7 @@ enum fork_rank {
     FORK_HEAP,
     FORK_UNMAPPED,
     FORK_ORPHANS,
+    FORK_PLANS,
     FORK_LAST_WORD,
     FORK_AT_EXIT,
     FORK_FAULT_TEXT, /* a driver's answer is told with it */

@@ -9,6 +9,7 @@ enum { ALL_NOT_DECLARED = -1, NO_LANE = -1 };
 
 static const char TOO_MANY_CHUNKS[] = "more chunks, over all ranks, than 32 bits can count";
 static const char OUT_OF_MEMORY[] = "out of memory while a plan was built";
+static const char OUT_OF_BUDGET[] = "more work or memory than a plan may take";
 
 struct plan_builder {
     struct rank_plan *plan; /* arrays in order of emission */
@@ -21,6 +22,7 @@ struct plan_builder {
     int lane;
     int channels[PLAN_LANES_MAX];
     int group_all;
+    struct plan_budget *budget; /* or NULL: without end */
 };
 
 static void fail_as(struct plan_builder *builder, enum tutti_status status, const char *error)
@@ -35,6 +37,13 @@ static void fail(struct plan_builder *builder, const char *error)
     fail_as(builder, TUTTI_INVALID_ALGORITHM, error);
 }
 
+static bool work(struct plan_builder *builder, uint64_t looks)
+{
+    if (plan_budget_work(builder->budget, looks)) return true;
+    fail(builder, OUT_OF_BUDGET);
+    return false;
+}
+
 /* Room for `more` further items behind *count; false sticks. */
 static bool grow(struct plan_builder *builder, void *items, size_t item_bytes, uint32_t count,
                  uint32_t more, uint32_t *capacity)
@@ -44,6 +53,10 @@ static bool grow(struct plan_builder *builder, void *items, size_t item_bytes, u
     if (wanted < (uint64_t)count + more) wanted = (uint64_t)count + more;
     void *old, *grown = NULL;
     memcpy(&old, items, sizeof old); /* items points to a pointer of any type */
+    if (!plan_budget_hold(builder->budget, (wanted - *capacity) * item_bytes)) {
+        fail(builder, OUT_OF_BUDGET);
+        return false;
+    }
     if (wanted <= UINT32_MAX / 2) grown = realloc(old, wanted * item_bytes);
     if (grown == NULL) {
         fail_as(builder, TUTTI_NO_MEMORY, OUT_OF_MEMORY);
@@ -127,6 +140,11 @@ void plan_builder_free(struct plan_builder *builder)
     free(builder);
 }
 
+void plan_builder_charge(struct plan_builder *builder, struct plan_budget *budget)
+{
+    builder->budget = budget;
+}
+
 const char *plan_builder_error(const struct plan_builder *builder)
 {
     return builder->error;
@@ -177,10 +195,12 @@ static bool members_make_a_group(const struct rank_plan *plan, const int *member
     return holds_rank;
 }
 
-static int find_group(const struct rank_plan *plan, const int *members, int member_count)
+static int find_group(struct plan_builder *builder, const int *members, int member_count)
 {
+    const struct rank_plan *const plan = builder->plan;
     for (uint32_t i = 0; i < plan->group_count; i++) {
         const struct plan_group *group = &plan->groups[i];
+        if (!work(builder, 1 + (uint64_t)member_count / 16)) return PLAN_NO_GROUP;
         if (group->member_count == (uint32_t)member_count &&
             memcmp(plan->members + group->first_member, members,
                    sizeof *members * (size_t)member_count) == 0)
@@ -197,9 +217,11 @@ int plan_group(struct plan_builder *builder, const int *members, int member_coun
         fail(builder, "a group is not made of ascending ranks with this one among them");
         return 0;
     }
-    const int known = find_group(plan, members, member_count);
+    const int known = find_group(builder, members, member_count);
     if (known != PLAN_NO_GROUP) return known;
-    if (!GROW(builder, group, 1) || !GROW(builder, member, (uint32_t)member_count)) return 0;
+    if (builder->error != NULL || !GROW(builder, group, 1) ||
+        !GROW(builder, member, (uint32_t)member_count))
+        return 0;
     memcpy(plan->members + plan->member_count, members, sizeof *members * (size_t)member_count);
     plan->groups[plan->group_count] =
         (struct plan_group){plan->member_count, (uint32_t)member_count};
@@ -383,7 +405,9 @@ static bool may_send(struct plan_builder *builder)
 void plan_send(struct plan_builder *builder, int peer)
 {
     struct rank_plan *plan = builder->plan;
-    if (!speaking(builder) || !check_peer(builder, peer) || !may_send(builder)) return;
+    if (!speaking(builder) || !check_peer(builder, peer) || !may_send(builder) ||
+        !work(builder, builder->step.target_count / 8))
+        return;
     for (uint32_t i = builder->step.first_target; i < plan->target_count; i++)
         if (plan->targets[i] == peer) fail(builder, "a step that sends to one peer twice");
     if (builder->error != NULL || !GROW(builder, target, 1)) return;
@@ -404,7 +428,7 @@ void plan_send_group(struct plan_builder *builder, int group)
 void plan_after(struct plan_builder *builder, uint32_t step)
 {
     struct rank_plan *plan = builder->plan;
-    if (!speaking(builder)) return;
+    if (!speaking(builder) || !work(builder, builder->step.after_count / 8)) return;
     for (uint32_t i = builder->step.first_after; i < plan->after_count; i++)
         if (plan->afters[i] == step) return;
     if (!GROW(builder, after, 1)) return;
@@ -420,24 +444,43 @@ void plan_final(struct plan_builder *builder)
     builder->step.final = true;
 }
 
-/* Chunks from this one on whose classes are consecutive numbers. */
+/* Chunks from this one on whose classes are consecutive numbers; scratch chunks have theirs in a row, one by one. */
 static uint32_t run_length(const struct rank_plan *plan, struct plan_place place)
 {
-    if (place.buffer == PLAN_SCRATCH) return 1;
+    if (place.buffer == PLAN_SCRATCH) return UINT32_MAX;
     return plan->shape.parts - place.first % plan->shape.parts;
 }
 
-static bool classes_agree(const struct rank_plan *plan, struct plan_place one,
+static bool run_agrees(const struct rank_plan *plan, struct plan_place one, struct plan_place other,
+                       uint32_t run)
+{
+    if (one.buffer != PLAN_SCRATCH && other.buffer != PLAN_SCRATCH)
+        return plan_place_class(plan, one.buffer, one.first) ==
+               plan_place_class(plan, other.buffer, other.first);
+    const struct plan_place scratch = one.buffer == PLAN_SCRATCH ? one : other;
+    const struct plan_place place = one.buffer == PLAN_SCRATCH ? other : one;
+    const uint32_t *const like = plan->scratch_like + scratch.first;
+    if (place.buffer == PLAN_SCRATCH)
+        return memcmp(like, plan->scratch_like + place.first, run * sizeof *like) == 0;
+    const uint32_t first = plan_place_class(plan, place.buffer, place.first);
+    for (uint32_t i = 0; i < run; i++)
+        if (like[i] != first + i) return false;
+    return true;
+}
+
+static bool classes_agree(struct plan_builder *builder, struct plan_place one,
                           struct plan_place other, uint32_t chunk_count)
 {
+    const struct rank_plan *const plan = builder->plan;
+    const bool is_one_by_one = one.buffer == PLAN_SCRATCH || other.buffer == PLAN_SCRATCH;
     if (one.buffer == other.buffer && one.first == other.first) return true;
+    if (!work(builder, is_one_by_one ? chunk_count : chunk_count / plan->shape.parts * 2))
+        return true;
     while (chunk_count > 0) {
-        if (plan_place_class(plan, one.buffer, one.first) !=
-            plan_place_class(plan, other.buffer, other.first))
-            return false;
         uint32_t run = run_length(plan, one);
         if (run > run_length(plan, other)) run = run_length(plan, other);
         if (run > chunk_count) run = chunk_count;
+        if (!run_agrees(plan, one, other, run)) return false;
         one.first += run, other.first += run, chunk_count -= run;
     }
     return true;
@@ -460,7 +503,7 @@ static void check_places(struct plan_builder *builder)
         const struct plan_source *source = &plan->sources[step->first_source + i];
         if (source->is_link) continue;
         if (model == NULL) model = &source->place;
-        if (!classes_agree(plan, source->place, *model, step->chunk_count))
+        if (!classes_agree(builder, source->place, *model, step->chunk_count))
             fail(builder, "a step joins chunks of different classes");
         if (step->has_destination &&
             overlap_shifted(source->place, step->destination, step->chunk_count))
@@ -646,6 +689,7 @@ enum tutti_status plan_builder_finish(struct plan_builder *builder, struct rank_
 {
     const struct plan_shape shape = builder->plan->shape;
     const int rank = builder->plan->rank;
+    struct plan_budget *const budget = builder->budget;
     *rank_plan = NULL;
     if (builder->in_step) fail(builder, "the last step was not ended");
     if (builder->error == NULL) group_by_lane(builder);
@@ -662,6 +706,7 @@ enum tutti_status plan_builder_finish(struct plan_builder *builder, struct rank_
     else
         plan_rank_free(builder->plan);
     *builder = empty;
+    builder->budget = budget;
     check_identity(builder);
     return status;
 }

@@ -14,6 +14,7 @@
 #ifndef TUTTI_PLAN_BUILD_H
 #define TUTTI_PLAN_BUILD_H
 
+#include "plan/budget.h"
 #include "plan/plan.h"
 #include "tutti/tutti.h"
 
@@ -23,6 +24,9 @@ struct plan_builder; /* opaque */
 struct plan_builder *plan_builder_create(enum collective collective, int rank_count, int root,
                                          int rank);
 void plan_builder_free(struct plan_builder *builder);
+/* For steps that come from outside: what grows faster than their number is charged to the budget, which outlives the builder. When it
+ * has ended, that is the builder's error. */
+void plan_builder_charge(struct plan_builder *builder, struct plan_budget *budget);
 /* Makes the plan out of what was said so far and leaves the builder empty; *message (static text) tells what
  * was wrong otherwise. */
 enum tutti_status plan_builder_finish(struct plan_builder *builder, struct rank_plan **rank_plan,

@@ -5,9 +5,10 @@
 
 enum { PER_VECTOR = sizeof(clock_entries) / sizeof(uint32_t) };
 
-void clock_pool_init(struct clock_pool *pool, uint32_t lane_count)
+void clock_pool_init(struct clock_pool *pool, uint32_t lane_count, struct plan_budget *budget)
 {
-    *pool = (struct clock_pool){.width = (lane_count + PER_VECTOR - 1) / PER_VECTOR * PER_VECTOR};
+    *pool = (struct clock_pool){.width = (lane_count + PER_VECTOR - 1) / PER_VECTOR * PER_VECTOR,
+                                .budget = budget};
 }
 
 void clock_pool_release(struct clock_pool *pool)
@@ -22,11 +23,12 @@ void clock_pool_release(struct clock_pool *pool)
 /* With entries still to be written. */
 static struct clock *take(struct clock_pool *pool)
 {
+    const size_t bytes = sizeof(struct clock) + pool->width * sizeof(uint32_t);
     struct clock *clock = pool->free;
     if (clock != NULL)
         pool->free = clock->next_free;
-    else
-        clock = malloc(sizeof *clock + pool->width * sizeof clock->entries[0]);
+    else if (plan_budget_hold(pool->budget, bytes))
+        clock = malloc(bytes);
     if (clock != NULL) clock->references = 1;
     return clock;
 }

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "plan/budget.h"
+
 /* Four entries, below 2^31 so that comparing them signed is right: that is one instruction anywhere. */
 typedef int32_t clock_entries __attribute__((vector_size(16), may_alias));
 
@@ -22,6 +24,7 @@ struct clock {
 struct clock_pool {
     uint32_t width; /* entries, a multiple of those of clock_entries */
     struct clock *free;
+    struct plan_budget *budget; /* or NULL */
 };
 
 static inline uint32_t clock_before(uint32_t step)
@@ -34,11 +37,11 @@ static inline uint32_t clock_completed(uint32_t step)
     return 2 * step + 2;
 }
 
-void clock_pool_init(struct clock_pool *pool, uint32_t lane_count);
+void clock_pool_init(struct clock_pool *pool, uint32_t lane_count, struct plan_budget *budget);
 /* All clocks must have been dropped. */
 void clock_pool_release(struct clock_pool *pool);
 
-/* A clock that knows nothing, of one holder; NULL when out of memory. */
+/* A clock that knows nothing, of one holder; NULL when out of memory, or of the budget. */
 struct clock *clock_take(struct clock_pool *pool);
 struct clock *clock_keep(struct clock *clock);
 /* NULL is allowed. */

@@ -7,14 +7,15 @@
 
 #include "plan/build.h"
 
-/* Bounds on foreign text, far above what anybody runs. Memory stays within a small multiple of the text. */
+/* Bounds on foreign text, far above what anybody runs; the budget bounds the rest. */
 enum {
     TEXT_BYTES_MAX = 1 << 28,
     LISTED_MAX =
         1 << 24, /* group members and scratch chunks of all ranks: ranges name many with few bytes */
     GROUPS_MAX = 1024, /* of a rank */
     AFTERS_MAX = 4096, /* of a step */
-    COMMENT_COLUMN = 48
+    COMMENT_COLUMN = 48,
+    MEMORY_PER_BYTE = 32 /* at most, of a plan with many steps */
 };
 
 static const char *const buffer_names[PLAN_BUFFER_COUNT] = {"in", "out", "scratch"};
@@ -151,6 +152,7 @@ struct parser {
     enum tutti_status status;
     char *message;
     size_t message_bytes;
+    struct plan_budget *budget;
 
     struct plan *plan;            /* ranks read so far */
     struct plan_builder *builder; /* of the rank being read; NULL before the first */
@@ -172,6 +174,8 @@ __attribute__((format(printf, 2, 3))) static void fail(struct parser *parser, co
     va_start(arguments, format);
     vsnprintf(cause, sizeof cause, format, arguments);
     va_end(arguments);
+    if (parser->budget->end != PLAN_BUDGET_LASTS)
+        parser->status = plan_budget_explain(parser->budget, cause, sizeof cause);
     snprintf(parser->message, parser->message_bytes, "line %u: %s", parser->line, cause);
 }
 
@@ -179,6 +183,14 @@ static void fail_memory(struct parser *parser)
 {
     fail(parser, "out of memory");
     parser->status = TUTTI_NO_MEMORY;
+}
+
+/* False: the budget has ended. */
+static bool work(struct parser *parser, uint64_t looks)
+{
+    if (plan_budget_work(parser->budget, looks)) return true;
+    fail(parser, "the budget has ended");
+    return false;
 }
 
 static void skip_blanks(struct parser *parser)
@@ -194,11 +206,11 @@ static bool at_line_end(struct parser *parser)
     return parser->at == parser->end || *parser->at == '\n' || *parser->at == '#';
 }
 
-/* To the first character of the next line; false at the end of the text. */
+/* To the first character of the next line; false at the end of the text, or of the budget. */
 static bool next_line(struct parser *parser)
 {
     const char *newline = memchr(parser->at, '\n', (size_t)(parser->end - parser->at));
-    if (newline == NULL) return false;
+    if (newline == NULL || !work(parser, 1 + (uint64_t)(newline - parser->at) / 16)) return false;
     parser->at = newline + 1;
     parser->line++;
     return true;
@@ -305,7 +317,7 @@ static uint32_t listed_range(struct parser *parser, const char *what, uint32_t m
     if (parser->failed) return 0;
     if (last - *first >= LISTED_MAX - parser->listed)
         fail(parser, "more group members and scratch chunks than %d", LISTED_MAX);
-    else
+    else if (work(parser, last - *first + 1))
         parser->listed += last - *first + 1;
     return last;
 }
@@ -363,7 +375,7 @@ static void finish_rank(struct parser *parser)
     parser->builder = NULL;
     if (status == TUTTI_OK) return;
     fail(parser, "rank %d: %s", parser->rank, error);
-    parser->status = status;
+    if (status == TUTTI_NO_MEMORY) parser->status = status;
 }
 
 static void parse_rank(struct parser *parser)
@@ -384,6 +396,7 @@ static void parse_rank(struct parser *parser)
         fail_memory(parser);
         return;
     }
+    plan_builder_charge(parser->builder, parser->budget);
     plan_parts(parser->builder, shape->parts);
     check_builder(parser);
     parser->lane_count = parser->step_number = parser->group_count = 0;
@@ -618,8 +631,8 @@ static void parse_lines(struct parser *parser)
         finish_rank(parser);
 }
 
-enum tutti_status plan_parse(const char *text, size_t text_bytes, struct plan **plan, char *message,
-                             size_t message_bytes)
+enum tutti_status plan_parse_within(const char *text, size_t text_bytes, struct plan_budget *budget,
+                                    struct plan **plan, char *message, size_t message_bytes)
 {
     *plan = NULL;
     if (message_bytes > 0) message[0] = '\0';
@@ -628,7 +641,8 @@ enum tutti_status plan_parse(const char *text, size_t text_bytes, struct plan **
                             .end = text + text_bytes,
                             .line = 1,
                             .message = message,
-                            .message_bytes = message_bytes};
+                            .message_bytes = message_bytes,
+                            .budget = budget};
     if (text_bytes > TEXT_BYTES_MAX)
         fail(&parser, "a text of more than %d bytes", TEXT_BYTES_MAX);
     else if ((parser.plan = calloc(1, sizeof *parser.plan)) == NULL)
@@ -642,4 +656,13 @@ enum tutti_status plan_parse(const char *text, size_t text_bytes, struct plan **
     }
     plan_free(parser.plan);
     return parser.status;
+}
+
+enum tutti_status plan_parse(const char *text, size_t text_bytes, struct plan **plan, char *message,
+                             size_t message_bytes)
+{
+    const struct plan_budget limits = plan_budget_default();
+    struct plan_budget budget = plan_budget_to_read(&limits);
+    budget.bytes_max += (uint64_t)text_bytes * MEMORY_PER_BYTE;
+    return plan_parse_within(text, text_bytes, &budget, plan, message, message_bytes);
 }

@@ -33,13 +33,19 @@
 
 #include <stdio.h>
 
+#include "plan/budget.h"
 #include "plan/plan.h"
 #include "tutti/tutti.h"
 
 /* Writes the whole plan. */
 void plan_print(const struct plan *plan, FILE *file);
 /* Reads what plan_print wrote, or what a person wrote in that form. The text is foreign: every number is
- * checked, sizes are bounded. On failure *plan is NULL and message (message_bytes long) says line and cause. */
+ * checked, and work and memory are charged to the budget (budget.h; stays the caller's). On failure *plan is NULL, and message
+ * (message_bytes long) says line and cause: INVALID_ALGORITHM (a mistake, or more work or memory than the budget has), TIMEOUT
+ * (the budget's deadline), NO_MEMORY. Any thread; pure. */
+enum tutti_status plan_parse_within(const char *text, size_t text_bytes, struct plan_budget *budget,
+                                    struct plan **plan, char *message, size_t message_bytes);
+/* The same within the default budget, and as much more memory as a long text of short lines may need. */
 enum tutti_status plan_parse(const char *text, size_t text_bytes, struct plan **plan, char *message,
                              size_t message_bytes);
 

@@ -295,6 +295,78 @@ static void says_line_and_cause(void **state)
 #undef HEAD
 }
 
+/* A hundred lines of two ranks that repeat what grows faster than the text. */
+static void costs_more_than_its_text(const char *head, const char *line, const char *what)
+{
+    struct plan *plan;
+    char message[200], *text = NULL;
+    size_t size;
+    FILE *const file = open_memstream(&text, &size);
+    assert_non_null(file);
+    fprintf(file, "%s", head);
+    for (int i = 0; i < 100; i++) fprintf(file, "%s\n", line);
+    assert_int_equal(fclose(file), 0);
+    const struct plan_budget limits = plan_budget_default();
+    struct plan_budget budget = plan_budget_to_read(&limits);
+    assert_true(budget.work_max < limits.work_max);
+    budget.work_max = size;
+    assert_int_equal(plan_parse_within(text, size, &budget, &plan, message, sizeof message),
+                     TUTTI_INVALID_ALGORITHM);
+    assert_null(plan);
+    if (strncmp(message, "line ", 5) != 0 || strstr(message, what) == NULL) fail_msg("%s", message);
+    free(text);
+}
+
+/* The head, and then what the format makes of the numbers from first to end - 1. */
+static char *repeat(const char *head, const char *format, int first, int end)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *const file = open_memstream(&text, &size);
+    assert_non_null(file);
+    fprintf(file, "%s", head);
+    for (int i = first; i < end; i++) fprintf(file, format, i);
+    assert_int_equal(fclose(file), 0);
+    return text;
+}
+
+static void what_grows_faster_than_the_text_is_charged(void **state)
+{
+    (void)state;
+    char *const afters = repeat("in[0] -> out[0] after", " 0.%d", 0, 1000);
+    char *const steps =
+        repeat("plan allreduce ranks 2 parts 1\nrank 0\nlane 0\n", "%d: in[0] -> to 1\n", 0, 1000);
+    char *const lanes = repeat(steps, "lane %d\n", 1, 2);
+    costs_more_than_its_text(lanes, afters, "looks at chunks");
+    free(afters), free(steps), free(lanes);
+
+    char *const targets = repeat("in[0] -> to 1", ", to %d", 2, 2000);
+    costs_more_than_its_text("plan broadcast ranks 2000 root 0 parts 1\nrank 0\nlane 0\n", targets,
+                             "looks at chunks");
+    free(targets);
+    costs_more_than_its_text("plan allreduce ranks 2 parts 1000000\nrank 0\n"
+                             "scratch like 0..99999\nlane 0\n",
+                             "in[0..99999] -> scratch[0..99999]", "looks at chunks");
+    costs_more_than_its_text("plan alltoall ranks 60000 parts 1\nrank 0\nlane 0\n",
+                             "in[1..50000] -> out[1..50000]", "looks at chunks");
+}
+
+static void memory_is_charged_too(void **state)
+{
+    (void)state;
+    static const char text[] = "plan allreduce ranks 2 parts 16000000\nrank 0\n"
+                               "scratch like 0..9999999\nlane 0\nin[0] -> to 1\nrank 1\n";
+    struct plan *plan;
+    char message[200];
+    struct plan_budget budget = plan_budget_default();
+    budget.bytes_max = 1 << 20;
+    assert_int_equal(
+        plan_parse_within(text, sizeof text - 1, &budget, &plan, message, sizeof message),
+        TUTTI_INVALID_ALGORITHM);
+    if (strstr(message, "line 3: it takes at least 2 MiB of memory, and 1 are") == NULL)
+        fail_msg("%s", message);
+}
+
 static void every_beginning_of_a_text_is_refused_in_peace(void **state)
 {
     (void)state;
@@ -339,6 +411,8 @@ int main(void)
         cmocka_unit_test(a_person_may_be_brief),
         cmocka_unit_test(what_is_printed_reads_back_as_the_same_plan),
         cmocka_unit_test(says_line_and_cause),
+        cmocka_unit_test(what_grows_faster_than_the_text_is_charged),
+        cmocka_unit_test(memory_is_charged_too),
         cmocka_unit_test(every_beginning_of_a_text_is_refused_in_peace),
         cmocka_unit_test(a_short_message_buffer_is_enough),
     };

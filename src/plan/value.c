@@ -24,6 +24,7 @@ struct value_table {
     size_t node_count, node_capacity;
     uint32_t *slots; /* open addressing: 1 + node index, 0 empty */
     size_t slot_count;
+    struct plan_budget *budget;
 };
 
 /* The finalizer of splitmix64 (Steele, Lea, Flood 2014). */
@@ -70,11 +71,12 @@ static void fingerprint(int rank, uint64_t sum[2])
     sum[1] = mix(sum[0] ^ (uint64_t)rank << 32);
 }
 
-struct value_table *value_table_create(int rank_count)
+struct value_table *value_table_create(int rank_count, struct plan_budget *budget)
 {
     struct value_table *table = calloc(1, sizeof *table);
     if (table == NULL) return NULL;
     table->rank_count = rank_count;
+    table->budget = budget;
     table->exact = rank_count <= VERIFY_EXACT_RANKS;
     table->words = table->exact ? ((uint32_t)rank_count + 63) / 64 : 2;
     for (int rank = 0; rank < rank_count; rank++) {
@@ -178,8 +180,10 @@ static bool grow_slots(struct value_table *table)
 {
     if (2 * (table->node_count + 1) <= table->slot_count) return true;
     const size_t wanted = table->slot_count == 0 ? 64 : 2 * table->slot_count;
+    if (!plan_budget_hold(table->budget, wanted * sizeof(uint32_t))) return false;
     uint32_t *slots = calloc(wanted, sizeof *slots);
     if (slots == NULL) return false;
+    plan_budget_release(table->budget, table->slot_count * sizeof *slots);
     free(table->slots);
     table->slots = slots;
     table->slot_count = wanted;
@@ -195,7 +199,10 @@ static bool grow_nodes(struct value_table *table)
 {
     if (table->node_count < table->node_capacity) return true;
     const size_t wanted = 2 * table->node_capacity + 32;
-    if (wanted >= UINT32_MAX) return false;
+    const size_t node_bytes = sizeof(struct node) + table->words * sizeof(uint64_t);
+    if (wanted >= UINT32_MAX ||
+        !plan_budget_hold(table->budget, (wanted - table->node_capacity) * node_bytes))
+        return false;
     struct node *nodes = realloc(table->nodes, wanted * sizeof *nodes);
     if (nodes == NULL) return false;
     table->nodes = nodes;

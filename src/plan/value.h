@@ -32,8 +32,8 @@ struct value_parts {
 
 struct value_table; /* opaque */
 
-/* NULL when out of memory. */
-struct value_table *value_table_create(int rank_count);
+/* NULL when out of memory. The budget (or NULL) is charged as the table grows. */
+struct value_table *value_table_create(int rank_count, struct plan_budget *budget);
 void value_table_free(struct value_table *table);
 
 value value_contribution(int rank, uint32_t class);
@@ -48,7 +48,7 @@ void value_add(const struct value_table *table, struct value_parts *into,
                const struct value_parts *operand);
 /* All ranks contributed once. */
 bool value_is_complete(const struct value_table *table, const struct value_parts *parts);
-/* Stores the result of a step that added; VALUE_NONE when out of memory. */
+/* Stores the result of a step that added; VALUE_NONE when out of memory, or of the budget. */
 value value_store(struct value_table *table, const struct value_parts *parts);
 
 #endif

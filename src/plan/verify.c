@@ -41,8 +41,8 @@
 
 enum { RUN_COUNT = 2 };
 
-/* Chunks of all ranks that one verification may hold: 4 GiB of state. */
-static const uint64_t CELLS_MAX = UINT64_C(1) << 27;
+/* Contributors of a value, and entries of a clock, that cost one look. */
+enum { WORDS_A_LOOK = 4, ENTRIES_A_LOOK = 16 };
 
 /* An access to a cell by a step of a lane, counted through both runs. */
 struct access {
@@ -68,6 +68,7 @@ struct message {
     uint32_t references;
     struct clock *clock; /* the sender's start clock */
     uint32_t lane, step;
+    uint32_t chunk_count;
     value values[];
 };
 
@@ -108,6 +109,7 @@ struct run {
     value *results; /* of the step being run */
     value *tree;    /* per chunk, or one for all when uniform: what the others must look like */
     int *tree_rank;
+    struct plan_budget *budget;
     bool no_memory;
 };
 
@@ -115,6 +117,18 @@ static bool out_of_memory(struct run *run)
 {
     run->no_memory = true;
     return false;
+}
+
+/* False when the budget has ended, which counts before everything else. */
+static bool look(const struct run *run, uint64_t looks)
+{
+    return plan_budget_work(run->budget, looks);
+}
+
+/* An array of its own, all zero; NULL when out of memory, or of the budget. */
+static void *charged_array(struct run *run, uint64_t count, size_t item_bytes)
+{
+    return plan_budget_hold(run->budget, count * item_bytes) ? calloc(count, item_bytes) : NULL;
 }
 
 /* ------------------------------------------------------------------------------------- steps and places */
@@ -202,7 +216,7 @@ static bool comes_before(const struct turn *turn, uint32_t lane, uint32_t step, 
     return entry >= clock_completed(step) || (same_position && entry == clock_before(step));
 }
 
-/* The receiver (a rank) that may not have taken what that step sends; -1 when all have. */
+/* The receiver (a rank) that may not have taken what that step sends; -1 when all have, or the budget has ended. */
 static int receiver_not_before(const struct run *run, const struct turn *turn,
                                const struct access *access, bool same_position)
 {
@@ -212,6 +226,7 @@ static int receiver_not_before(const struct run *run, const struct turn *turn,
     const uint32_t repetition = access->step / lane->step_count;
     for (size_t i = w->first_sends[step]; i < w->first_sends[step + 1]; i++) {
         const struct wiring_link *link = &w->links[w->sends[i].link];
+        if (!look(run, link->port_count)) return -1;
         for (uint32_t port = link->first_port; port < link->first_port + link->port_count; port++) {
             const struct wiring_taker taker = wiring_taker(w, port, w->sends[i].sequence);
             const uint32_t when = repetition * w->lanes[taker.lane].step_count + taker.step;
@@ -275,6 +290,7 @@ static bool check_write_order(struct run *run, const struct turn *turn,
     for (uint32_t i = cell->reads; i != 0; i = run->reads[i].next) {
         const struct access *read = &run->reads[i].access;
         const bool same_position = read->position == position;
+        if (!look(run, 1)) return false;
         if (!comes_before(turn, read->lane, read->step, same_position))
             return fault_race(run, turn, "overwrites", place, position, "reads", read);
         if (!run->reads[i].until_consumed) continue;
@@ -301,8 +317,9 @@ static bool add_read(struct run *run, struct cell *cell, const struct access *ac
     } else {
         if (run->reads_used == run->reads_capacity) {
             if (run->reads_capacity > UINT32_MAX / 2 - 1) return out_of_memory(run);
+            const size_t bytes = run->reads_capacity * sizeof(struct read);
             struct read *grown =
-                realloc(run->reads, 2 * (size_t)run->reads_capacity * sizeof *grown);
+                plan_budget_hold(run->budget, bytes) ? realloc(run->reads, 2 * bytes) : NULL;
             if (grown == NULL) return out_of_memory(run);
             run->reads = grown;
             run->reads_capacity *= 2;
@@ -357,6 +374,7 @@ static struct wait wait_for_room(const struct run *run, const struct turn *turn)
         uint32_t port = link->first_port;
         if (run->in_flight[w->sends[i].link] == NULL) continue;
         while (run->taken[port]) port++;
+        look(run, port - link->first_port); /* the next charge tells */
         return (struct wait){
             .lane = w->ports[port].reader, .what = WAIT_ROOM, .peer = w->ports[port].receiver};
     }
@@ -540,6 +558,7 @@ static bool check_overlap(struct run *run, const struct turn *turn)
             const struct cell *cell = turn_cell(run, turn, &source->place, i);
             if (cell < low || cell > high || cell == turn_cell(run, turn, &step->destination, i))
                 continue;
+            if (!look(run, step->chunk_count)) return false;
             for (uint32_t k = 0; k < step->chunk_count; k++)
                 if (cell == turn_cell(run, turn, &step->destination, k))
                     return fault_at(run->report, turn->rank_plan, turn->index,
@@ -639,6 +658,26 @@ static bool check_advertising(struct run *run, const struct rank_plan *rank_plan
     return true;
 }
 
+/* How far the rule may look, by the letter of placement.h: to the first message of the link, and where that is this one, at all steps. */
+static uint64_t looks_for_placement(const struct run *run, const struct rank_plan *rank_plan,
+                                    uint32_t index)
+{
+    const struct wiring *w = &run->wiring;
+    const uint32_t first_step = w->first_steps[rank_plan->rank];
+    const struct plan_step *step = &rank_plan->steps[index];
+    const struct plan_source *source = &rank_plan->sources[step->first_source];
+    const bool sends = step->target_count > 0 || step->target_group != PLAN_NO_GROUP;
+    uint64_t looks = step->source_count > 1 ? (uint64_t)step->source_count * step->target_count : 0;
+    if (step->source_count == 1 && source->is_link && step->has_destination && !sends) {
+        const struct wiring_receive *receive = &w->receives[w->first_receives[first_step + index]];
+        const struct wiring_taker first = wiring_taker(w, receive->port, 0);
+        const uint32_t at = w->lanes[first.lane].first_step + first.step - first_step;
+        looks = rank_plan->steps[at].first_source;
+        if (receive->sequence == 0) looks += rank_plan->step_count;
+    }
+    return 1 + looks / ENTRIES_A_LOOK;
+}
+
 static bool find_placements(struct run *run)
 {
     placement_rule *const rule =
@@ -647,6 +686,7 @@ static bool find_placements(struct run *run)
         const struct rank_plan *rank_plan = run->plan->ranks[rank];
         const uint32_t first_step = run->wiring.first_steps[rank];
         for (uint32_t i = 0; i < rank_plan->step_count; i++) {
+            if (!look(run, looks_for_placement(run, rank_plan, i))) return false;
             const enum placement placement = rule(rank_plan, i, is_in_place(run, rank));
             run->placements[first_step + i] = (unsigned char)placement;
             if (placement == PLACEMENT_ADVERTISES && !check_advertising(run, rank_plan, i))
@@ -689,6 +729,7 @@ static bool check_place_order(struct run *run, const struct turn *turn, int rece
     for (uint32_t i = cell->reads; i != 0; i = run->reads[i].next) {
         const struct access *read = &run->reads[i].access;
         const bool same_position = read->position == position;
+        if (!look(run, 1)) return false;
         if (!comes_before(turn, read->lane, read->step, same_position))
             return fault_placement(run, turn, receiver, place, position, "reads", read);
         if (run->reads[i].until_consumed && receiver_not_before(run, turn, read, same_position) >= 0)
@@ -702,6 +743,7 @@ static bool place_at(struct run *run, const struct turn *turn, int receiver, uin
 {
     const struct plan_step *step =
         &run->plan->ranks[receiver]->steps[taking_step - run->wiring.first_steps[receiver]];
+    if (!look(run, (uint64_t)step->chunk_count + PLAN_LANES_MAX / ENTRIES_A_LOOK)) return false;
     if (!knows_beginning(run, turn, receiver))
         return fault_at(run->report, turn->rank_plan, turn->index,
                         "may place its result in the memory of rank %d before that has begun",
@@ -727,6 +769,7 @@ static bool place(struct run *run, const struct turn *turn)
     storing.has_read = true;
     for (size_t i = w->first_sends[turn->all_step]; i < w->first_sends[turn->all_step + 1]; i++) {
         const struct wiring_link *link = &w->links[w->sends[i].link];
+        if (!look(run, link->port_count)) return false;
         for (uint32_t port = link->first_port; port < link->first_port + link->port_count; port++) {
             const struct wiring_taker taker = wiring_taker(w, port, w->sends[i].sequence);
             const uint32_t taking_step = w->lanes[taker.lane].first_step + taker.step;
@@ -743,6 +786,7 @@ static bool place(struct run *run, const struct turn *turn)
 static void drop_message(struct run *run, struct message *message)
 {
     if (--message->references > 0) return;
+    plan_budget_release(run->budget, sizeof *message + message->chunk_count * sizeof(value));
     clock_drop(&run->clocks, message->clock);
     free(message);
 }
@@ -767,8 +811,10 @@ static bool make_message(struct run *run, const struct turn *turn)
     const size_t count = w->first_sends[turn->all_step + 1] - w->first_sends[turn->all_step];
     if (count == 0) return true;
     const size_t values_bytes = turn->step->chunk_count * sizeof(value);
+    if (!plan_budget_hold(run->budget, sizeof(struct message) + values_bytes)) return false;
     struct message *message = malloc(sizeof *message + values_bytes);
     if (message == NULL) return out_of_memory(run);
+    message->chunk_count = turn->step->chunk_count;
     message->references = (uint32_t)count;
     message->clock = clock_keep(run->lanes[turn->lane].clock);
     message->lane = turn->lane;
@@ -785,6 +831,7 @@ static void post_message(struct run *run, const struct turn *turn)
         const struct wiring_link *link = &w->links[w->sends[i].link];
         run->in_flight[w->sends[i].link] = run->lanes[turn->lane].outgoing;
         run->waiting[w->sends[i].link] = link->port_count;
+        look(run, link->port_count); /* the next charge tells */
         for (uint32_t port = link->first_port; port < link->first_port + link->port_count; port++) {
             run->taken[port] = false;
             enqueue(run, w->ports[port].reader);
@@ -810,8 +857,25 @@ static bool complete(struct run *run, const struct turn *turn)
     return true;
 }
 
+/* At least, of one run of the step. */
+static uint64_t looks_of_step(const struct rank_plan *rank_plan, const struct plan_step *step,
+                              uint32_t lane_count)
+{
+    const struct plan_source *sources = &rank_plan->sources[step->first_source];
+    const uint32_t ranks = (uint32_t)rank_plan->shape.rank_count;
+    const uint64_t words = ranks <= VERIFY_EXACT_RANKS ? ranks / 64 : 1;
+    const uint64_t sends = step->target_count > 0 || step->target_group != PLAN_NO_GROUP;
+    uint64_t joins = step->after_count;
+    for (uint32_t i = 0; i < step->source_count; i++) joins += sources[i].is_link;
+    uint64_t per_chunk = step->source_count + step->has_destination + sends;
+    if (step->source_count > 1) per_chunk += step->source_count * (1 + words / WORDS_A_LOOK);
+    return 1 + step->chunk_count * per_chunk + joins * (1 + lane_count / ENTRIES_A_LOOK);
+}
+
 static bool execute(struct run *run, struct turn *turn)
 {
+    if (!look(run, looks_of_step(turn->rank_plan, turn->step, run->wiring.lane_count)))
+        return false;
     if (!join_start(run, turn) || !compute(run, turn) || !record_accesses(run, turn) ||
         !place(run, turn) || !make_message(run, turn))
         return false;
@@ -842,13 +906,21 @@ static void forget_accesses(struct run *run, struct cell *cell, value value_now)
     *cell = (struct cell){.value = value_now};
 }
 
+static uint64_t cells_of(const struct rank_plan *rank_plan)
+{
+    const struct plan_shape *shape = &rank_plan->shape;
+    return (uint64_t)plan_chunk_count(shape, rank_plan->rank, PLAN_INPUT) +
+           plan_chunk_count(shape, rank_plan->rank, PLAN_OUTPUT) + rank_plan->scratch_count;
+}
+
 /* The application has read the output and filled the input. */
-static void begin_rank(struct run *run, int rank)
+static bool begin_rank(struct run *run, int rank)
 {
     const struct plan_shape *shape = &run->plan->shape;
     const struct wiring *w = &run->wiring;
     const uint32_t outputs = plan_chunk_count(shape, rank, PLAN_OUTPUT);
     const uint32_t inputs = plan_chunk_count(shape, rank, PLAN_INPUT);
+    if (!look(run, cells_of(run->plan->ranks[rank]))) return false;
     for (uint32_t i = 0; i < outputs; i++)
         forget_accesses(run, cell_at(run, rank, PLAN_OUTPUT, i), VALUE_NONE);
     for (uint32_t i = 0; i < inputs; i++)
@@ -868,6 +940,7 @@ static void begin_rank(struct run *run, int rank)
         run->ranks[rank].lanes_running++;
         enqueue(run, i);
     }
+    return true;
 }
 
 /* Everything any lane of the rank knows, for all of them. */
@@ -974,9 +1047,19 @@ static bool check_barrier(struct run *run, int rank)
     return true;
 }
 
+/* Of one run, to end it on that rank. */
+static uint64_t looks_to_end(const struct rank_plan *rank_plan, uint32_t lane_count)
+{
+    const struct plan_shape *shape = &rank_plan->shape;
+    const uint64_t barrier = shape->collective == COLLECTIVE_BARRIER ? lane_count : 0;
+    return 1 + (uint64_t)plan_chunk_count(shape, rank_plan->rank, PLAN_OUTPUT) + barrier +
+           (uint64_t)rank_plan->lane_count * (1 + lane_count / ENTRIES_A_LOOK);
+}
+
 static bool end_rank(struct run *run, int rank)
 {
     const struct plan_shape *shape = &run->plan->shape;
+    if (!look(run, looks_to_end(run->plan->ranks[rank], run->wiring.lane_count))) return false;
     if (!join_lanes(run, rank)) return false;
     if (shape->collective == COLLECTIVE_BARRIER && !check_barrier(run, rank)) return false;
     for (uint32_t i = 0; i < plan_chunk_count(shape, rank, PLAN_OUTPUT); i++)
@@ -992,8 +1075,7 @@ static bool lane_ended(struct run *run, int rank)
     if (!end_rank(run, rank)) return false;
     if (state->run + 1 == RUN_COUNT) return true;
     state->run++;
-    begin_rank(run, rank);
-    return true;
+    return begin_rank(run, rank);
 }
 
 static bool run_lane(struct run *run, uint32_t lane)
@@ -1001,6 +1083,9 @@ static bool run_lane(struct run *run, uint32_t lane)
     const int rank = run->wiring.lanes[lane].rank;
     while (!lane_is_done(run, lane)) {
         struct turn turn = turn_of(run, lane);
+        if (!look(run, 1 + (uint64_t)turn.step->after_count + turn.step->source_count +
+                           turn.step->target_count))
+            return false;
         if (wait_of(run, &turn).lane != WIRING_NONE) return true;
         if (!run->lanes[lane].posting) {
             if (!execute(run, &turn)) return false;
@@ -1018,7 +1103,7 @@ static bool run_all(struct run *run)
 {
     const int rank_count = run->plan->shape.rank_count;
     for (int rank = 0; rank < rank_count; rank++) {
-        begin_rank(run, rank);
+        if (!begin_rank(run, rank)) return false;
         if (run->ranks[rank].lanes_running == 0 && !end_rank(run, rank)) return false;
     }
     while (run->queue_count > 0) {
@@ -1039,16 +1124,13 @@ static bool lay_out_cells(struct run *run)
 {
     const struct plan_shape *shape = &run->plan->shape;
     uint64_t cell_count = 0;
-    run->ranks = calloc((size_t)shape->rank_count, sizeof *run->ranks);
+    run->ranks = charged_array(run, (uint64_t)shape->rank_count, sizeof *run->ranks);
     if (run->ranks == NULL) return out_of_memory(run);
     for (int rank = 0; rank < shape->rank_count; rank++) {
         run->ranks[rank].first_cell = (size_t)cell_count;
-        cell_count += (uint64_t)plan_chunk_count(shape, rank, PLAN_INPUT) +
-                      plan_chunk_count(shape, rank, PLAN_OUTPUT) +
-                      run->plan->ranks[rank]->scratch_count;
-        if (cell_count > CELLS_MAX) return out_of_memory(run);
+        cell_count += cells_of(run->plan->ranks[rank]);
     }
-    run->cells = calloc((size_t)cell_count + 1, sizeof *run->cells);
+    run->cells = charged_array(run, cell_count + 1, sizeof *run->cells);
     return run->cells != NULL || out_of_memory(run);
 }
 
@@ -1068,26 +1150,26 @@ static bool set_up(struct run *run)
     const size_t tree_count =
         run->plan->shape.collective == COLLECTIVE_ALLREDUCE ? run->plan->shape.parts : 1;
     if (!lay_out_cells(run)) return false;
-    run->values = value_table_create(run->plan->shape.rank_count);
-    run->lanes = calloc((size_t)w->lane_count + 1, sizeof *run->lanes);
+    run->values = value_table_create(run->plan->shape.rank_count, run->budget);
+    run->lanes = charged_array(run, (uint64_t)w->lane_count + 1, sizeof *run->lanes);
     run->reads_capacity = 64;
     run->reads_used = 1;
-    run->reads = calloc(run->reads_capacity, sizeof *run->reads);
-    run->in_flight = calloc((size_t)w->link_count + 1, sizeof *run->in_flight);
-    run->waiting = calloc((size_t)w->link_count + 1, sizeof *run->waiting);
-    run->taken = calloc((size_t)w->port_count + 1, sizeof *run->taken);
-    run->completed = calloc((size_t)w->step_count + 1, sizeof *run->completed);
-    run->dependents = calloc((size_t)w->step_count + 1, sizeof *run->dependents);
-    run->queue = calloc((size_t)w->lane_count + 1, sizeof *run->queue);
-    run->results = calloc((size_t)longest_range(run->plan) + 1, sizeof *run->results);
-    run->placements = calloc((size_t)w->step_count + 1, sizeof *run->placements);
-    run->tree = calloc(tree_count, sizeof *run->tree);
-    run->tree_rank = calloc(tree_count, sizeof *run->tree_rank);
+    run->reads = charged_array(run, run->reads_capacity, sizeof *run->reads);
+    run->in_flight = charged_array(run, (uint64_t)w->link_count + 1, sizeof *run->in_flight);
+    run->waiting = charged_array(run, (uint64_t)w->link_count + 1, sizeof *run->waiting);
+    run->taken = charged_array(run, (uint64_t)w->port_count + 1, sizeof *run->taken);
+    run->completed = charged_array(run, (uint64_t)w->step_count + 1, sizeof *run->completed);
+    run->dependents = charged_array(run, (uint64_t)w->step_count + 1, sizeof *run->dependents);
+    run->queue = charged_array(run, (uint64_t)w->lane_count + 1, sizeof *run->queue);
+    run->results = charged_array(run, (uint64_t)longest_range(run->plan) + 1, sizeof *run->results);
+    run->placements = charged_array(run, (uint64_t)w->step_count + 1, sizeof *run->placements);
+    run->tree = charged_array(run, tree_count, sizeof *run->tree);
+    run->tree_rank = charged_array(run, tree_count, sizeof *run->tree_rank);
     if (!run->values || !run->lanes || !run->reads || !run->in_flight || !run->waiting ||
         !run->taken || !run->completed || !run->dependents || !run->queue || !run->results ||
         !run->placements || !run->tree || !run->tree_rank)
         return out_of_memory(run);
-    clock_pool_init(&run->clocks, w->lane_count);
+    clock_pool_init(&run->clocks, w->lane_count, run->budget);
     struct clock *nothing = clock_take(&run->clocks);
     if (nothing == NULL) return out_of_memory(run);
     for (uint32_t i = 0; i < w->lane_count; i++) run->lanes[i].clock = clock_keep(nothing);
@@ -1127,20 +1209,60 @@ static void tear_down(struct run *run)
     free(run->tree_rank);
 }
 
+struct verify_cost verify_cost_of(const struct plan *plan)
+{
+    struct verify_cost cost = {0};
+    uint32_t lane_count = 0;
+    uint64_t looks = 0;
+    for (int rank = 0; rank < plan->shape.rank_count; rank++)
+        lane_count += plan->ranks[rank]->lane_count;
+    for (int rank = 0; rank < plan->shape.rank_count; rank++) {
+        const struct rank_plan *const rank_plan = plan->ranks[rank];
+        looks += cells_of(rank_plan) + looks_to_end(rank_plan, lane_count);
+        for (uint32_t i = 0; i < rank_plan->step_count; i++)
+            looks += looks_of_step(rank_plan, &rank_plan->steps[i], lane_count);
+        cost.chunk_count += cells_of(rank_plan);
+    }
+    cost.work = RUN_COUNT * looks;
+    cost.bytes = cost.chunk_count * sizeof(struct cell);
+    return cost;
+}
+
+/* Where the caller has no budget: a machine's memory is not to be filled by a plan. */
+static struct plan_budget no_budget(void)
+{
+    return (struct plan_budget){
+        .work_max = UINT64_MAX, .bytes_max = UINT64_C(8) << 30, .deadline_ns = UINT64_MAX};
+}
+
+static void say_too_costly(const struct plan_budget *budget, struct verify_report *report)
+{
+    char why[160];
+    plan_budget_explain(budget, why, sizeof why);
+    fault_at(report, NULL, FAULT_NO_STEP, "too costly to be proven: %s", why);
+}
+
 enum verify_verdict plan_verify(const struct plan *plan, const struct verify_options *options,
                                 struct verify_report *report)
 {
-    struct run run = {.plan = plan, .options = options, .report = report};
+    struct plan_budget own = no_budget();
+    struct plan_budget *const budget = options->budget != NULL ? options->budget : &own;
+    struct run run = {.plan = plan, .options = options, .report = report, .budget = budget};
+    const uint64_t held = budget->bytes;
     *report = (struct verify_report){.rank_ordered = true};
     fault_none(report);
     if (!form_check(plan, report)) return VERIFY_WRONG;
-    enum verify_verdict verdict = wiring_init(&run.wiring, plan, report);
+    enum verify_verdict verdict = wiring_init(&run.wiring, plan, budget, report);
     if (verdict == VERIFY_PROVEN && !(set_up(&run) && find_placements(&run) && run_all(&run)))
         verdict = run.no_memory ? VERIFY_NO_MEMORY : VERIFY_WRONG;
     tear_down(&run);
     wiring_release(&run.wiring);
-    if (verdict == VERIFY_NO_MEMORY)
-        fault_at(report, NULL, FAULT_NO_STEP, "out of memory, or too large to be verified");
+    if (budget->end != PLAN_BUDGET_LASTS)
+        verdict = VERIFY_TOO_COSTLY;
+    else
+        budget->bytes = held;
+    if (verdict == VERIFY_NO_MEMORY) fault_at(report, NULL, FAULT_NO_STEP, "out of memory");
+    if (verdict == VERIFY_TOO_COSTLY) say_too_costly(budget, report);
     if (verdict != VERIFY_PROVEN) report->rank_ordered = false;
     return verdict;
 }

@@ -22,6 +22,7 @@
 #ifndef TUTTI_PLAN_VERIFY_H
 #define TUTTI_PLAN_VERIFY_H
 
+#include "plan/budget.h"
 #include "plan/placement.h"
 #include "plan/plan.h"
 #include "tutti/tutti.h"
@@ -33,8 +34,9 @@ enum { VERIFY_VERSION = 2 };
 
 enum verify_verdict {
     VERIFY_PROVEN,
-    VERIFY_WRONG,    /* the plan is wrong; the report says where */
-    VERIFY_NO_MEMORY /* nothing is known */
+    VERIFY_WRONG,     /* the plan is wrong; the report says where */
+    VERIFY_NO_MEMORY, /* nothing is known */
+    VERIFY_TOO_COSTLY /* the budget has ended before anything is known; it says how */
 };
 
 struct verify_options {
@@ -44,6 +46,8 @@ struct verify_options {
     /* The engine begins a rank's next run of the plan as soon as its lanes are done, though peers may still
      * read its scratch; otherwise it begins when they have taken all that was sent from it. */
     bool scratch_outlives_run;
+    struct plan_budget
+        *budget; /* charged with work and memory; stays the caller's. NULL: 8 GiB, and any work */
     placement_rule *placement; /* NULL: placement_of_step, which is the engine's; for tests of this proof */
 };
 
@@ -54,7 +58,15 @@ struct verify_report {
     uint64_t step_count, message_count;
 };
 
-/* Proves or refutes; the report is filled either way. Any thread; pure. */
+/* What a proof costs, before it begins: at least these looks, in all, and about this memory at a time. */
+struct verify_cost {
+    uint64_t chunk_count; /* of all buffers of all ranks */
+    uint64_t work, bytes;
+};
+/* Of one plan_verify of a plan that the builder made. Takes a look at each step. */
+struct verify_cost verify_cost_of(const struct plan *plan);
+
+/* Proves or refutes; the report is filled either way. Any thread; pure but for the budget and its clock. */
 enum verify_verdict plan_verify(const struct plan *plan, const struct verify_options *options,
                                 struct verify_report *report);
 

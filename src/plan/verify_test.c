@@ -127,6 +127,67 @@ static void one_tree_for_all_chunks_is_told_from_many(void **state)
     plan_free(plan);
 }
 
+static void expect_too_costly(const struct plan *plan, uint64_t work_max, uint64_t bytes_max,
+                              const char *what)
+{
+    struct verify_report report;
+    struct plan_budget budget = plan_budget_default();
+    budget.work_max = work_max;
+    budget.bytes_max = bytes_max;
+    const struct verify_options options = {.budget = &budget};
+    assert_int_equal(plan_verify(plan, &options, &report), VERIFY_TOO_COSTLY);
+    if (strstr(report.message, what) == NULL) fail_msg("%s", report.message);
+}
+
+static void a_proof_ends_with_its_budget(void **state)
+{
+    (void)state;
+    static const struct {
+        enum collective collective;
+        const char *name;
+        int rank_count;
+    } cases[] = {{COLLECTIVE_ALLREDUCE, "halving_doubling", 16},
+                 {COLLECTIVE_ALLREDUCE, "twoshot", 9},
+                 {COLLECTIVE_ALLREDUCE, "relay", 6},
+                 {COLLECTIVE_ALLTOALL, "bruck", 12},
+                 {COLLECTIVE_BARRIER, "mesh", 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct plan *const plan =
+            algorithm_plan(cases[i].collective, cases[i].name, cases[i].rank_count);
+        const struct verify_cost cost = verify_cost_of(plan);
+        struct plan_budget budget = plan_budget_default();
+        expect_proven(plan, &(struct verify_options){.budget = &budget});
+        assert_int_equal(budget.bytes, 0);
+        assert_in_range(cost.work, budget.work / 8, budget.work);
+        const uint64_t all = budget.bytes_max;
+        struct plan_budget enough = plan_budget_default();
+        enough.work_max = budget.work;
+        expect_proven(plan, &(struct verify_options){.budget = &enough});
+        for (uint64_t work = 0; work < budget.work; work += budget.work / 40 + 1)
+            expect_too_costly(plan, work, all, "too costly to be proven: it takes at least");
+        expect_too_costly(plan, budget.work - 1, all, "looks at chunks");
+        expect_too_costly(plan, budget.work, cost.bytes, "MiB of memory");
+        plan_free(plan);
+    }
+}
+
+/* Few bytes that name many chunks: no array of them is made. */
+static void what_chunks_would_take_is_said_before(void **state)
+{
+    (void)state;
+    struct plan *const plan = plan_named(
+        "oneshot", &(struct algo_params){.collective = COLLECTIVE_ALLREDUCE, .rank_count = 2});
+    for (int rank = 0; rank < 2; rank++) plan->ranks[rank]->shape.parts = UINT32_MAX;
+    plan->shape.parts = UINT32_MAX;
+    const struct verify_cost cost = verify_cost_of(plan);
+    assert_true(cost.chunk_count >= 4 * (uint64_t)UINT32_MAX);
+    assert_true(cost.bytes >= 8 * cost.chunk_count);
+    struct verify_report report;
+    assert_int_equal(plan_verify(plan, &separate, &report), VERIFY_TOO_COSTLY);
+    assert_non_null(strstr(report.message, "MiB of memory, and 8192 are allowed"));
+    plan_free(plan);
+}
+
 static void a_thousand_ranks_are_verified(void **state)
 {
     (void)state;
@@ -964,6 +1025,8 @@ int main(void)
         cmocka_unit_test(samples_are_proven),
         cmocka_unit_test(steps_messages_and_rank_order_are_reported),
         cmocka_unit_test(one_tree_for_all_chunks_is_told_from_many),
+        cmocka_unit_test(a_proof_ends_with_its_budget),
+        cmocka_unit_test(what_chunks_would_take_is_said_before),
         cmocka_unit_test(a_thousand_ranks_are_verified),
         cmocka_unit_test(a_send_reads_until_the_receiver_has_it),
         cmocka_unit_test(messages_order_the_same_position_only),

@@ -15,6 +15,7 @@ struct entry {
 struct map {
     struct entry *entries;
     size_t entry_count, size;
+    struct plan_budget *budget; /* or NULL */
 };
 
 static size_t start_of(const struct map *map, uint64_t key)
@@ -26,7 +27,9 @@ static size_t start_of(const struct map *map, uint64_t key)
 static bool map_grow(struct map *map)
 {
     struct map grown = {.size = map->size == 0 ? 64 : 2 * map->size,
-                        .entry_count = map->entry_count};
+                        .entry_count = map->entry_count,
+                        .budget = map->budget};
+    if (!plan_budget_hold(map->budget, grown.size * sizeof *grown.entries)) return false;
     grown.entries = calloc(grown.size, sizeof *grown.entries);
     if (grown.entries == NULL) return false;
     for (size_t i = 0; i < map->size; i++) {
@@ -35,19 +38,28 @@ static bool map_grow(struct map *map)
         while (grown.entries[at].key != 0) at = (at + 1) & (grown.size - 1);
         grown.entries[at] = map->entries[i];
     }
+    plan_budget_release(map->budget, map->size * sizeof *map->entries);
     free(map->entries);
     *map = grown;
     return true;
 }
 
-/* The item of that key (not 0), WIRING_NONE when it is new; NULL when out of memory. The pointer is good
- * until the next call. */
+static void map_release(struct map *map)
+{
+    plan_budget_release(map->budget, map->size * sizeof *map->entries);
+    free(map->entries);
+}
+
+/* The item of that key (not 0), WIRING_NONE when it is new; NULL when out of memory, or of the budget. The
+ * pointer is good until the next call. */
 static uint32_t *map_at(struct map *map, uint64_t key)
 {
     if (2 * (map->entry_count + 1) > map->size && !map_grow(map)) return NULL;
     size_t at = start_of(map, key);
-    while (map->entries[at].key != 0 && map->entries[at].key != key)
+    uint64_t looks = 1;
+    for (; map->entries[at].key != 0 && map->entries[at].key != key; looks++)
         at = (at + 1) & (map->size - 1);
+    if (!plan_budget_work(map->budget, looks)) return NULL;
     if (map->entries[at].key == 0) {
         map->entries[at] = (struct entry){key, WIRING_NONE};
         map->entry_count++;
@@ -71,6 +83,7 @@ struct builder {
     uint32_t group_count;
     uint32_t **group_of; /* [rank][group of that rank] -> group_list */
     uint32_t link_capacity, port_capacity;
+    struct plan_budget *budget; /* or NULL */
     bool no_memory;
 };
 
@@ -80,6 +93,12 @@ static bool out_of_memory(struct builder *b)
     return false;
 }
 
+/* An array of its own, all zero. */
+static void *charged_array(struct builder *b, uint64_t count, size_t item_bytes)
+{
+    return plan_budget_hold(b->budget, count * item_bytes) ? calloc(count, item_bytes) : NULL;
+}
+
 static bool grow(struct builder *b, void *items, size_t item_bytes, uint32_t count, uint32_t more,
                  uint32_t *capacity)
 {
@@ -87,7 +106,8 @@ static bool grow(struct builder *b, void *items, size_t item_bytes, uint32_t cou
     const uint64_t wanted = 2 * ((uint64_t)count + more) + 32;
     void *old, *grown = NULL;
     memcpy(&old, items, sizeof old);
-    if (wanted < WIRING_NONE) grown = realloc(old, wanted * item_bytes);
+    if (wanted < WIRING_NONE && plan_budget_hold(b->budget, (wanted - *capacity) * item_bytes))
+        grown = realloc(old, wanted * item_bytes);
     if (grown == NULL) return out_of_memory(b);
     memcpy(items, &grown, sizeof grown);
     *capacity = (uint32_t)wanted;
@@ -100,8 +120,8 @@ static bool count_steps(struct builder *b)
     const size_t rank_count = (size_t)b->plan->shape.rank_count;
     uint64_t lane_count = 0, step_count = 0;
     size_t link_source_count = 0, target_count = 0;
-    w->first_lanes = calloc(rank_count + 1, sizeof *w->first_lanes);
-    w->first_steps = calloc(rank_count + 1, sizeof *w->first_steps);
+    w->first_lanes = charged_array(b, rank_count + 1, sizeof *w->first_lanes);
+    w->first_steps = charged_array(b, rank_count + 1, sizeof *w->first_steps);
     if (w->first_lanes == NULL || w->first_steps == NULL) return out_of_memory(b);
     for (size_t rank = 0; rank < rank_count; rank++) {
         const struct rank_plan *rank_plan = b->plan->ranks[rank];
@@ -119,11 +139,11 @@ static bool count_steps(struct builder *b)
     }
     w->first_lanes[rank_count] = w->lane_count = (uint32_t)lane_count;
     w->first_steps[rank_count] = w->step_count = (uint32_t)step_count;
-    w->lanes = calloc(lane_count + 1, sizeof *w->lanes);
-    w->first_sends = calloc(step_count + 1, sizeof *w->first_sends);
-    w->first_receives = calloc(step_count + 1, sizeof *w->first_receives);
-    w->sends = calloc(target_count + 1, sizeof *w->sends);
-    w->receives = calloc(link_source_count + 1, sizeof *w->receives);
+    w->lanes = charged_array(b, lane_count + 1, sizeof *w->lanes);
+    w->first_sends = charged_array(b, step_count + 1, sizeof *w->first_sends);
+    w->first_receives = charged_array(b, step_count + 1, sizeof *w->first_receives);
+    w->sends = charged_array(b, target_count + 1, sizeof *w->sends);
+    w->receives = charged_array(b, link_source_count + 1, sizeof *w->receives);
     if (!w->lanes || !w->first_sends || !w->first_receives || !w->sends || !w->receives)
         return out_of_memory(b);
     for (size_t rank = 0; rank < rank_count; rank++) {
@@ -147,11 +167,11 @@ static bool find_groups(struct builder *b)
 {
     const int rank_count = b->plan->shape.rank_count;
     uint32_t capacity = 0;
-    b->group_of = calloc((size_t)rank_count, sizeof(uint32_t *));
+    b->group_of = charged_array(b, (uint64_t)rank_count, sizeof(uint32_t *));
     if (b->group_of == NULL) return out_of_memory(b);
     for (int rank = 0; rank < rank_count; rank++) {
         const struct rank_plan *rank_plan = b->plan->ranks[rank];
-        b->group_of[rank] = calloc((size_t)rank_plan->group_count + 1, sizeof(uint32_t));
+        b->group_of[rank] = charged_array(b, (uint64_t)rank_plan->group_count + 1, sizeof(uint32_t));
         if (b->group_of[rank] == NULL) return out_of_memory(b);
         for (uint32_t i = 0; i < rank_plan->group_count; i++) {
             const struct plan_group *from = &rank_plan->groups[i];
@@ -160,10 +180,11 @@ static bool find_groups(struct builder *b)
             for (uint32_t k = 0; k < group.member_count; k++)
                 hash = (hash ^ (uint64_t)group.members[k]) * UINT64_C(0x100000001b3);
             uint32_t *item;
+            const uint64_t compared = 1 + group.member_count / 16;
             do { /* other members of the same hash: the next key */
                 hash += hash + 1 == 0 ? 2 : 1;
                 item = map_at(&b->groups, hash);
-                if (item == NULL) return out_of_memory(b);
+                if (item == NULL || !plan_budget_work(b->budget, compared)) return out_of_memory(b);
             } while (*item != WIRING_NONE && !same_members(&b->group_list[*item], &group));
             if (*item == WIRING_NONE) {
                 if (!grow(b, &b->group_list, sizeof *b->group_list, b->group_count, 1, &capacity))
@@ -194,6 +215,7 @@ static uint32_t link_between(struct builder *b, int source, uint32_t to, bool is
     if (item == NULL) return (void)out_of_memory(b), WIRING_NONE;
     if (*item != WIRING_NONE) return *item;
     const uint32_t port_count = is_group ? b->group_list[to].member_count - 1 : 1;
+    if (!plan_budget_work(b->budget, port_count)) return (void)out_of_memory(b), WIRING_NONE;
     if (!grow(b, &w->links, sizeof *w->links, w->link_count, 1, &b->link_capacity) ||
         !grow(b, &w->ports, sizeof *w->ports, w->port_count, port_count, &b->port_capacity))
         return WIRING_NONE;
@@ -385,7 +407,7 @@ static bool find_takers(struct builder *b)
         w->ports[i].first_taker = taker_count;
         taker_count += w->ports[i].receive_count;
     }
-    w->takers = malloc((taker_count + 1) * sizeof *w->takers);
+    w->takers = charged_array(b, taker_count + 1, sizeof *w->takers);
     if (w->takers == NULL) return out_of_memory(b);
     for (uint32_t lane = 0; lane < w->lane_count; lane++)
         for (uint32_t i = 0; i < w->lanes[lane].step_count; i++) {
@@ -413,6 +435,7 @@ static bool check_lengths(struct builder *b)
             const uint32_t chunk_count = step_of(b, lane, i)->chunk_count;
             for (size_t k = w->first_sends[all_step]; k < w->first_sends[all_step + 1]; k++) {
                 const struct wiring_link *link = &w->links[w->sends[k].link];
+                if (!plan_budget_work(b->budget, link->port_count)) return out_of_memory(b);
                 for (uint32_t port = link->first_port; port < link->first_port + link->port_count;
                      port++) {
                     const struct wiring_taker taker = wiring_taker(w, port, w->sends[k].sequence);
@@ -427,20 +450,27 @@ static bool check_lengths(struct builder *b)
 }
 
 enum verify_verdict wiring_init(struct wiring *wiring, const struct plan *plan,
-                                struct verify_report *report)
+                                struct plan_budget *budget, struct verify_report *report)
 {
     *wiring = (struct wiring){0};
-    struct builder b = {.wiring = wiring, .plan = plan, .report = report};
+    struct builder b = {.wiring = wiring,
+                        .plan = plan,
+                        .report = report,
+                        .links.budget = budget,
+                        .groups.budget = budget,
+                        .inboxes.budget = budget,
+                        .budget = budget};
     const bool right = count_steps(&b) && find_groups(&b) && walk_steps(&b) && check_links(&b) &&
                        find_takers(&b) && check_lengths(&b);
     for (int rank = 0; b.group_of != NULL && rank < plan->shape.rank_count; rank++)
         free(b.group_of[rank]);
     free(b.group_of);
     free(b.group_list);
-    free(b.links.entries);
-    free(b.groups.entries);
-    free(b.inboxes.entries);
+    map_release(&b.links);
+    map_release(&b.groups);
+    map_release(&b.inboxes);
     if (right) return VERIFY_PROVEN;
+    if (budget != NULL && budget->end != PLAN_BUDGET_LASTS) return VERIFY_TOO_COSTLY;
     return b.no_memory ? VERIFY_NO_MEMORY : VERIFY_WRONG;
 }
 

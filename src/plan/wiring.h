@@ -72,9 +72,9 @@ struct wiring {
     struct wiring_receive *receives;      /* in the order of link sources */
 };
 
-/* Wires a well-formed plan. VERIFY_WRONG: the report names the step. Release after any outcome. */
+/* Wires a well-formed plan. VERIFY_WRONG: the report names the step. The budget may be NULL. Release after any outcome. */
 enum verify_verdict wiring_init(struct wiring *wiring, const struct plan *plan,
-                                struct verify_report *report);
+                                struct plan_budget *budget, struct verify_report *report);
 void wiring_release(struct wiring *wiring);
 
 static inline int wiring_source(const struct wiring *wiring, uint32_t port)

@@ -221,7 +221,8 @@ static enum tutti_status prove(const struct plan *plan, bool in_place)
     struct verify_report report;
     switch (plan_verify(plan, &(struct verify_options){.in_place = in_place}, &report)) {
     case VERIFY_PROVEN: return TUTTI_OK;
-    case VERIFY_NO_MEMORY: return error_set(TUTTI_NO_MEMORY, "the proof of a plan");
+    case VERIFY_NO_MEMORY:
+    case VERIFY_TOO_COSTLY: return error_set(TUTTI_NO_MEMORY, "the proof of a plan");
     default: return error_set(TUTTI_INTERNAL, "a schedule's plan is wrong: %s", report.message);
     }
 }

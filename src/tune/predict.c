@@ -76,7 +76,7 @@ enum tutti_status predict_plan(const struct predict_job *job, const struct algor
     const char *message = "";
     const enum tutti_status status = algo_plan(algorithm, &params, plan, &message);
     if (status != TUTTI_OK) return error_set(status, "%s: %s", algorithm->name, message);
-    const enum verify_verdict verdict = wiring_init(wiring, *plan, &report);
+    const enum verify_verdict verdict = wiring_init(wiring, *plan, NULL, &report);
     if (verdict == VERIFY_PROVEN) return TUTTI_OK;
     wiring_release(wiring);
     plan_free(*plan);
