@@ -173,6 +173,20 @@ expect 0 "jobs take plans of at most" allgather --topo "$shelf/dgx-a100-2.json" 
 echo "few trees are above the bound"
 expect 0 "bound 7/6, attained 3/2" allgather --topo "$shelf/dgx1-v100.json" --k 1
 
+echo "sockets that only their machine joins are joined"
+cat >sockets.xml <<'XML'
+<system version="1">
+  <cpu numaid="0"><pci busid="0000:03:00.0" class="0x038000" link_speed="16 GT/s" link_width="16"><gpu dev="0" gcn="908" rank="0"/></pci></cpu>
+  <cpu numaid="1"><pci busid="0000:43:00.0" class="0x038000" link_speed="16 GT/s" link_width="16"><gpu dev="1" gcn="908" rank="1"/></pci></cpu>
+</system>
+XML
+expect 0 "no link joins 2 parts to the rest of their machine" allreduce --topo sockets.xml -o made.plan
+grep -qF "bound 1/1, attained 1/1" out || fail "two sockets: $(cat out)"
+is_proven made.plan
+sed 's/numaid="0"/& host_hash="0xa"/; s/numaid="1"/& host_hash="0xb"/' sockets.xml >machines.xml
+expect 1 "machines.xml: nothing joins rank 1 to rank 0: add the links" allgather --topo machines.xml
+expect 1 "nothing joins rank 1 to rank 0" alltoall --topo machines.xml --greedy
+
 echo "mistakes are named"
 printf '{"tutti_topology": 1, "root": {"kind": "machine", "children": [{"kind": "accelerator", "id": "a", "name": "left", "ranks": [0]},
  {"kind": "accelerator", "id": "b", "name": "right", "ranks": [%s]}]}, "links": [{"ends": ["a", "b"] %s}]}' 1 '' >silent.json

@@ -71,13 +71,13 @@ static enum tutti_status begin(const struct options *options, struct job *job)
 
 enum tutti_status job_open(const struct options *options, struct job *job)
 {
-    char message[400];
+    char message[ERROR_TEXT_MAX];
     *job = (struct job){.options = options,
                         .shows = isatty(STDERR_FILENO) == 1,
                         .deadline_ns = clock_now_ns() + (uint64_t)(options->seconds * 1e9)};
     const enum tutti_status status = begin(options, job);
     if (status == TUTTI_OK) return TUTTI_OK;
-    snprintf(message, sizeof message, "%s", tutti_error_message());
+    error_copy(message, sizeof message);
     return error_set(status, "%.200s: %s", options->topology, message);
 }
 
@@ -107,8 +107,9 @@ void job_print_graph(const struct job *job)
     if (job->notes.rounded_most > 0)
         printf("capacities are rounded, by %.2g%% at most\n", 100 * job->notes.rounded_most);
     if (job->notes.assumed_count > 0)
-        printf("%d stand in a machine without a link in it, which is taken to limit nothing\n",
-               job->notes.assumed_count);
+        printf("no link joins %d part%s to the rest of their machine, which is taken to limit "
+               "nothing\n",
+               job->notes.assumed_count, job->notes.assumed_count > 1 ? "s" : "");
 }
 
 enum tutti_status job_bound(const struct job *job, enum collective collective, bool *known,
