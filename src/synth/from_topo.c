@@ -229,7 +229,7 @@ static enum tutti_status prune(struct maker *maker)
     }
     graph->node_count = next;
     free(neighbours);
-    return TUTTI_OK;
+    return synth_graph_reindex(graph);
 }
 
 static int part_of(int *next, int node)
