@@ -29,6 +29,17 @@ static bool is_xml(const char *text, size_t size)
     return i < size && text[i] == '<';
 }
 
+static void print_faults(const char *name, const char *verdict, const struct msccl_report *report)
+{
+    const int count = report->further_count;
+    fprintf(stderr, "tutti-plan: %s: %s: %s\n", name, verdict, report->message);
+    for (int i = 0; i < count && i < MSCCL_FURTHER_MAX; i++)
+        fprintf(stderr, "tutti-plan: %s: %s: %s\n", name, verdict, report->further[i]);
+    if (count > MSCCL_FURTHER_MAX)
+        fprintf(stderr, "tutti-plan: %s: %s: and %d more\n", name, verdict,
+                count - MSCCL_FURTHER_MAX);
+}
+
 static struct plan *read_xml(const char *name, const char *text, size_t size, bool *in_place)
 {
     static const char *const verdicts[] = {[MSCCL_PROVEN] = "",
@@ -39,7 +50,7 @@ static struct plan *read_xml(const char *name, const char *text, size_t size, bo
     struct msccl_report report;
     msccl_xml_load(text, size, &plan, &report);
     if (plan == NULL)
-        fprintf(stderr, "tutti-plan: %s: %s: %s\n", name, verdicts[report.verdict], report.message);
+        print_faults(name, verdicts[report.verdict], &report);
     else
         *in_place = report.in_place;
     return plan;
