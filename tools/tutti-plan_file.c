@@ -107,7 +107,8 @@ static enum tutti_status export_to(FILE *file, const struct plan *plan,
              options->algorithm != NULL ? options->algorithm->name : "plan",
              collective_name(plan->shape.collective), plan->shape.rank_count);
     if (strcmp(options->format, FORMAT_MSCCLPP) == 0) {
-        const struct mscclpp_export_options how = {.name = name, .in_place = options->in_place};
+        const struct mscclpp_export_options how = {
+            .name = name, .in_place = options->in_place, .host_of = options->hosts.host_of};
         return mscclpp_export(plan, &how, file, message, message_bytes);
     }
     const struct msccl_export_options how = {
@@ -120,6 +121,8 @@ enum exit_code file_export_plan(const struct plan *plan, const struct options *o
     char message[200];
     char *text = NULL;
     size_t size;
+    if (options->hosts.rank_count > 0 && options->hosts.rank_count != plan->shape.rank_count)
+        return file_fail("export", "the hosts have another number of ranks than the plan");
     if (!prove(plan, options->in_place)) return EXIT_WRONG;
     FILE *file = open_memstream(&text, &size);
     if (file == NULL) return file_fail("export", strerror(errno));
