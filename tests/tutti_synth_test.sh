@@ -187,6 +187,14 @@ sed 's/numaid="0"/& host_hash="0xa"/; s/numaid="1"/& host_hash="0xb"/' sockets.x
 expect 1 "machines.xml: nothing joins rank 1 to rank 0: add the links" allgather --topo machines.xml
 expect 1 "nothing joins rank 1 to rank 0" alltoall --topo machines.xml --greedy
 
+echo "a plan with too many steps for MSCCL fits with as many pieces as the refusal says"
+expect 0 "16 trees" allgather --topo "$dgx1" --pieces 64 -o long.plan
+"$bin/tutti-plan" export long.plan --format msccl >none.xml 2>out && fail "more than 256 steps are exported"
+percent=$(sed -n 's/.* has [0-9]* steps, and msccl takes at most 256; it fits with \([0-9]*\) % of its pieces (tutti-synth --pieces: [0-9]* in the place of 16)$/\1/p' out)
+[ -n "$percent" ] || fail "no cure in: $(cat out)"
+expect 0 "16 trees" allgather --topo "$dgx1" --pieces $((64 * ${percent:-1} / 100)) -o short.plan
+"$bin/tutti-plan" export short.plan --format msccl >short.xml 2>out || fail "$percent % of the pieces do not fit: $(cat out)"
+
 echo "mistakes are named"
 printf '{"tutti_topology": 1, "root": {"kind": "machine", "children": [{"kind": "accelerator", "id": "a", "name": "left", "ranks": [0]},
  {"kind": "accelerator", "id": "b", "name": "right", "ranks": [%s]}]}, "links": [{"ends": ["a", "b"] %s}]}' 1 '' >silent.json

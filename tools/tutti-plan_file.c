@@ -111,8 +111,10 @@ static enum tutti_status export_to(FILE *file, const struct plan *plan,
             .name = name, .in_place = options->in_place, .host_of = options->hosts.host_of};
         return mscclpp_export(plan, &how, file, message, message_bytes);
     }
-    const struct msccl_export_options how = {
-        .profile = msccl_profile_find(options->format), .name = name, .in_place = options->in_place};
+    const struct msccl_export_options how = {.profile = msccl_profile_find(options->format),
+                                             .name = name,
+                                             .in_place = options->in_place,
+                                             .may_have_fewer_pieces = options->algorithm == NULL};
     return msccl_export(plan, &how, file, message, message_bytes);
 }
 

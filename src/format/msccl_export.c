@@ -83,6 +83,10 @@ struct exporter {
     int lane_atom;
     uint32_t lane;
     uint32_t scratch_count;
+
+    struct {
+        int rank, block, steps;
+    } longest; /* thread block of all */
 };
 
 const struct msccl_profile *msccl_profile_find(const char *name)
@@ -514,10 +518,11 @@ static bool number_atoms(struct exporter *exporter)
                 refuse(&exporter->refusal, "rank %d: a step on %u chunks, and %s takes at most %d",
                        rank, atom->count, profile->name, profile->chunks_max);
         }
-        if (block->step_count > profile->steps_max)
-            refuse(&exporter->refusal,
-                   "rank %d: thread block %d has %d steps, and %s takes at most %d", rank, i,
-                   block->step_count, profile->name, profile->steps_max);
+        if (block->step_count > exporter->longest.steps) {
+            exporter->longest.rank = rank;
+            exporter->longest.block = i;
+            exporter->longest.steps = block->step_count;
+        }
     }
     free(found);
     return exporter->refusal.status == TUTTI_OK;
@@ -669,6 +674,24 @@ static bool export_rank(struct exporter *exporter, int rank)
     return written;
 }
 
+/* The longest one, since steps are in proportion to pieces: so many of these fit. */
+static bool check_steps(struct exporter *exporter)
+{
+    enum { PIECES_USUAL = 16 }; /* of tutti-synth */
+    const struct msccl_profile *profile = exporter->options->profile;
+    const int steps = exporter->longest.steps, most = profile->steps_max;
+    const int pieces = PIECES_USUAL * most / (steps > 0 ? steps : 1);
+    char cure[100] = "";
+    if (steps <= most) return true;
+    if (exporter->options->may_have_fewer_pieces && pieces > 0)
+        snprintf(cure, sizeof cure,
+                 "; it fits with %d %% of its pieces (tutti-synth --pieces: %d in the place of %d)",
+                 100 * most / steps, pieces, PIECES_USUAL);
+    return refuse(&exporter->refusal,
+                  "rank %d: thread block %d has %d steps, and %s takes at most %d%s",
+                  exporter->longest.rank, exporter->longest.block, steps, profile->name, most, cure);
+}
+
 static bool export_all(struct exporter *exporter)
 {
     struct verify_report report;
@@ -682,7 +705,7 @@ static bool export_all(struct exporter *exporter)
     for (int rank = 0; rank < exporter->plan->shape.rank_count; rank++)
         if (!export_rank(exporter, rank)) return false;
     fputs("</algo>\n", exporter->file);
-    return true;
+    return check_steps(exporter);
 }
 
 static void tear_down(struct exporter *exporter)
