@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
+#include "format/msccl_depth.h"
 #include "format/msccl_export.h"
 #include "format/msccl_xml.h"
 #include "format/mscclpp_export.h"
@@ -98,6 +100,25 @@ static bool prove(const struct plan *plan, bool in_place)
     return false;
 }
 
+static void add_depth(int depth, char *name, size_t name_bytes)
+{
+    const size_t used = strlen(name);
+    if (depth == 0)
+        snprintf(name + used, name_bytes - used, ", depth above %d", MSCCL_DEPTH_MAX);
+    else
+        snprintf(name + used, name_bytes - used, ", depth %d", depth);
+}
+
+/* The name in the file has it as well, but few look there. */
+static void say_depth(int depth)
+{
+    if (depth == 1) return; /* every plan needs that */
+    fprintf(stderr,
+            "tutti-plan: export: each connection must hold %s%d messages where a fused step "
+            "takes one only when it can send\n",
+            depth == 0 ? "more than " : "", depth == 0 ? MSCCL_DEPTH_MAX : depth);
+}
+
 static enum tutti_status export_to(FILE *file, const struct plan *plan,
                                    const struct options *options, char *message,
                                    size_t message_bytes)
@@ -111,11 +132,19 @@ static enum tutti_status export_to(FILE *file, const struct plan *plan,
             .name = name, .in_place = options->in_place, .host_of = options->hosts.host_of};
         return mscclpp_export(plan, &how, file, message, message_bytes);
     }
+    int depth;
+    if (msccl_depth(plan, &depth) != TUTTI_OK) {
+        snprintf(message, message_bytes, "%s", tutti_error_message());
+        return TUTTI_INVALID_ALGORITHM;
+    }
+    add_depth(depth, name, sizeof name);
     const struct msccl_export_options how = {.profile = msccl_profile_find(options->format),
                                              .name = name,
                                              .in_place = options->in_place,
                                              .may_have_fewer_pieces = options->algorithm == NULL};
-    return msccl_export(plan, &how, file, message, message_bytes);
+    const enum tutti_status status = msccl_export(plan, &how, file, message, message_bytes);
+    if (status == TUTTI_OK) say_depth(depth);
+    return status;
 }
 
 enum exit_code file_export_plan(const struct plan *plan, const struct options *options)
