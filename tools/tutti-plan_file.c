@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/status.h"
 #include "format/msccl_depth.h"
 #include "format/msccl_export.h"
 #include "format/msccl_xml.h"
@@ -100,15 +99,6 @@ static bool prove(const struct plan *plan, bool in_place)
     return false;
 }
 
-static void add_depth(int depth, char *name, size_t name_bytes)
-{
-    const size_t used = strlen(name);
-    if (depth == 0)
-        snprintf(name + used, name_bytes - used, ", depth above %d", MSCCL_DEPTH_MAX);
-    else
-        snprintf(name + used, name_bytes - used, ", depth %d", depth);
-}
-
 /* The name in the file has it as well, but few look there. */
 static void say_depth(int depth)
 {
@@ -133,14 +123,10 @@ static enum tutti_status export_to(FILE *file, const struct plan *plan,
         return mscclpp_export(plan, &how, file, message, message_bytes);
     }
     int depth;
-    if (msccl_depth(plan, &depth) != TUTTI_OK) {
-        snprintf(message, message_bytes, "%s", tutti_error_message());
-        return TUTTI_INVALID_ALGORITHM;
-    }
-    add_depth(depth, name, sizeof name);
     const struct msccl_export_options how = {.profile = msccl_profile_find(options->format),
                                              .name = name,
                                              .in_place = options->in_place,
+                                             .depth = &depth,
                                              .may_have_fewer_pieces = options->algorithm == NULL};
     const enum tutti_status status = msccl_export(plan, &how, file, message, message_bytes);
     if (status == TUTTI_OK) say_depth(depth);

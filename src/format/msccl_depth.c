@@ -4,11 +4,10 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "plan/wiring.h"
 
 struct run {
     const struct plan *plan;
-    struct wiring wiring;
+    const struct wiring *wiring;
     uint32_t depth;
     uint32_t *under_way;   /* of each port: messages that were sent and have not been taken */
     uint32_t *done, *part; /* of each lane: steps; of the next step, what is done of it */
@@ -21,13 +20,13 @@ static void enqueue(struct run *run, uint32_t lane)
 {
     if (run->is_queued[lane]) return;
     run->is_queued[lane] = true;
-    run->queue[(run->head + run->count++) % run->wiring.lane_count] = lane;
+    run->queue[(run->head + run->count++) % run->wiring->lane_count] = lane;
 }
 
 static uint32_t dequeue(struct run *run)
 {
     const uint32_t lane = run->queue[run->head];
-    run->head = (run->head + 1) % run->wiring.lane_count;
+    run->head = (run->head + 1) % run->wiring->lane_count;
     run->count--;
     run->is_queued[lane] = false;
     return lane;
@@ -66,7 +65,7 @@ static struct part part_of(const struct wiring *w, uint32_t step, uint32_t numbe
 /* Whether the steps that it comes after are over. */
 static bool may_begin(const struct run *run, uint32_t lane, uint32_t step)
 {
-    const struct wiring *w = &run->wiring;
+    const struct wiring *w = run->wiring;
     const int rank = w->lanes[lane].rank;
     const struct rank_plan *rank_plan = run->plan->ranks[rank];
     const struct plan_step *of = &rank_plan->steps[step - w->first_steps[rank]];
@@ -81,7 +80,7 @@ static bool may_begin(const struct run *run, uint32_t lane, uint32_t step)
 
 static void end_step(struct run *run, uint32_t lane)
 {
-    const struct wiring *w = &run->wiring;
+    const struct wiring *w = run->wiring;
     const int rank = w->lanes[lane].rank;
     const uint32_t end = w->first_lanes[rank] + run->plan->ranks[rank]->lane_count;
     run->done[lane]++;
@@ -93,7 +92,7 @@ static void end_step(struct run *run, uint32_t lane)
 /* As far as the lane comes. */
 static void run_lane(struct run *run, uint32_t lane)
 {
-    const struct wiring *w = &run->wiring;
+    const struct wiring *w = run->wiring;
     while (run->done[lane] < w->lanes[lane].step_count) {
         const uint32_t step = w->lanes[lane].first_step + run->done[lane];
         const struct part part = part_of(w, step, run->part[lane]);
@@ -115,7 +114,7 @@ static void run_lane(struct run *run, uint32_t lane)
 
 static bool suffices(struct run *run, uint32_t depth)
 {
-    const struct wiring *w = &run->wiring;
+    const struct wiring *w = run->wiring;
     run->depth = depth;
     memset(run->under_way, 0, w->port_count * sizeof *run->under_way);
     memset(run->done, 0, w->lane_count * sizeof *run->done);
@@ -129,8 +128,8 @@ static bool suffices(struct run *run, uint32_t depth)
 
 static enum tutti_status find(struct run *run, int *depth)
 {
-    const size_t lanes = (size_t)run->wiring.lane_count + 1;
-    run->under_way = calloc((size_t)run->wiring.port_count + 1, sizeof *run->under_way);
+    const size_t lanes = (size_t)run->wiring->lane_count + 1;
+    run->under_way = calloc((size_t)run->wiring->port_count + 1, sizeof *run->under_way);
     run->done = calloc(lanes, sizeof *run->done);
     run->part = calloc(lanes, sizeof *run->part);
     run->queue = calloc(lanes, sizeof *run->queue);
@@ -142,18 +141,11 @@ static enum tutti_status find(struct run *run, int *depth)
     return TUTTI_OK;
 }
 
-enum tutti_status msccl_depth(const struct plan *plan, int *depth)
+enum tutti_status msccl_depth(const struct plan *plan, const struct wiring *wiring, int *depth)
 {
-    struct run run = {.plan = plan};
-    struct verify_report report;
-    enum tutti_status status;
+    struct run run = {.plan = plan, .wiring = wiring};
     *depth = 0;
-    switch (wiring_init(&run.wiring, plan, &report)) {
-    case VERIFY_PROVEN: status = find(&run, depth); break;
-    case VERIFY_WRONG: status = error_set(TUTTI_INVALID_ALGORITHM, "%s", report.message); break;
-    default: status = error_set(TUTTI_NO_MEMORY, "out of memory");
-    }
-    wiring_release(&run.wiring);
+    const enum tutti_status status = find(&run, depth);
     free(run.under_way);
     free(run.done);
     free(run.part);

@@ -14,12 +14,12 @@
 #define TUTTI_FORMAT_MSCCL_DEPTH_H
 
 #include "plan/plan.h"
+#include "plan/wiring.h"
 #include "tutti/tutti.h"
 
 enum { MSCCL_DEPTH_MAX = 64 };
 
-/* The least depth, from 1 on, of a proven plan; 0: more than MSCCL_DEPTH_MAX. NO_MEMORY; INVALID_ALGORITHM: the plan is wrong. Then the
- * message says so. Any thread; pure. */
-enum tutti_status msccl_depth(const struct plan *plan, int *depth);
+/* The least depth, from 1 on, of a proven plan with its wiring; 0: more than MSCCL_DEPTH_MAX. NO_MEMORY leaves 0. Any thread; pure. */
+enum tutti_status msccl_depth(const struct plan *plan, const struct wiring *wiring, int *depth);
 
 #endif

@@ -5,17 +5,27 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
 #include "algo/algo.h"
+#include "format/msccl_export.h"
 #include "plan/text.h"
 
 static int depth_of(const struct plan *plan)
 {
     int depth = -1;
-    assert_int_equal(msccl_depth(plan, &depth), TUTTI_OK);
+    char message[200], *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    const struct msccl_export_options options = {
+        .profile = msccl_profile_find("msccl"), .name = "", .depth = &depth};
+    assert_non_null(file);
+    if (msccl_export(plan, &options, file, message, sizeof message) != TUTTI_OK)
+        fail_msg("%s", message);
+    assert_int_equal(fclose(file), 0);
+    free(text);
     return depth;
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/xml_text.h"
 #include "format/msccl_algo.h"
+#include "format/msccl_depth.h"
 #include "format/refusal.h"
 #include "plan/wiring.h"
 
@@ -84,6 +85,7 @@ struct exporter {
     uint32_t lane;
     uint32_t scratch_count;
 
+    int depth;
     struct {
         int rank, block, steps;
     } longest; /* thread block of all */
@@ -628,6 +630,8 @@ static void print_head(struct exporter *exporter)
                                 : (uint32_t)shape->rank_count;
     fputs("<algo name=\"", file);
     xml_print_text(exporter->options->name, file);
+    fprintf(file, ", depth %s%d", exporter->depth == 0 ? "above " : "",
+            exporter->depth == 0 ? MSCCL_DEPTH_MAX : exporter->depth);
     fprintf(file,
             "\" proto=\"Simple\" nchannels=\"%d\" nchunksperloop=\"%u\" ngpus=\"%d\" coll=\"%s\" "
             "inplace=\"%d\"",
@@ -701,6 +705,8 @@ static bool export_all(struct exporter *exporter)
     if (!set_up(exporter)) return false;
     pair_all(exporter);
     if (!choose_channels(exporter)) return false;
+    if (msccl_depth(exporter->plan, &exporter->wiring, &exporter->depth) != TUTTI_OK)
+        return refuse_out_of_memory(&exporter->refusal);
     print_head(exporter);
     for (int rank = 0; rank < exporter->plan->shape.rank_count; rank++)
         if (!export_rank(exporter, rank)) return false;
@@ -743,6 +749,7 @@ enum tutti_status msccl_export(const struct plan *plan, const struct msccl_expor
     tear_down(&exporter);
     if (fclose(exporter.file) != 0) refuse_out_of_memory(&exporter.refusal);
     if (exporter.refusal.status == TUTTI_OK) fwrite(text, 1, text_bytes, file);
+    if (options->depth != NULL) *options->depth = exporter.depth;
     free(text);
     return exporter.refusal.status;
 }
