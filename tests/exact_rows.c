@@ -55,7 +55,7 @@ static void expect_plan(const struct synth_steps *steps, const char *name)
 {
     for (int in_place = 0; in_place < 2; in_place++) {
         struct plan *plan;
-        if (synth_steps_plan(steps, in_place, &plan) != TUTTI_OK)
+        if (synth_steps_plan(steps, in_place, 0, &plan) != TUTTI_OK)
             fail_msg("%s: %s", name, tutti_error_message());
         plan_free(plan);
     }

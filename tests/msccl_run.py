@@ -1,10 +1,11 @@
 """Runs schedules of MSCCL on symbols, from the description of the format alone (docs/msccl.md): an opinion that shares nothing with
 the importer.
 
-    msccl_run.py FILE...      a line for each: right, or wrong and where; exit status 1 if one is wrong
+    msccl_run.py FILE...              a line for each: right, or wrong and where; exit status 1 if one is wrong
+    msccl_run.py --depth N FILE...    connections hold N messages, and a step that takes one and sends one does both at once
 
-A chunk is the list of the contributions in it: (gpu, chunk of its input), each as often as it was added. A connection holds one
-message: a step takes its message first, and then waits for room to send. Every file is run in several orders, since a schedule may
+A chunk is the list of the contributions in it: (gpu, chunk of its input), each as often as it was added. Without --depth a connection
+holds one message, and a step takes its message first, and then waits for room to send. Every file is run in several orders, since a schedule may
 be right in one by luck: thread blocks in turn, the last one first, and by chance from fixed seeds.
 """
 
@@ -18,6 +19,7 @@ RECEIVES = {"r", "rcs", "rrc", "rrs", "rrcs"}
 READS = {"s", "rrc", "rrs", "rrcs", "cpy", "re"}
 STORES = {"r", "rcs", "rrc", "rrcs", "cpy", "re"}
 SEEDS = 3
+DEPTH = 0  # of --depth
 
 
 class Wrong(Exception):
@@ -176,7 +178,7 @@ class Schedule:
             values = None
             if kind in RECEIVES:
                 queue = self.links.setdefault((block.recv, block.gpu, block.channel), collections.deque())
-                if not queue:
+                if not queue or (DEPTH > 0 and kind in SENDS and len(self.sent_by(block)) >= DEPTH):
                     return False
                 values = queue.popleft()
             if kind == "nop":
@@ -201,9 +203,12 @@ class Schedule:
             return True
         return self.post(block)
 
+    def sent_by(self, block):
+        return self.links.setdefault((block.gpu, block.send, block.channel), collections.deque())
+
     def post(self, block):
-        queue = self.links.setdefault((block.gpu, block.send, block.channel), collections.deque())
-        if queue:
+        queue = self.sent_by(block)
+        if len(queue) >= max(DEPTH, 1):
             return False
         queue.append(block.posting)
         block.posting = None
@@ -231,7 +236,11 @@ def judge(text):
 
 
 def main():
+    global DEPTH
     wrong = 0
+    if sys.argv[1:2] == ["--depth"]:
+        DEPTH = int(sys.argv[2])
+        del sys.argv[1:3]
     for name in sys.argv[1:]:
         with open(name, encoding="utf-8") as file:
             verdict = judge(file.read())

@@ -38,6 +38,20 @@ sed 's/type="rrcs"/type="rcs"/' ring.xml >wrong.xml
 grep -q 'wrong.xml: WRONG: line [0-9]*: gpu [0-9] tb [0-9] step [0-9]*: ' said || complain "no place in: $(<said)"
 PYTHONDONTWRITEBYTECODE=1 python3 "$tests/msccl_run.py" wrong.xml >said && complain "a ring that forgets to add runs right"
 
+# How many messages a connection must hold is said: torus is a circle of fused steps over one channel.
+"$plan" export allreduce ring --ranks 3 --format msccl -o ring.xml 2>said || complain "a ring is not exported again"
+[[ ! -s said ]] || complain "a ring needs more: $(<said)"
+grep -q 'name="ring allreduce of 3 ranks, depth 1"' ring.xml || complain "a ring has no depth: $(head -n 1 ring.xml)"
+"$plan" export allreduce torus --ranks 6 --format msccl -o torus.xml 2>said || complain "a torus is not exported"
+grep -q 'each connection must hold 2 messages' said || complain "no depth in: $(<said)"
+grep -q 'name="torus allreduce of 6 ranks, depth 2"' torus.xml || complain "a torus has no depth: $(head -n 1 torus.xml)"
+
+run() { PYTHONDONTWRITEBYTECODE=1 python3 "$tests/msccl_run.py" "$@"; }
+run --depth 1 ring.xml >said || complain "a ring of depth 1: $(<said)"
+run --depth 2 torus.xml >said || complain "a torus of depth 2: $(<said)"
+run --depth 1 torus.xml >said && complain "a torus runs with depth 1"
+grep -q deadlock said || complain "a torus of depth 1: $(<said)"
+
 "$plan" export barrier dissemination --ranks 4 --format msccl 2>said && complain "a barrier is exported"
 grep -q barrier said || complain "no barrier in: $(<said)"
 for words in "allreduce ring --ranks 4" "allreduce ring --ranks 4 --format nccl" "ring.xml --format msccl --ranks 4"; do

@@ -1,13 +1,16 @@
 """Runs execution plans of MSCCL++ on symbols, from the description of the format alone (docs/msccl.md): an opinion that shares
 nothing with what writes them.
 
-    mscclpp_run.py FILE...                   a line for each that is wrong: where, and why; then how many ran right; exit status 1
+    mscclpp_run.py [--hosts 2,1] FILE...     a line for each that is wrong: where, and why; then how many ran right; exit status 1
                                              if one is wrong
-    mscclpp_run.py --without-each FILE...    the same of each file without one of its operations, for every one of them; a line for
+    mscclpp_run.py [--hosts 2,1] --without-each FILE...    the same of each file without one of its operations, for every one of them; a line for
                                              each that still runs right; exit status 1 if there is one
 
 A file is read strictly: each member that the format has, no other, within the limits of the executor. Every plan runs twice in
 succession on each GPU, in several orders, and no GPU waits for another between the two runs.
+
+GPUs of one host, of which there are as many as --hosts says, are joined by memory channels, and GPUs of different hosts by port channels.
+Without --hosts all are on one host.
 
 A chunk holds a sum of contributions, with its tree: (gpu, chunk of its input, run). Whoever reads or stores must know of what
 was stored there before, and whoever stores of what was read. *To know* is a vector of clocks: how many operations of each thread
@@ -22,7 +25,9 @@ import sys
 
 OPERATIONS, CHANNELS, REMOTES, SIGNALS, SEMAPHORES, PLACES = 64, 16, 16, 8, 16, 10
 COLLECTIVES = {"allreduce", "allgather", "reducescatter", "alltoall"}
+LINKS = ["memory", "port"]
 RUNS = 2
+HOSTS = []  # of each gpu; empty: one for all
 RUBBISH = None
 
 
@@ -55,6 +60,21 @@ def members(where, value, *names):
     return [value[name] for name, _ in wanted]
 
 
+def link_between(where, a, b, link):
+    if HOSTS and not max(a, b) < len(HOSTS):
+        raise Wrong(f"{where}: a gpu on no host")
+    if link != ("port" if HOSTS and HOSTS[a] != HOSTS[b] else "memory"):
+        raise Wrong(f"{where}: {link} between gpus {a} and {b}")
+
+
+def by_link(where, value, type_name, *names):
+    """Members for each type of channel, at most one each: (type, values of the names)."""
+    found = [members(where, entry, (type_name, LINKS), *names) for entry in array(where, value, 0, len(LINKS))]
+    if len({entry[0] for entry in found}) != len(found):
+        raise Wrong(f"{where}: one type twice")
+    return found
+
+
 def number(where, value, least, most):
     if type(value) is not int or not least <= value <= most:
         raise Wrong(f"{where}: {value!r} is not from {least} to {most}")
@@ -75,7 +95,7 @@ def numbers(where, value, end, most):
     return found
 
 
-MEMORY = ("channel_type", ["memory"])
+MEMORY, PORT, ANY = ("channel_type", ["memory"]), ("channel_type", ["port"]), ("channel_type", LINKS)
 SUM = ("reduce_op", ["sum"])
 OPERATION_MEMBERS = {
     "nop": [],
@@ -83,8 +103,9 @@ OPERATION_MEMBERS = {
     "re": ["src_buff", "dst_buff", SUM],
     "res": ["src_buff", "dst_buff", MEMORY, SUM],
     "put": ["src_buff", "dst_buff", MEMORY],
-    "signal": ["channel_ids", MEMORY],
-    "wait": ["channel_ids", MEMORY],
+    "pwsf": ["src_buff", "dst_buff", "channel_ids", PORT],
+    "signal": ["channel_ids", ANY],
+    "wait": ["channel_ids", ANY],
     "sem_acquire": ["semaphore_ids"],
     "sem_release": ["semaphore_ids"],
 }
@@ -101,18 +122,23 @@ class Gpu:
         number(where, self.inputs, 1, 1 << 20)
         number(where, self.outputs, 1, 1 << 20)
         number(where, self.scratch, 0, 1 << 20)
-        self.rank, self.peers, self.remotes, self.semaphores = rank, [], [], []
-        for channel in array(where, channels, 0, 1):
-            _, peers = members(f"{where} channels", channel, MEMORY, "connected_to")
-            self.peers = [number(f"{where} channels", peer, 0, gpus - 1) for peer in array(where, peers, 1)]
-        if rank in self.peers:
-            raise Wrong(f"{where}: a channel to itself")
+        self.rank, self.remotes, self.semaphores = rank, [], []
+        self.peers = {link: [] for link in LINKS}
+        for link, peers in by_link(f"{where} channels", channels, "channel_type", "connected_to"):
+            self.peers[link] = [number(f"{where} channels", peer, 0, gpus - 1) for peer in array(where, peers, 1)]
+            for peer in self.peers[link]:
+                link_between(f"{where} channels", rank, peer, link)
+            if rank in self.peers[link]:
+                raise Wrong(f"{where}: a channel to itself")
         for remote in array(where, remotes):
-            peer, kind, _ = members(f"{where} remote_buffers", remote, "rank", ("type", ["i", "o", "s"]), ("access_channel_types", [["memory"]]))
+            peer, kind, links = members(
+                f"{where} remote_buffers", remote, "rank", ("type", ["i", "o", "s"]), ("access_channel_types", [[link] for link in LINKS])
+            )
             number(f"{where} remote_buffers", peer, 0, gpus - 1)
-            if peer == rank or (peer, kind) in self.remotes:
+            link_between(f"{where} remote_buffers", rank, peer, links[0])
+            if peer == rank or (peer, kind, links[0]) in self.remotes:
                 raise Wrong(f"{where} remote_buffers: its own, or one twice")
-            self.remotes.append((peer, kind))
+            self.remotes.append((peer, kind, links[0]))
         for semaphore in array(where, semaphores):
             self.semaphores.append(number(f"{where} semaphores", members(where, semaphore, "init_value")[0], 0, 1 << 20))
         self.blocks = []
@@ -126,18 +152,19 @@ class Block:
         identity, operations, channels, refs = members(self.where, value, "id", "ops", "channels", "remote_buffer_refs")
         if identity != index:
             raise Wrong(f"{self.where}: id {identity!r}")
-        self.channels, self.remotes, self.operations = [], [], []
-        for channel in array(self.where, channels, 0, 1):
-            _, ids = members(f"{self.where} channels", channel, MEMORY, "channel_ids")
-            self.channels = numbers(f"{self.where} channels", ids, len(gpu.peers), CHANNELS)
-        for ref in array(self.where, refs, 0, 1):
-            _, ids = members(f"{self.where} remote_buffer_refs", ref, ("access_channel_type", ["memory"]), "remote_buffer_ids")
-            self.remotes = numbers(f"{self.where} remote_buffer_refs", ids, len(gpu.remotes), REMOTES)
+        self.operations = []
+        self.channels, self.remotes = {link: [] for link in LINKS}, {link: [] for link in LINKS}
+        for link, ids in by_link(f"{self.where} channels", channels, "channel_type", "channel_ids"):
+            self.channels[link] = [(link, i) for i in numbers(f"{self.where} channels", ids, len(gpu.peers[link]), CHANNELS)]
+        for link, ids in by_link(f"{self.where} remote_buffer_refs", refs, "access_channel_type", "remote_buffer_ids"):
+            self.remotes[link] = numbers(f"{self.where} remote_buffer_refs", ids, len(gpu.remotes), REMOTES)
+            if any(gpu.remotes[i][2] != link for i in self.remotes[link]):
+                raise Wrong(f"{self.where} remote_buffer_refs: of another type")
         for step, operation in enumerate(array(self.where, operations, 1, OPERATIONS)):
             self.operations.append(self.look_up(plan, f"{self.where} operation {step}", operation))
 
     def look_up(self, plan, where, value):
-        """(name, ids) or (name, lists of cells that are read, lists of cells that are stored to)"""
+        """(name, ids) or (name, lists of cells that are read, lists of cells that are stored to, channels that are signalled)"""
         name = value.get("name") if isinstance(value, dict) else None
         if not isinstance(name, str) or name not in OPERATION_MEMBERS:
             raise Wrong(f"{where}: no operation is called {name!r} here")
@@ -145,11 +172,18 @@ class Block:
         if name == "nop":
             return name, []
         if name in ("signal", "wait"):
-            return name, [self.channels[i] for i in numbers(where, found[1], len(self.channels), SIGNALS)]
+            own = self.channels[found[2]]
+            return name, [own[i] for i in numbers(where, found[1], len(own), SIGNALS)]
         if name in ("sem_acquire", "sem_release"):
             return name, numbers(where, found[1], len(self.gpu.semaphores), SEMAPHORES)
         sources, targets = array(where, found[1], 1, PLACES), array(where, found[2], 1, PLACES)
-        if name == "put":
+        is_put, link, signalled = name in ("put", "pwsf"), "port" if name == "pwsf" else "memory", []
+        if name == "pwsf":
+            own = self.channels[link]
+            signalled = [own[i] for i in numbers(where, found[3], len(own), SIGNALS)]
+            if len(signalled) != len(targets):
+                raise Wrong(f"{where}: {len(signalled)} channels, {len(targets)} targets")
+        if is_put:
             shape_is_right = len(sources) == len(targets) and len({source.get("type") for source in sources}) == 1
         else:
             shape_is_right = (len(sources) > 1) == (name != "copy") and (len(targets) > 1) == (name == "res")
@@ -158,21 +192,23 @@ class Block:
         sizes = set()
         reads = [self.cells(plan, where, source, sizes) for source in sources]
         stores = [
-            self.remote_cells(plan, where, target, sizes) if name == "put" or i > 0 else self.cells(plan, where, target, sizes)
+            self.remote_cells(plan, where, target, sizes, link, signalled[i : i + 1]) if is_put or i > 0 else self.cells(plan, where, target, sizes)
             for i, target in enumerate(targets)
         ]
         if len(sizes) > 1:
             raise Wrong(f"{where}: sizes {sorted(sizes)}")
-        return name, reads, stores
+        return name, reads, stores, signalled
 
     def cells(self, plan, where, value, sizes):
         kind, first, count = members(where, value, ("type", ["i", "o", "s"]), "index", "size")
         sizes.add(count)
         return plan.cells(where, self.gpu.rank, kind, first, count)
 
-    def remote_cells(self, plan, where, value, sizes):
+    def remote_cells(self, plan, where, value, sizes, link, signalled):
         remote, first, count = members(where, value, "buffer_id", "index", "size")
-        peer, kind = self.gpu.remotes[self.remotes[number(where, remote, 0, len(self.remotes) - 1)]]
+        peer, kind, _ = self.gpu.remotes[self.remotes[link][number(where, remote, 0, len(self.remotes[link]) - 1)]]
+        if any(self.gpu.peers[link][i] != peer for _, i in signalled):
+            raise Wrong(f"{where}: a channel that leads to another gpu")
         sizes.add(count)
         return plan.cells(where, peer, kind, first, count)
 
@@ -225,13 +261,13 @@ class Plan:
     def pair_channels(self):
         """The k-th channel from a to b is the k-th one from b to a."""
         self.other_end = {}
-        for gpu in self.gpus:
+        for gpu, link in ((gpu, link) for gpu in self.gpus for link in LINKS):
             counts = [0] * len(self.gpus)
-            for channel, peer in enumerate(gpu.peers):
-                mine = [c for c, p in enumerate(self.gpus[peer].peers) if p == gpu.rank]
+            for channel, peer in enumerate(gpu.peers[link]):
+                mine = [c for c, p in enumerate(self.gpus[peer].peers[link]) if p == gpu.rank]
                 if counts[peer] >= len(mine):
                     raise Wrong(f"gpu {gpu.rank}: channel {channel} has no other end")
-                self.other_end[gpu.rank, channel] = (peer, mine[counts[peer]])
+                self.other_end[gpu.rank, (link, channel)] = (peer, (link, mine[counts[peer]]))
                 counts[peer] += 1
 
     def cells(self, where, rank, kind, first, count):
@@ -462,9 +498,15 @@ class World:
             for counter in self.counters(block, operation[1], name):
                 counter.give(runner.known)
         else:
-            _, reads, stores = operation
-            each = name == "put"
+            _, reads, stores, signalled = operation
+            each = name in ("put", "pwsf")
+            if signalled and runner.known[index] < runner.done:
+                raise Wrong(f"{where}: its threads may still be at work")
             self.work(where, runner, reads, stores, lambda found: found if each else [self.sums(found)] * len(stores))
+            for counter in self.counters(block, signalled, "signal"):
+                clock = list(runner.known)
+                clock[index] = runner.done
+                counter.give(clock)
         runner.at += 1
         return True
 
@@ -556,6 +598,9 @@ def run_without_each(names):
 
 
 def main():
+    if sys.argv[1:2] == ["--hosts"]:
+        HOSTS.extend(host for host, count in enumerate(sys.argv[2].split(",")) for _ in range(int(count)))
+        del sys.argv[1:3]
     if sys.argv[1:2] == ["--without-each"]:
         sys.exit(run_without_each(sys.argv[2:]))
     sys.exit(run_all(sys.argv[1:]))

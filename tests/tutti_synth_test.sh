@@ -173,6 +173,28 @@ expect 0 "jobs take plans of at most" allgather --topo "$shelf/dgx-a100-2.json" 
 echo "few trees are above the bound"
 expect 0 "bound 7/6, attained 3/2" allgather --topo "$shelf/dgx1-v100.json" --k 1
 
+echo "sockets that only their machine joins are joined"
+cat >sockets.xml <<'XML'
+<system version="1">
+  <cpu numaid="0"><pci busid="0000:03:00.0" class="0x038000" link_speed="16 GT/s" link_width="16"><gpu dev="0" gcn="908" rank="0"/></pci></cpu>
+  <cpu numaid="1"><pci busid="0000:43:00.0" class="0x038000" link_speed="16 GT/s" link_width="16"><gpu dev="1" gcn="908" rank="1"/></pci></cpu>
+</system>
+XML
+expect 0 "no link joins 2 parts to the rest of their machine" allreduce --topo sockets.xml -o made.plan
+grep -qF "bound 1/1, attained 1/1" out || fail "two sockets: $(cat out)"
+is_proven made.plan
+sed 's/numaid="0"/& host_hash="0xa"/; s/numaid="1"/& host_hash="0xb"/' sockets.xml >machines.xml
+expect 1 "machines.xml: nothing joins rank 1 to rank 0: add the links" allgather --topo machines.xml
+expect 1 "nothing joins rank 1 to rank 0" alltoall --topo machines.xml --greedy
+
+echo "a plan with too many steps for MSCCL fits with as many pieces as the refusal says"
+expect 0 "16 trees" allgather --topo "$dgx1" --pieces 64 -o long.plan
+"$bin/tutti-plan" export long.plan --format msccl >none.xml 2>out && fail "more than 256 steps are exported"
+percent=$(sed -n 's/.* has [0-9]* steps, and msccl takes at most 256; it fits with \([0-9]*\) % of its pieces (tutti-synth --pieces: [0-9]* in the place of 16)$/\1/p' out)
+[ -n "$percent" ] || fail "no cure in: $(cat out)"
+expect 0 "16 trees" allgather --topo "$dgx1" --pieces $((64 * ${percent:-1} / 100)) -o short.plan
+"$bin/tutti-plan" export short.plan --format msccl >short.xml 2>out || fail "$percent % of the pieces do not fit: $(cat out)"
+
 echo "mistakes are named"
 printf '{"tutti_topology": 1, "root": {"kind": "machine", "children": [{"kind": "accelerator", "id": "a", "name": "left", "ranks": [0]},
  {"kind": "accelerator", "id": "b", "name": "right", "ranks": [%s]}]}, "links": [{"ends": ["a", "b"] %s}]}' 1 '' >silent.json

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/msccl_depth.h"
 #include "format/msccl_export.h"
 #include "format/msccl_xml.h"
 #include "format/mscclpp_export.h"
@@ -29,6 +30,17 @@ static bool is_xml(const char *text, size_t size)
     return i < size && text[i] == '<';
 }
 
+static void print_faults(const char *name, const char *verdict, const struct msccl_report *report)
+{
+    const int count = report->further_count;
+    fprintf(stderr, "tutti-plan: %s: %s: %s\n", name, verdict, report->message);
+    for (int i = 0; i < count && i < MSCCL_FURTHER_MAX; i++)
+        fprintf(stderr, "tutti-plan: %s: %s: %s\n", name, verdict, report->further[i]);
+    if (count > MSCCL_FURTHER_MAX)
+        fprintf(stderr, "tutti-plan: %s: %s: and %d more\n", name, verdict,
+                count - MSCCL_FURTHER_MAX);
+}
+
 static struct plan *read_xml(const char *name, const char *text, size_t size, bool *in_place)
 {
     static const char *const verdicts[] = {[MSCCL_PROVEN] = "",
@@ -39,7 +51,7 @@ static struct plan *read_xml(const char *name, const char *text, size_t size, bo
     struct msccl_report report;
     msccl_xml_load(text, size, &plan, &report);
     if (plan == NULL)
-        fprintf(stderr, "tutti-plan: %s: %s: %s\n", name, verdicts[report.verdict], report.message);
+        print_faults(name, verdicts[report.verdict], &report);
     else
         *in_place = report.in_place;
     return plan;
@@ -87,6 +99,16 @@ static bool prove(const struct plan *plan, bool in_place)
     return false;
 }
 
+/* The name in the file has it as well, but few look there. */
+static void say_depth(int depth)
+{
+    if (depth == 1) return; /* every plan needs that */
+    fprintf(stderr,
+            "tutti-plan: export: each connection must hold %s%d messages where a fused step "
+            "takes one only when it can send\n",
+            depth == 0 ? "more than " : "", depth == 0 ? MSCCL_DEPTH_MAX : depth);
+}
+
 static enum tutti_status export_to(FILE *file, const struct plan *plan,
                                    const struct options *options, char *message,
                                    size_t message_bytes)
@@ -96,12 +118,19 @@ static enum tutti_status export_to(FILE *file, const struct plan *plan,
              options->algorithm != NULL ? options->algorithm->name : "plan",
              collective_name(plan->shape.collective), plan->shape.rank_count);
     if (strcmp(options->format, FORMAT_MSCCLPP) == 0) {
-        const struct mscclpp_export_options how = {.name = name, .in_place = options->in_place};
+        const struct mscclpp_export_options how = {
+            .name = name, .in_place = options->in_place, .host_of = options->hosts.host_of};
         return mscclpp_export(plan, &how, file, message, message_bytes);
     }
-    const struct msccl_export_options how = {
-        .profile = msccl_profile_find(options->format), .name = name, .in_place = options->in_place};
-    return msccl_export(plan, &how, file, message, message_bytes);
+    int depth;
+    const struct msccl_export_options how = {.profile = msccl_profile_find(options->format),
+                                             .name = name,
+                                             .in_place = options->in_place,
+                                             .depth = &depth,
+                                             .may_have_fewer_pieces = options->algorithm == NULL};
+    const enum tutti_status status = msccl_export(plan, &how, file, message, message_bytes);
+    if (status == TUTTI_OK) say_depth(depth);
+    return status;
 }
 
 enum exit_code file_export_plan(const struct plan *plan, const struct options *options)
@@ -109,6 +138,8 @@ enum exit_code file_export_plan(const struct plan *plan, const struct options *o
     char message[200];
     char *text = NULL;
     size_t size;
+    if (options->hosts.rank_count > 0 && options->hosts.rank_count != plan->shape.rank_count)
+        return file_fail("export", "the hosts have another number of ranks than the plan");
     if (!prove(plan, options->in_place)) return EXIT_WRONG;
     FILE *file = open_memstream(&text, &size);
     if (file == NULL) return file_fail("export", strerror(errno));

@@ -39,7 +39,7 @@ static const char help[] =
     "  tutti-plan export FILE --format msccl|rccl|mscclpp\n"
     "          [--in-place] [-o FILE | --output FILE]\n"
     "      writes a plan as a schedule for MSCCL or for RCCL, in XML, or as an execution plan of\n"
-    "      MSCCL++, in JSON\n"
+    "      MSCCL++, in JSON, which also takes --hosts with FILE: other channels lead to them\n"
     "  tutti-plan paths COLLECTIVE [ALGORITHM] --ranks N --count ELEMENTS [--root R] [--radix K]\n"
     "          [--in-place] [--transport local|tcp|card] [--memory private|mapped]\n"
     "          [--shared-cores] [--why]\n"
@@ -380,8 +380,9 @@ static enum exit_code check_subject(const struct options *options)
         return check_order(options);
     }
     if (options->file != NULL) {
-        if (options->ranks_min > 0 || options->root != ALL_ROOTS || options->radix > 0 ||
-            options->order != NULL)
+        const bool takes_hosts = exports && strcmp(options->format, FORMAT_MSCCLPP) == 0;
+        if ((options->ranks_min > 0 && !(takes_hosts && options->host_sizes != NULL)) ||
+            options->root != ALL_ROOTS || options->radix > 0 || options->order != NULL)
             return usage_error("the ranks of a plan in a file are as they are");
         return EXIT_FINE;
     }

@@ -119,7 +119,7 @@ static enum tutti_status write_steps(const struct job *job, const struct synth_s
 {
     struct plan *plan;
     job_show(job, "proving the plan");
-    TRY(synth_steps_plan(steps, true, &plan));
+    TRY(synth_steps_plan(steps, true, job->deadline_ns, &plan));
     const enum tutti_status status = job_write(job, job->options->output, plan);
     plan_free(plan);
     return status;

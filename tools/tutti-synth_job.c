@@ -16,6 +16,7 @@
 #include "os/file.h"
 #include "plan/text.h"
 #include "synth/bound.h"
+#include "tutti-synth_watch.h"
 
 static void print_note(const char *note, void *file_name)
 {
@@ -69,15 +70,22 @@ static enum tutti_status begin(const struct options *options, struct job *job)
     return status == TUTTI_OK ? check(options, job) : status;
 }
 
+static void watch_over(const struct job *job)
+{
+    watch_start(job_left_ns(job) + WATCH_GRACE_S * UINT64_C(1000000000));
+}
+
 enum tutti_status job_open(const struct options *options, struct job *job)
 {
-    char message[400];
+    char message[ERROR_TEXT_MAX];
+    const uint64_t time_ns = (uint64_t)(options->seconds * 1e9);
     *job = (struct job){.options = options,
                         .shows = isatty(STDERR_FILENO) == 1,
-                        .deadline_ns = clock_now_ns() + (uint64_t)(options->seconds * 1e9)};
+                        .deadline_ns = clock_now_ns() + time_ns};
+    watch_over(job);
     const enum tutti_status status = begin(options, job);
     if (status == TUTTI_OK) return TUTTI_OK;
-    snprintf(message, sizeof message, "%s", tutti_error_message());
+    error_copy(message, sizeof message);
     return error_set(status, "%.200s: %s", options->topology, message);
 }
 
@@ -107,8 +115,9 @@ void job_print_graph(const struct job *job)
     if (job->notes.rounded_most > 0)
         printf("capacities are rounded, by %.2g%% at most\n", 100 * job->notes.rounded_most);
     if (job->notes.assumed_count > 0)
-        printf("%d stand in a machine without a link in it, which is taken to limit nothing\n",
-               job->notes.assumed_count);
+        printf("no link joins %d part%s to the rest of their machine, which is taken to limit "
+               "nothing\n",
+               job->notes.assumed_count, job->notes.assumed_count > 1 ? "s" : "");
 }
 
 enum tutti_status job_bound(const struct job *job, enum collective collective, bool *known,
@@ -152,6 +161,17 @@ static enum tutti_status write_into(const char *name, const char *text, size_t s
     return error_system("writing %.200s", name);
 }
 
+/* A replacement that has begun is done to its end. */
+static enum tutti_status write_whole(const struct job *job, const char *name, const char *text,
+                                     size_t size)
+{
+    if (!is_replaceable(name)) return write_into(name, text, size);
+    watch_stop();
+    const enum tutti_status status = file_replace(name, text, size);
+    watch_over(job);
+    return status;
+}
+
 static void note_size(const struct plan *plan)
 {
     uint64_t steps = 0;
@@ -177,8 +197,7 @@ enum tutti_status job_write(const struct job *job, const char *name, const struc
     if (fclose(file) != 0 || !is_whole)
         status = error_set(TUTTI_NO_MEMORY, "the text of the plan");
     else
-        status =
-            is_replaceable(name) ? file_replace(name, text, size) : write_into(name, text, size);
+        status = write_whole(job, name, text, size);
     free(text);
     job_show(job, NULL);
     if (status == TUTTI_OK) note_size(plan);

@@ -31,7 +31,7 @@ static enum tutti_status make_trees(struct trees *trees)
     job_show(trees->job, "packing trees");
     if (goes_down) TRY(forest_make(&trees->job->graph, &options, &trees->down));
     if (!trees->is_up_own) return TUTTI_OK;
-    TRY(synth_graph_turn(&trees->job->graph, &trees->turned));
+    TRY(synth_graph_reverse(&trees->job->graph, &trees->turned));
     return forest_make(&trees->turned, &options, &trees->up);
 }
 
@@ -76,9 +76,11 @@ static void report(const struct trees *trees)
            collective == COLLECTIVE_ALLREDUCE ? "; up, and then down" : "");
 }
 
-static enum tutti_status prove(const struct plan *plan)
+static enum tutti_status prove(const struct job *job, const struct plan *plan)
 {
     for (int in_place = 0; in_place < 2; in_place++) {
+        if (job_left_ns(job) == 0)
+            return error_set(TUTTI_TIMEOUT, "the time is over before the plan is proven");
         const struct verify_options options = {.in_place = in_place};
         struct verify_report proof;
         switch (plan_verify(plan, &options, &proof)) {
@@ -103,7 +105,7 @@ static enum tutti_status make_plan(const struct trees *trees)
     job_show(trees->job, "laying out the plan");
     TRY(lay_plan(&lay, &plan));
     job_show(trees->job, "proving the plan");
-    enum tutti_status status = prove(plan);
+    enum tutti_status status = prove(trees->job, plan);
     if (status == TUTTI_OK) status = job_write(trees->job, options->output, plan);
     plan_free(plan);
     return status;

@@ -26,9 +26,9 @@
  */
 #include "algo/generators.h"
 
-/* All links are full after the first send, and a step that receives and sends at once needs room
- * before it makes some: so message k goes over channel k mod 2, and there is room for it while
- * message k-1 is under way. */
+/* All links are full after the first send. A step takes its message before it sends, so one channel
+ * would not block; but message k goes over channel k mod 2, so that there is room for it while
+ * message k-1 is under way, also where a step takes a message only when it can send. */
 static void receive_message(struct plan_builder *b, const struct circle *ring, int message)
 {
     plan_channel(b, message % 2);

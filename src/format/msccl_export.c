@@ -19,6 +19,7 @@
 
 #include "base/xml_text.h"
 #include "format/msccl_algo.h"
+#include "format/msccl_depth.h"
 #include "format/refusal.h"
 #include "plan/wiring.h"
 
@@ -83,6 +84,11 @@ struct exporter {
     int lane_atom;
     uint32_t lane;
     uint32_t scratch_count;
+
+    int depth;
+    struct {
+        int rank, block, steps;
+    } longest; /* thread block of all */
 };
 
 const struct msccl_profile *msccl_profile_find(const char *name)
@@ -514,10 +520,11 @@ static bool number_atoms(struct exporter *exporter)
                 refuse(&exporter->refusal, "rank %d: a step on %u chunks, and %s takes at most %d",
                        rank, atom->count, profile->name, profile->chunks_max);
         }
-        if (block->step_count > profile->steps_max)
-            refuse(&exporter->refusal,
-                   "rank %d: thread block %d has %d steps, and %s takes at most %d", rank, i,
-                   block->step_count, profile->name, profile->steps_max);
+        if (block->step_count > exporter->longest.steps) {
+            exporter->longest.rank = rank;
+            exporter->longest.block = i;
+            exporter->longest.steps = block->step_count;
+        }
     }
     free(found);
     return exporter->refusal.status == TUTTI_OK;
@@ -623,6 +630,8 @@ static void print_head(struct exporter *exporter)
                                 : (uint32_t)shape->rank_count;
     fputs("<algo name=\"", file);
     xml_print_text(exporter->options->name, file);
+    fprintf(file, ", depth %s%d", exporter->depth == 0 ? "above " : "",
+            exporter->depth == 0 ? MSCCL_DEPTH_MAX : exporter->depth);
     fprintf(file,
             "\" proto=\"Simple\" nchannels=\"%d\" nchunksperloop=\"%u\" ngpus=\"%d\" coll=\"%s\" "
             "inplace=\"%d\"",
@@ -669,6 +678,24 @@ static bool export_rank(struct exporter *exporter, int rank)
     return written;
 }
 
+/* The longest one, since steps are in proportion to pieces: so many of these fit. */
+static bool check_steps(struct exporter *exporter)
+{
+    enum { PIECES_USUAL = 16 }; /* of tutti-synth */
+    const struct msccl_profile *profile = exporter->options->profile;
+    const int steps = exporter->longest.steps, most = profile->steps_max;
+    const int pieces = PIECES_USUAL * most / (steps > 0 ? steps : 1);
+    char cure[100] = "";
+    if (steps <= most) return true;
+    if (exporter->options->may_have_fewer_pieces && pieces > 0)
+        snprintf(cure, sizeof cure,
+                 "; it fits with %d %% of its pieces (tutti-synth --pieces: %d in the place of %d)",
+                 100 * most / steps, pieces, PIECES_USUAL);
+    return refuse(&exporter->refusal,
+                  "rank %d: thread block %d has %d steps, and %s takes at most %d%s",
+                  exporter->longest.rank, exporter->longest.block, steps, profile->name, most, cure);
+}
+
 static bool export_all(struct exporter *exporter)
 {
     struct verify_report report;
@@ -679,11 +706,13 @@ static bool export_all(struct exporter *exporter)
     if (!set_up(exporter)) return false;
     pair_all(exporter);
     if (!choose_channels(exporter)) return false;
+    if (msccl_depth(exporter->plan, &exporter->wiring, &exporter->depth) != TUTTI_OK)
+        return refuse_out_of_memory(&exporter->refusal);
     print_head(exporter);
     for (int rank = 0; rank < exporter->plan->shape.rank_count; rank++)
         if (!export_rank(exporter, rank)) return false;
     fputs("</algo>\n", exporter->file);
-    return true;
+    return check_steps(exporter);
 }
 
 static void tear_down(struct exporter *exporter)
@@ -721,6 +750,7 @@ enum tutti_status msccl_export(const struct plan *plan, const struct msccl_expor
     tear_down(&exporter);
     if (fclose(exporter.file) != 0) refuse_out_of_memory(&exporter.refusal);
     if (exporter.refusal.status == TUTTI_OK) fwrite(text, 1, text_bytes, file);
+    if (options->depth != NULL) *options->depth = exporter.depth;
     free(text);
     return exporter.refusal.status;
 }

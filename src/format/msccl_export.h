@@ -33,6 +33,8 @@ struct msccl_export_options {
     const struct msccl_profile *profile;
     const char *name; /* of the algorithm, for people; any text */
     bool in_place;
+    int *depth; /* or NULL: gets how many messages each connection must hold (msccl_depth.h), which the name in the file ends with */
+    bool may_have_fewer_pieces; /* whoever made the plan can cut the data into fewer: a refusal for too many steps says how many */
 };
 
 /* Writes the plan, which should be proven for what in_place says; the file's own errors are the caller's. INVALID_ALGORITHM:

@@ -25,7 +25,9 @@
 enum {
     NOTHING = -1, /* a chunk that nobody wrote */
     MIXTURE = -2, /* of several classes */
-    AFTERS_MAX = 256
+    UNKNOWN = -3, /* behind a fault that was told */
+    AFTERS_MAX = 256,
+    RACES_MAX = 16
 };
 
 /* Chunks of all buffers and messages; steps times lanes of the proof. */
@@ -33,13 +35,18 @@ static const uint64_t CELLS_MAX = UINT64_C(1) << 24;
 static const uint64_t WORK_MAX = UINT64_C(1) << 31;
 
 struct held {
-    int class; /* or NOTHING, MIXTURE */
+    int class; /* or NOTHING, MIXTURE, UNKNOWN */
     int count; /* contributions */
 };
 
 struct cell {
     struct held held;
     int writer; /* the last step that stored here, or -1: the application */
+};
+
+/* Nothing orders them. */
+struct race {
+    int step, other; /* the other one is a step of any gpu; -1: none */
 };
 
 /* What the run finds out about a step. */
@@ -68,10 +75,13 @@ struct importer {
     struct finding *findings;
     uint32_t *handles; /* of each step: in its rank's plan, in order of emission */
     int *emitted; /* steps of each gpu, in the order of its plan; a gpu begins at twice its first step */
-    int *sent_writers; /* beside `sent`: who had written the memory that was sent */
-    bool stages;       /* copies what it sends, where the memory is written to later */
-    bool needs_copies; /* that may be why there was no proof */
-    int *run_order;    /* all steps, as the run met them */
+    int *sent_writers;           /* beside `sent`: who had written the memory that was sent */
+    bool stages;                 /* copies what it sends, where the memory is written to later */
+    bool needs_copies;           /* that may be why there was no proof */
+    struct race race;            /* that is why there was no proof, if step is one */
+    struct race told[RACES_MAX]; /* taken to be ordered, so that the proof finds others */
+    int told_count;
+    int *run_order; /* all steps, as the run met them */
     int run_count;
     int *lane_of;  /* of each block: in its rank's plan */
     int *channels; /* of each block: of what it sends, in the plan */
@@ -199,18 +209,19 @@ static struct cell *cell_at(const struct importer *importer, int gpu, enum msccl
 static bool check_chunks(struct importer *importer)
 {
     const struct msccl_algo *algo = importer->algo;
+    bool fine = true;
     for (int gpu = 0; gpu < algo->gpu_count; gpu++)
         for (int buffer = MSCCL_INPUT; buffer <= MSCCL_OUTPUT; buffer++) {
             const int said = algo->gpus[gpu].chunks[buffer];
             const int wanted = chunks_of(importer, gpu, (enum msccl_buffer)buffer);
             if (said == wanted || said == 0) continue;
             if (wanted == 0) continue; /* of a rank that is not the root */
-            return msccl_refuse(importer->report, MSCCL_WRONG, algo->gpus[gpu].line, gpu, -1, -1,
+            fine = msccl_refuse(importer->report, MSCCL_WRONG, algo->gpus[gpu].line, gpu, -1, -1,
                                 "%c_chunks=\"%d\" where %s of %d chunks on %d gpus has %d",
                                 "io"[buffer], said, collective_name(algo->collective),
                                 algo -> chunk_count, algo -> gpu_count, wanted);
         }
-    return true;
+    return fine;
 }
 
 static bool check_places(struct importer *importer, int step)
@@ -224,15 +235,16 @@ static bool check_places(struct importer *importer, int step)
         int first;
     } places[] = {{traits->reads, of->source_buffer, of->source},
                   {traits->stores, of->destination_buffer, of->destination}};
+    bool fine = true;
     for (int i = 0; i < 2; i++) {
         if (!places[i].is_used) continue;
         const int count = chunks_of(importer, gpu, places[i].buffer);
         if (places[i].first > count || of->count > count - places[i].first)
-            return wrong_step(importer, step, "%s chunks %d to %d of %c, which has %d",
+            fine = wrong_step(importer, step, "%s chunks %d to %d of %c, which has %d",
                               i == 0 ? "reads" : "stores", places[i].first,
                               places[i].first + of->count - 1, "ios"[places[i].buffer], count);
     }
-    return true;
+    return fine;
 }
 
 /* --------------------------------------------------------------------------------------------------- wiring */
@@ -279,13 +291,14 @@ static int count_sends(const struct importer *importer, int block)
 static bool check_partners(struct importer *importer)
 {
     const struct msccl_algo *algo = importer->algo;
+    bool fine = true;
     for (int block = 0; block < algo->block_count; block++) {
         const struct msccl_block *of = &algo->blocks[block];
         const int partner = importer->partners[block];
         const int received = count_receives(importer, block);
         const int sent = partner >= 0 ? count_sends(importer, partner) : 0;
         if (received != sent)
-            return msccl_refuse(importer->report, MSCCL_WRONG, of->line, of->gpu,
+            fine = msccl_refuse(importer->report, MSCCL_WRONG, of->line, of->gpu,
                                 number_of_block(importer, of), -1,
                                 "%d messages are received of %d that gpu %d sends on channel %d",
                                 received, sent, of->receive, of->channel);
@@ -294,13 +307,13 @@ static bool check_partners(struct importer *importer)
     for (int block = 0; block < algo->block_count; block++) {
         const struct msccl_block *of = &algo->blocks[block];
         if (!importer->taken[block] && count_sends(importer, block) > 0)
-            return msccl_refuse(importer->report, MSCCL_WRONG, of->line, of->gpu,
+            fine = msccl_refuse(importer->report, MSCCL_WRONG, of->line, of->gpu,
                                 number_of_block(importer, of), -1,
                                 "gpu %d has no thread block that receives this on channel %d",
                                 of->send, of->channel);
         importer->taken[block] = 0;
     }
-    return true;
+    return fine;
 }
 
 static bool check_dependency(struct importer *importer, int step)
@@ -325,6 +338,7 @@ static bool wire(struct importer *importer)
 {
     const struct msccl_algo *algo = importer->algo;
     int sends = 0;
+    bool fine = true;
     for (int block = 0; block < algo->block_count; block++) {
         const struct msccl_block *of = &algo->blocks[block];
         importer->first_sends[block] = sends;
@@ -333,12 +347,14 @@ static bool wire(struct importer *importer)
             if (msccl_types[algo->steps[i].type].sends) importer->send_lists[sends++] = i;
         }
         importer->first_sends[block + 1] = sends;
-        if (!find_partner(importer, block)) return false;
+        if (!find_partner(importer, block)) fine = false;
     }
-    if (!check_partners(importer)) return false;
-    for (int step = 0; step < algo->step_count; step++)
-        if (!check_places(importer, step) || !check_dependency(importer, step)) return false;
-    return true;
+    if (fine) fine = check_partners(importer);
+    for (int step = 0; step < algo->step_count; step++) {
+        if (!check_places(importer, step)) fine = false;
+        if (!check_dependency(importer, step)) fine = false;
+    }
+    return fine;
 }
 
 /* --------------------------------------------------------------------------------------------------- the run */
@@ -381,25 +397,26 @@ static struct held sum_of(struct held a, struct held b)
 {
     const bool same = a.class == b.class && a.class >= 0;
     const int count = a.count + b.count; /* more than all ranks are never right */
+    if (a.class == UNKNOWN || b.class == UNKNOWN) return (struct held){UNKNOWN, 0};
     return (struct held){same ? a.class : MIXTURE,
                          count < 2 * MSCCL_GPUS_MAX ? count : 2 * MSCCL_GPUS_MAX};
 }
 
-/* What the step has to wait for; NULL: nothing. */
-static const char *waits_for(const struct importer *importer, int step)
+/* The step that it has to wait for; -1: none. */
+static int waits_for(const struct importer *importer, int step)
 {
     const struct msccl_algo *algo = importer->algo;
     const struct msccl_step *of = &algo->steps[step];
     const int block = importer->block_of[step], partner = importer->partners[block];
     if (of->after_block >= 0) {
         const int other = algo->gpus[algo->blocks[block].gpu].first_block + of->after_block;
-        if (importer->done[other] <= of->after_step) return "another thread block";
+        if (importer->done[other] <= of->after_step)
+            return algo->blocks[other].first_step + of->after_step;
     }
-    if (!msccl_types[of->type].receives) return NULL;
+    if (!msccl_types[of->type].receives) return -1;
     const int message =
         importer->send_lists[importer->first_sends[partner] + importer->taken[block]];
-    return importer->done[partner] <= message - algo->blocks[partner].first_step ? "a message"
-                                                                                 : NULL;
+    return importer->done[partner] <= message - algo->blocks[partner].first_step ? message : -1;
 }
 
 /* What the plan calls a range that the step reads: in place, what no step has stored to is the input. */
@@ -449,6 +466,7 @@ static void check_class(struct importer *importer, int step, int position, struc
     const struct plan_place *place = &importer->findings[step].destination;
     const int gpu = block_at(importer, step)->gpu;
     const uint32_t chunk = place->first + (uint32_t)position;
+    if (held.class == UNKNOWN) return;
     if (held.class == MIXTURE) {
         note_step(importer, step, "adds different chunks");
     } else if (place->buffer == PLAN_SCRATCH) {
@@ -465,151 +483,6 @@ static void check_class(struct importer *importer, int step, int position, struc
     }
 }
 
-static bool read_chunk(struct importer *importer, int step, enum msccl_buffer buffer, int chunk,
-                       struct held *held)
-{
-    *held = cell_at(importer, block_at(importer, step)->gpu, buffer, chunk)->held;
-    if (held->class != NOTHING) return true;
-    return wrong_step(importer, step, "reads %c chunk %d, which nobody wrote", "ios"[buffer], chunk);
-}
-
-/* What a step has at one position, before it stores and sends. */
-static bool compute(struct importer *importer, int step, int message, int position,
-                    struct held *result)
-{
-    const struct msccl_step *of = &importer->algo->steps[step];
-    const struct msccl_traits *traits = &msccl_types[of->type];
-    struct held other;
-    if (traits->reads &&
-        !read_chunk(importer, step, of->source_buffer, of->source + position, result))
-        return false;
-    if (of->type == MSCCL_REDUCE) {
-        if (!read_chunk(importer, step, of->destination_buffer, of->destination + position, &other))
-            return false;
-        *result = sum_of(other, *result);
-    }
-    if (!traits->receives) return true;
-    other = importer->sent[importer->first_sent[message] + (size_t)position];
-    *result = traits->reads ? sum_of(*result, other) : other;
-    return true;
-}
-
-static bool reduces(const struct msccl_step *step)
-{
-    const struct msccl_traits *traits = &msccl_types[step->type];
-    return step->type == MSCCL_REDUCE || (traits->reads && traits->receives);
-}
-
-static bool execute(struct importer *importer, int step)
-{
-    const struct msccl_algo *algo = importer->algo;
-    const struct msccl_step *of = &algo->steps[step];
-    const struct msccl_traits *traits = &msccl_types[of->type];
-    const int block = importer->block_of[step], gpu = algo->blocks[block].gpu;
-    struct finding *finding = &importer->findings[step];
-    int message = -1, complete = 0;
-    if (traits->receives) {
-        message = importer->send_lists[importer->first_sends[importer->partners[block]] +
-                                       importer->taken[block]++];
-        if (algo->steps[message].count != of->count)
-            return wrong_step(importer, step, "receives %d chunks where gpu %d sends %d", of->count,
-                              algo->blocks[block].receive, algo->steps[message].count);
-    }
-    if (traits->reads)
-        finding->source = place_read(importer, gpu, of->source_buffer, of->source, of->count);
-    if (traits->stores) find_destination(importer, step);
-    struct held *results = &importer->sent[importer->first_sent[step]];
-    for (int i = 0; i < of->count; i++) {
-        if (!compute(importer, step, message, i, &results[i])) return false;
-        complete += results[i].count == algo->gpu_count;
-        if (traits->stores) check_class(importer, step, i, results[i]);
-    }
-    for (int i = 0; of->type == MSCCL_SEND && i < of->count; i++)
-        importer->sent_writers[importer->first_sent[step] + (size_t)i] =
-            cell_at(importer, gpu, of->source_buffer, of->source + i)->writer;
-    for (int i = 0; traits->stores && i < of->count; i++)
-        importer->sent_writers[importer->first_sent[step] + (size_t)i] = step;
-    for (int i = 0; traits->stores && i < of->count; i++)
-        *cell_at(importer, gpu, of->destination_buffer, of->destination + i) =
-            (struct cell){results[i], step};
-    importer->run_order[importer->run_count++] = step;
-    if (!reduces(of)) return true;
-    finding->final = complete > 0;
-    if (complete > 0 && complete < of->count)
-        note_step(importer, step, "completes the reduction of %d of its %d chunks", complete,
-                  of->count);
-    if (!collective_reduces(algo->collective))
-        note_step(importer, step, "reduces in a collective that does not");
-    return true;
-}
-
-static bool run_block(struct importer *importer, int block, bool *moved)
-{
-    const struct msccl_block *of = &importer->algo->blocks[block];
-    while (importer->done[block] < of->step_count) {
-        const int step = of->first_step + importer->done[block];
-        if (waits_for(importer, step) != NULL) return true;
-        if (!execute(importer, step)) return false;
-        importer->done[block]++;
-        *moved = true;
-    }
-    return true;
-}
-
-static bool check_outputs(struct importer *importer)
-{
-    const struct plan_shape *shape = &importer->shape;
-    const bool sums = collective_reduces(shape->collective);
-    for (int gpu = 0; gpu < shape->rank_count; gpu++)
-        for (int i = 0; i < chunks_of(importer, gpu, MSCCL_OUTPUT); i++) {
-            const struct cell *cell = cell_at(importer, gpu, MSCCL_OUTPUT, i);
-            const int wanted = (int)plan_chunk_class(shape, gpu, PLAN_OUTPUT, (uint32_t)i);
-            const int count = sums ? shape->rank_count : 1;
-            if (cell->held.class == wanted && cell->held.count == count) continue;
-            if (cell->writer < 0)
-                return msccl_refuse(importer->report, MSCCL_WRONG, importer->algo->gpus[gpu].line,
-                                    gpu, -1, -1, "output chunk %d is never written", i);
-            if (cell->held.class != wanted)
-                return wrong_step(importer, cell->writer,
-                                  "output chunk %d ends with another chunk in it", i);
-            return wrong_step(importer, cell->writer,
-                              "output chunk %d ends with %d contributions of %d", i,
-                              cell->held.count, count);
-        }
-    return true;
-}
-
-static bool run(struct importer *importer)
-{
-    const struct msccl_algo *algo = importer->algo;
-    bool moved = true;
-    if (!set_up_cells(importer)) return false;
-    while (moved) {
-        moved = false;
-        for (int block = 0; block < algo->block_count; block++)
-            if (!run_block(importer, block, &moved)) return false;
-    }
-    for (int block = 0; block < algo->block_count; block++) {
-        const int step = algo->blocks[block].first_step + importer->done[block];
-        if (importer->done[block] < algo->blocks[block].step_count)
-            return wrong_step(importer, step, "deadlock: waits for %s", waits_for(importer, step));
-    }
-    return check_outputs(importer);
-}
-
-/* --------------------------------------------------------------------------------------------------- lanes */
-
-static const uint64_t LANE_WORK_MAX = UINT64_C(1) << 24;
-
-/* A gpu with more thread blocks than a plan has lanes: which ones never work side by side? */
-struct sharing {
-    const struct importer *importer;
-    int gpu, first_step, step_count;
-    int *in_order; /* its steps, as the run met them */
-    int *known;    /* [step][block]: steps of that block that are completed before the step */
-    bool *is_in;   /* of each block: whether it is in the lane that is looked at */
-};
-
 static int first_step_of(const struct importer *importer, int gpu)
 {
     const struct msccl_gpu *of = &importer->algo->gpus[gpu];
@@ -624,6 +497,228 @@ static int step_count_of(const struct importer *importer, int gpu)
         count += importer->algo->blocks[of->first_block + i].step_count;
     return count;
 }
+
+/* "tb 1 step 0", with its gpu if that is another one. */
+struct name {
+    char text[48];
+};
+
+static struct name name_of(const struct importer *importer, int step, int gpu)
+{
+    const struct msccl_block *block = block_at(importer, step);
+    const int number = number_of_block(importer, block), at = step - block->first_step;
+    struct name name;
+    if (block->gpu == gpu)
+        snprintf(name.text, sizeof name.text, "tb %d step %d", number, at);
+    else
+        snprintf(name.text, sizeof name.text, "gpu %d tb %d step %d", block->gpu, number, at);
+    return name;
+}
+
+/* The first step of the gpu that stores to that memory, though not before `step`; -1: none. */
+static int find_writer(const struct importer *importer, int step, const struct cell *cell)
+{
+    const int gpu = block_at(importer, step)->gpu, first = first_step_of(importer, gpu);
+    for (int i = first; i < first + step_count_of(importer, gpu); i++) {
+        const struct msccl_step *of = &importer->algo->steps[i];
+        if (!msccl_types[of->type].stores || i == step) continue;
+        for (int k = 0; k < of->count; k++)
+            if (cell == cell_at(importer, gpu, of->destination_buffer, of->destination + k))
+                return i;
+    }
+    return -1;
+}
+
+static void wrong_read(struct importer *importer, int step, enum msccl_buffer buffer, int chunk)
+{
+    const int gpu = block_at(importer, step)->gpu;
+    const bool is_shown = importer->report->further_count < MSCCL_FURTHER_MAX;
+    const int writer =
+        is_shown ? find_writer(importer, step, cell_at(importer, gpu, buffer, chunk)) : -1;
+    if (writer < 0)
+        wrong_step(importer, step, "reads %c chunk %d, which nobody wrote", "ios"[buffer], chunk);
+    else
+        wrong_step(importer, step,
+                   "reads %c chunk %d, which %s writes; nothing orders that before this",
+                   "ios"[buffer], chunk, name_of(importer, writer, gpu).text);
+}
+
+/* False: nobody wrote it. */
+static bool read_chunk(struct importer *importer, int step, enum msccl_buffer buffer, int chunk,
+                       struct held *held)
+{
+    struct cell *cell = cell_at(importer, block_at(importer, step)->gpu, buffer, chunk);
+    *held = cell->held;
+    return held->class != NOTHING;
+}
+
+/* What a step has at one position, before it stores and sends. False: the read of *missing does not find anything. */
+static bool compute(struct importer *importer, int step, int message, int position,
+                    struct held *result, enum msccl_buffer *missing, int *chunk)
+{
+    const struct msccl_step *of = &importer->algo->steps[step];
+    const struct msccl_traits *traits = &msccl_types[of->type];
+    struct held other;
+    *missing = of->source_buffer;
+    *chunk = of->source + position;
+    if (traits->reads && !read_chunk(importer, step, *missing, *chunk, result)) return false;
+    if (of->type == MSCCL_REDUCE) {
+        *missing = of->destination_buffer;
+        *chunk = of->destination + position;
+        if (!read_chunk(importer, step, *missing, *chunk, &other)) return false;
+        *result = sum_of(other, *result);
+    }
+    if (!traits->receives) return true;
+    other = importer->sent[importer->first_sent[message] + (size_t)position];
+    *result = traits->reads ? sum_of(*result, other) : other;
+    return true;
+}
+
+/* Results of all positions; behind a fault, which is told once for each step, they are not known. Returns how many are complete. */
+static int compute_all(struct importer *importer, int step, int message, struct held *results)
+{
+    const struct msccl_step *of = &importer->algo->steps[step];
+    bool is_told = false;
+    int complete = 0;
+    for (int i = 0; i < of->count; i++) {
+        enum msccl_buffer missing;
+        int chunk;
+        if (!compute(importer, step, message, i, &results[i], &missing, &chunk)) {
+            if (!is_told) wrong_read(importer, step, missing, chunk);
+            is_told = true;
+            results[i] = (struct held){UNKNOWN, 0};
+        }
+        complete += results[i].count == importer->algo->gpu_count;
+        if (msccl_types[of->type].stores) check_class(importer, step, i, results[i]);
+    }
+    return complete;
+}
+
+static bool reduces(const struct msccl_step *step)
+{
+    const struct msccl_traits *traits = &msccl_types[step->type];
+    return step->type == MSCCL_REDUCE || (traits->reads && traits->receives);
+}
+
+/* Whether the message that the step receives has as many chunks. */
+static bool fits(struct importer *importer, int step, int message)
+{
+    const struct msccl_step *of = &importer->algo->steps[step];
+    const int sent = message >= 0 ? importer->algo->steps[message].count : of->count;
+    if (sent == of->count) return true;
+    return wrong_step(importer, step, "receives %d chunks where %s sends %d", of->count,
+                      name_of(importer, message, -1).text, sent);
+}
+
+static void execute(struct importer *importer, int step)
+{
+    const struct msccl_algo *algo = importer->algo;
+    const struct msccl_step *of = &algo->steps[step];
+    const struct msccl_traits *traits = &msccl_types[of->type];
+    const int block = importer->block_of[step], gpu = algo->blocks[block].gpu;
+    struct finding *finding = &importer->findings[step];
+    struct held *results = &importer->sent[importer->first_sent[step]];
+    int message = -1, complete = 0;
+    if (traits->receives)
+        message = importer->send_lists[importer->first_sends[importer->partners[block]] +
+                                       importer->taken[block]++];
+    if (traits->reads)
+        finding->source = place_read(importer, gpu, of->source_buffer, of->source, of->count);
+    if (traits->stores) find_destination(importer, step);
+    if (fits(importer, step, message))
+        complete = compute_all(importer, step, message, results);
+    else
+        for (int i = 0; i < of->count; i++) results[i] = (struct held){UNKNOWN, 0};
+    for (int i = 0; of->type == MSCCL_SEND && i < of->count; i++)
+        importer->sent_writers[importer->first_sent[step] + (size_t)i] =
+            cell_at(importer, gpu, of->source_buffer, of->source + i)->writer;
+    for (int i = 0; traits->stores && i < of->count; i++)
+        importer->sent_writers[importer->first_sent[step] + (size_t)i] = step;
+    for (int i = 0; traits->stores && i < of->count; i++)
+        *cell_at(importer, gpu, of->destination_buffer, of->destination + i) =
+            (struct cell){results[i], step};
+    importer->run_order[importer->run_count++] = step;
+    if (!reduces(of)) return;
+    finding->final = complete > 0;
+    if (complete > 0 && complete < of->count)
+        note_step(importer, step, "completes the reduction of %d of its %d chunks", complete,
+                  of->count);
+    if (!collective_reduces(algo->collective))
+        note_step(importer, step, "reduces in a collective that does not");
+}
+
+static void run_block(struct importer *importer, int block, bool *moved)
+{
+    const struct msccl_block *of = &importer->algo->blocks[block];
+    while (importer->done[block] < of->step_count) {
+        const int step = of->first_step + importer->done[block];
+        if (waits_for(importer, step) >= 0) return;
+        execute(importer, step);
+        importer->done[block]++;
+        *moved = true;
+    }
+}
+
+static void check_output(struct importer *importer, int gpu, int chunk)
+{
+    const struct plan_shape *shape = &importer->shape;
+    const struct cell *cell = cell_at(importer, gpu, MSCCL_OUTPUT, chunk);
+    const int wanted = (int)plan_chunk_class(shape, gpu, PLAN_OUTPUT, (uint32_t)chunk);
+    const int count = collective_reduces(shape->collective) ? shape->rank_count : 1;
+    if (cell->held.class == UNKNOWN) return;
+    if (cell->held.class == wanted && cell->held.count == count) return;
+    if (cell->writer < 0)
+        msccl_refuse(importer->report, MSCCL_WRONG, importer->algo->gpus[gpu].line, gpu, -1, -1,
+                     "output chunk %d is never written", chunk);
+    else if (cell->held.class != wanted)
+        wrong_step(importer, cell->writer, "output chunk %d ends with another chunk in it", chunk);
+    else
+        wrong_step(importer, cell->writer, "output chunk %d ends with %d contributions of %d",
+                   chunk, cell->held.count, count);
+}
+
+/* Each thread block that waits for ever, and for which step. */
+static void check_ends(struct importer *importer)
+{
+    const struct msccl_algo *algo = importer->algo;
+    for (int block = 0; block < algo->block_count; block++) {
+        const int step = algo->blocks[block].first_step + importer->done[block];
+        if (importer->done[block] == algo->blocks[block].step_count) continue;
+        const int other = waits_for(importer, step);
+        wrong_step(importer, step, "deadlock: waits for %s",
+                   name_of(importer, other, algo->blocks[block].gpu).text);
+    }
+}
+
+static bool run(struct importer *importer)
+{
+    const struct msccl_algo *algo = importer->algo;
+    bool moved = true;
+    if (!set_up_cells(importer)) return false;
+    while (moved) {
+        moved = false;
+        for (int block = 0; block < algo->block_count; block++) run_block(importer, block, &moved);
+    }
+    check_ends(importer);
+    if (importer->run_count == algo->step_count)
+        for (int gpu = 0; gpu < algo->gpu_count; gpu++)
+            for (int i = 0; i < chunks_of(importer, gpu, MSCCL_OUTPUT); i++)
+                check_output(importer, gpu, i);
+    return importer->report->verdict == MSCCL_PROVEN;
+}
+
+/* --------------------------------------------------------------------------------------------------- lanes */
+
+static const uint64_t LANE_WORK_MAX = UINT64_C(1) << 24;
+
+/* A gpu with more thread blocks than a plan has lanes: which ones never work side by side? */
+struct sharing {
+    const struct importer *importer;
+    int gpu, first_step, step_count;
+    int *in_order; /* its steps, as the run met them */
+    int *known;    /* [step][block]: steps of that block that are completed before the step */
+    bool *is_in;   /* of each block: whether it is in the lane that is looked at */
+};
 
 static int *known_at(const struct sharing *sharing, int step)
 {
@@ -833,6 +928,10 @@ static bool write_afters(struct importer *importer, struct plan_builder *builder
             return false;
         }
     }
+    for (int i = 0; i < importer->told_count; i++)
+        if (importer->told[i].step == step &&
+            block_at(importer, importer->told[i].other)->gpu == block->gpu)
+            plan_after(builder, importer->handles[importer->told[i].other]);
     return true;
 }
 
@@ -974,17 +1073,39 @@ static bool write_plan(struct importer *importer, struct plan *plan)
 /* ------------------------------------------------------------------------------------------------- the proof */
 
 /* The step of the file that is that step of the plan. -1: none. */
-static int step_of(const struct importer *importer, const struct plan *plan,
-                   const struct verify_report *found)
+static int step_of(const struct importer *importer, const struct plan *plan, int rank, int lane,
+                   int step)
 {
-    if (found->rank < 0 || found->lane < 0 || found->step < 0) return -1;
-    const struct plan_lane *lane = &plan->ranks[found->rank]->lanes[found->lane];
-    const int at = (int)lane->first_step + found->step;
-    const int first = first_step_of(importer, found->rank);
+    if (rank < 0 || lane < 0 || step < 0) return -1;
+    const int at = (int)plan->ranks[rank]->lanes[lane].first_step + step;
+    const int first = first_step_of(importer, rank);
     int count = 0;
-    for (int i = 0; i < step_count_of(importer, found->rank); i++)
+    for (int i = 0; i < step_count_of(importer, rank); i++)
         count += steps_in_plan(importer, first + i);
     return at < count ? importer->emitted[2 * (size_t)first + (size_t)at] : -1;
+}
+
+/* The verifier's words, with the file's name for the other step of a race. */
+static void name_other(const struct importer *importer, const struct verify_report *found,
+                       int other, char *why, size_t why_bytes)
+{
+    char words[48];
+    const char *begin = strstr(found->message, ": ");
+    begin = begin != NULL ? begin + 2 : found->message;
+    snprintf(words, sizeof words, "lane %d step %d", found->other_lane, found->other_step);
+    const char *at = other >= 0 ? strstr(begin, words) : NULL;
+    if (at == NULL)
+        snprintf(why, why_bytes, "%s", begin);
+    else
+        snprintf(why, why_bytes, "%.*s%s%s", (int)(at - begin), begin,
+                 name_of(importer, other, found->rank).text, at + strlen(words));
+}
+
+static bool was_told(const struct importer *importer, int step, int other)
+{
+    for (int i = 0; i < importer->told_count; i++)
+        if (importer->told[i].step == step && importer->told[i].other == other) return true;
+    return false;
 }
 
 /* A send of MSCCL copies what it sends; one of a plan reads its memory until it has come, and the engine stores some results
@@ -1011,15 +1132,21 @@ static bool prove(struct importer *importer, const struct plan *plan)
         return refuse_all(importer, MSCCL_NOT_KNOWN, -1, found.message);
     if (verdict == VERIFY_PROVEN) {
         how.in_place = !how.in_place;
-        importer->report->proven_otherwise = plan_verify(plan, &how, &found) == VERIFY_PROVEN;
+        if (importer->told_count == 0)
+            importer->report->proven_otherwise = plan_verify(plan, &how, &found) == VERIFY_PROVEN;
         return true;
     }
     importer->needs_copies = is_about_copies(found.message);
     const enum msccl_verdict what =
         importer->needs_copies || is_about_bits(found.message) ? MSCCL_NOT_EXPRESSIBLE : MSCCL_WRONG;
-    const int step = step_of(importer, plan, &found);
-    const char *why = strstr(found.message, ": ");
-    why = why != NULL ? why + 2 : found.message;
+    const int step = step_of(importer, plan, found.rank, found.lane, found.step);
+    const int other = step_of(importer, plan, found.other_rank, found.other_lane, found.other_step);
+    char why[sizeof found.message];
+    name_other(importer, &found, other, why, sizeof why);
+    if (other >= 0 && what == MSCCL_WRONG && !was_told(importer, step, other))
+        importer->race = (struct race){step, other};
+    else if (importer->told_count > 0)
+        return false; /* it may come of what was taken for granted */
     if (step >= 0) return refuse_step(importer, importer->report, what, step, why);
     return refuse_all(importer, what, found.rank, why);
 }
@@ -1119,18 +1246,33 @@ static void make_plan_with_copies(struct importer *importer, struct plan **plan)
         (struct msccl_report){.gpu = -1, .block = -1, .step = -1, .in_place = first.in_place};
     importer->stages = true;
     make_plan(importer, plan);
-    if (importer->report->verdict == MSCCL_WRONG) *importer->report = first;
+    if (importer->report->verdict != MSCCL_WRONG) return;
+    *importer->report = first;
+    importer->race.step = -1;
+}
+
+/* A proof ends at the first fault. Races behind a race are found by taking that one to be ordered. */
+static void find_more_races(struct importer *importer)
+{
+    struct plan *plan = NULL;
+    while (importer->race.step >= 0 && importer->told_count < RACES_MAX && plan == NULL) {
+        importer->told[importer->told_count++] = importer->race;
+        importer->race.step = -1;
+        make_plan(importer, &plan);
+    }
+    plan_free(plan);
 }
 
 void msccl_import(const struct msccl_algo *algo, struct plan **plan, struct msccl_report *report)
 {
-    struct importer importer = {.algo = algo, .report = report};
+    struct importer importer = {.algo = algo, .report = report, .race = {-1, -1}};
     *plan = NULL;
     *report = (struct msccl_report){.gpu = -1, .block = -1, .step = -1, .in_place = algo->in_place};
     if (set_up(&importer) && find_shape(&importer) && check_chunks(&importer) && wire(&importer) &&
         run(&importer) && importer.note.verdict == MSCCL_PROVEN) {
         make_plan(&importer, plan);
         if (importer.needs_copies) make_plan_with_copies(&importer, plan);
+        if (report->verdict == MSCCL_WRONG) find_more_races(&importer);
     }
     if (report->verdict == MSCCL_PROVEN && importer.note.verdict != MSCCL_PROVEN) {
         *report = importer.note;

@@ -292,6 +292,84 @@ static void what_is_wrong_is_said_with_its_place(void **state)
                   "gpu 1: tb 0: the gpu is its own peer");
 }
 
+#define COPY(s, from, from_chunk, to, to_chunk)                                                 \
+    "<step s=\"" s "\" type=\"cpy\" srcbuf=\"" from "\" srcoff=\"" from_chunk "\" dstbuf=\"" to \
+    "\" dstoff=\"" to_chunk "\" cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
+#define BLOCK(id, steps) "<tb id=\"" id "\" send=\"-1\" recv=\"-1\" chan=\"0\">" steps "</tb>\n"
+#define ALONE(blocks)                                                                         \
+    "<algo name=\"alone\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"3\" ngpus=\"1\" " \
+    "coll=\"allreduce\" inplace=\"0\">\n<gpu id=\"0\" i_chunks=\"3\" o_chunks=\"3\" "         \
+    "s_chunks=\"3\">\n" blocks "</gpu></algo>\n"
+
+static void load(const char *text, struct msccl_report *report)
+{
+    struct plan *plan;
+    msccl_xml_load(text, strlen(text), &plan, report);
+    assert_null(plan);
+    assert_int_equal(report->verdict, MSCCL_WRONG);
+}
+
+/* Thread blocks that read what another one writes, and wait for nothing: before it comes, or behind it in the file. */
+static void every_fault_is_told_with_the_writer(void **state)
+{
+    static const char first[] =
+        ALONE(BLOCK("0", COPY("0", "s", "0", "o", "0")) BLOCK("1", COPY("0", "s", "1", "o", "1"))
+                  BLOCK("2", COPY("0", "s", "2", "o", "2"))
+                      BLOCK("3", COPY("0", "i", "0", "s", "0") COPY("1", "i", "1", "s", "1")));
+    static const char behind[] = ALONE(
+        BLOCK("0", COPY("0", "i", "0", "s", "0") COPY("1", "i", "1", "s", "1")
+                       COPY("2", "i", "2", "s", "2")) BLOCK("1", COPY("0", "s", "0", "o", "0"))
+            BLOCK("2", COPY("0", "s", "1", "o", "1")) BLOCK("3", COPY("0", "s", "2", "o", "2")));
+    struct msccl_report report;
+    (void)state;
+    load(first, &report);
+    assert_string_equal(report.message,
+                        "line 3: gpu 0 tb 0 step 0: reads s chunk 0, which tb 3 step 0 writes; "
+                        "nothing orders that before this (cpy)");
+    assert_int_equal(report.further_count, 2);
+    assert_string_equal(report.further[0],
+                        "line 4: gpu 0 tb 1 step 0: reads s chunk 1, which tb 3 step 1 writes; "
+                        "nothing orders that before this (cpy)");
+    assert_string_equal(report.further[1],
+                        "line 5: gpu 0 tb 2 step 0: reads s chunk 2, which nobody wrote (cpy)");
+    load(behind, &report);
+    assert_int_equal(report.further_count, 2);
+    for (int i = 0; i < 3; i++) {
+        char expected[200];
+        snprintf(expected, sizeof expected,
+                 "line %d: gpu 0 tb %d step 0: race: reads scratch chunk %d, which tb 0 step %d "
+                 "writes; nothing orders them (cpy)",
+                 4 + i, 1 + i, i, i);
+        assert_string_equal(i == 0 ? report.message : report.further[i - 1], expected);
+    }
+}
+
+/* Each of both gpus waits for the other; each misses what it should receive. */
+static void all_gpus_are_looked_at(void **state)
+{
+    char text[4000];
+    struct msccl_report report;
+    (void)state;
+    strcpy(text, pair);
+    for (char *at; (at = strstr(text, "type=\"rrc\"")) != NULL;) memcpy(at, "type=\"r\"  ", 10);
+    load(text, &report);
+    assert_int_equal(report.further_count, 1);
+    assert_non_null(strstr(report.message, "gpu 0 tb 0 step 1: output chunk 0 ends with 1"));
+    assert_non_null(strstr(report.further[0], "gpu 1 tb 0 step 1: output chunk 0 ends with 1"));
+    strcpy(text, pair);
+    for (char *at = text; (at = strstr(at, "s=\"0\" type=\"s\"")) != NULL; at++) {
+        memcpy(at + 6, "type=\"r\"", 8);
+        char *other = strstr(at, "type=\"rrc\"");
+        memcpy(other, "type=\"s\"  ", 10);
+    }
+    load(text, &report);
+    assert_int_equal(report.further_count, 1);
+    assert_non_null(
+        strstr(report.message, "gpu 0 tb 0 step 0: deadlock: waits for gpu 1 tb 0 step 1 (r)"));
+    assert_non_null(
+        strstr(report.further[0], "gpu 1 tb 0 step 0: deadlock: waits for gpu 0 tb 0 step 1 (r)"));
+}
+
 static void what_a_plan_cannot_say_is_not_called_wrong(void **state)
 {
     (void)state;
@@ -342,6 +420,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_algorithm_comes_back_with_the_same_trees),
         cmocka_unit_test(what_is_wrong_is_said_with_its_place),
+        cmocka_unit_test(every_fault_is_told_with_the_writer),
+        cmocka_unit_test(all_gpus_are_looked_at),
         cmocka_unit_test(what_a_plan_cannot_say_is_not_called_wrong),
         cmocka_unit_test(what_msccl_copies_before_it_sends_a_plan_copies_too),
         cmocka_unit_test(barriers_are_refused_by_name),

@@ -1,7 +1,8 @@
 /* mscclpp_export.c - from lanes and links to thread blocks, channels and scratch memory.
  *
  *     place     every message in the scratch memory of its receiver, behind that of the plan
- *     connect   a memory channel for each port of the wiring (plan/wiring.h), with an end on both GPUs
+ *     connect   a channel for each port of the wiring (plan/wiring.h), with an end on both GPUs: a memory channel within a
+ *               host, a port channel between hosts
  *     order     `after` as semaphores, as few as say it
  *     unfold    every step into waits, work and signals
  *     print
@@ -41,7 +42,9 @@ struct exporter {
     uint32_t *message_places;         /* of each taker: in its rank's scratch */
     int *source_ends, *receiver_ends; /* of each port: the channel that it is on either GPU */
     uint32_t *first_ends,
-        *ends; /* of each rank, and one more: ports, in the order of their channels */
+        *ends;     /* of each rank, and one more: ports, in the order of their channels */
+    bool *is_port; /* beside `ends`: it leads to another host */
+    int *numbers;  /* beside `ends`: among those of its type */
     bool *is_awaited, *is_begun; /* of each port: its receiver has waited; its source has */
 
     /* of the rank at hand */
@@ -69,13 +72,16 @@ static bool set_up(struct exporter *exporter)
     exporter->receiver_ends = calloc(ports + 1, sizeof(int));
     exporter->first_ends = calloc(ranks + 1, sizeof(uint32_t));
     exporter->ends = calloc(2 * ports + 1, sizeof(uint32_t));
+    exporter->is_port = calloc(2 * ports + 1, sizeof(bool));
+    exporter->numbers = calloc(2 * ports + 1, sizeof(int));
     exporter->is_awaited = calloc(ports + 1, sizeof(bool));
     exporter->is_begun = calloc(ports + 1, sizeof(bool));
     exporter->remotes = malloc(ranks * sizeof(int));
     exporter->peers = calloc(ranks, sizeof(int));
     if (!exporter->scratch_counts || !exporter->message_places || !exporter->source_ends ||
         !exporter->receiver_ends || !exporter->first_ends || !exporter->ends ||
-        !exporter->is_awaited || !exporter->is_begun || !exporter->remotes || !exporter->peers)
+        !exporter->is_port || !exporter->numbers || !exporter->is_awaited || !exporter->is_begun ||
+        !exporter->remotes || !exporter->peers)
         return refuse_out_of_memory(&exporter->refusal);
     for (size_t i = 0; i < ranks; i++) exporter->remotes[i] = NONE;
     return true;
@@ -90,6 +96,8 @@ static void tear_down(struct exporter *exporter)
     free(exporter->receiver_ends);
     free(exporter->first_ends);
     free(exporter->ends);
+    free(exporter->is_port);
+    free(exporter->numbers);
     free(exporter->is_awaited);
     free(exporter->is_begun);
     free(exporter->remotes);
@@ -126,6 +134,13 @@ static void place_messages(struct exporter *exporter)
     }
 }
 
+static bool crosses_hosts(const struct exporter *exporter, uint32_t port)
+{
+    const int *host_of = exporter->options->host_of;
+    return host_of != NULL && host_of[wiring_source(&exporter->wiring, port)] !=
+                                  host_of[exporter->wiring.ports[port].receiver];
+}
+
 static void connect_ports(struct exporter *exporter)
 {
     const struct wiring *w = &exporter->wiring;
@@ -143,14 +158,18 @@ static void connect_ports(struct exporter *exporter)
     }
     for (int rank = 0; rank < ranks; rank++) first[rank] = first[rank + 1];
     first[ranks] = 2 * w->port_count;
-    for (int rank = 0; rank < ranks; rank++)
+    for (int rank = 0; rank < ranks; rank++) {
+        int counts[MSCCLPP_LINK_COUNT] = {0};
         for (uint32_t i = first[rank]; i < first[rank + 1]; i++) {
             const uint32_t port = exporter->ends[i];
+            exporter->is_port[i] = crosses_hosts(exporter, port);
+            exporter->numbers[i] = counts[exporter->is_port[i] ? MSCCLPP_PORT : MSCCLPP_MEMORY]++;
             int *end = wiring_source(&exporter->wiring, port) == rank
                            ? &exporter->source_ends[port]
                            : &exporter->receiver_ends[port];
             *end = (int)(i - first[rank]);
         }
+    }
 }
 
 /* ----------------------------------------------------------------------------------------------------- order */
@@ -276,8 +295,9 @@ static int remote_of(struct exporter *exporter, int peer)
     return exporter->remotes[peer];
 }
 
-/* Where the step's messages go; how many there are. */
-static int find_targets(struct exporter *exporter, uint32_t step, struct mscclpp_target *targets)
+/* Where the step's messages over channels of that type go; how many there are. */
+static int find_targets(struct exporter *exporter, uint32_t step, enum mscclpp_link over,
+                        struct mscclpp_target *targets)
 {
     const struct wiring *w = &exporter->wiring;
     const uint32_t all = w->first_steps[exporter->rank_plan->rank] + step;
@@ -286,25 +306,26 @@ static int find_targets(struct exporter *exporter, uint32_t step, struct mscclpp
         const struct wiring_link *link = &w->links[w->sends[i].link];
         for (uint32_t port = link->first_port; port < link->first_port + link->port_count; port++) {
             const struct wiring_port *at = &w->ports[port];
+            if (crosses_hosts(exporter, port) != (over == MSCCLPP_PORT)) continue;
             targets[count++] = (struct mscclpp_target){
                 .remote = remote_of(exporter, at->receiver),
-                .first = exporter->message_places[at->first_taker + w->sends[i].sequence]};
+                .first = exporter->message_places[at->first_taker + w->sends[i].sequence],
+                .channel = exporter->source_ends[port]};
         }
     }
     return count;
 }
 
-static void signal_targets(struct exporter *exporter, uint32_t step, const struct lists *lists)
+/* The step's messages over memory have been put; those to other hosts are sent, when all that it stores is there. */
+static void finish_messages(struct exporter *exporter, uint32_t step, struct plan_place source,
+                            int put_count, const struct lists *lists)
 {
-    const struct wiring *w = &exporter->wiring;
-    const uint32_t all = w->first_steps[exporter->rank_plan->rank] + step;
-    int count = 0;
-    for (size_t i = w->first_sends[all]; i < w->first_sends[all + 1]; i++) {
-        const struct wiring_link *link = &w->links[w->sends[i].link];
-        for (uint32_t port = link->first_port; port < link->first_port + link->port_count; port++)
-            lists->numbers[count++] = exporter->source_ends[port];
-    }
-    mscclpp_program_signal(&exporter->program, lists->numbers, count);
+    struct mscclpp_program *program = &exporter->program;
+    for (int i = 0; i < put_count; i++) lists->numbers[i] = lists->targets[i].channel;
+    mscclpp_program_signal(program, lists->numbers, put_count);
+    const int count = find_targets(exporter, step, MSCCLPP_PORT, lists->targets);
+    mscclpp_program_send(program, source, lists->targets, count,
+                         exporter->rank_plan->steps[step].chunk_count);
 }
 
 /* Where the step's operands are, in order. */
@@ -342,7 +363,7 @@ static void unfold_sum(struct exporter *exporter, uint32_t step, const struct li
     const struct plan_step *of = &exporter->rank_plan->steps[step];
     struct plan_place *places = lists->places;
     uint32_t left = of->source_count;
-    int target_count = find_targets(exporter, step, lists->targets);
+    const int target_count = find_targets(exporter, step, MSCCLPP_MEMORY, lists->targets);
     const int fused = target_count < MSCCLPP_TARGETS_MAX ? target_count : MSCCLPP_TARGETS_MAX;
     const struct plan_place sum =
         of->has_destination ? of->destination : place_for_sum(exporter, of, places);
@@ -361,19 +382,19 @@ static void unfold_sum(struct exporter *exporter, uint32_t step, const struct li
                            of->chunk_count);
     mscclpp_program_put(&exporter->program, sum, &lists->targets[fused], target_count - fused,
                         of->chunk_count);
-    signal_targets(exporter, step, lists);
+    finish_messages(exporter, step, sum, target_count, lists);
 }
 
 /* One operand. The next operation may rely on both the message and the place that the step stores to. */
 static void unfold_copy(struct exporter *exporter, uint32_t step, const struct lists *lists)
 {
     const struct plan_step *of = &exporter->rank_plan->steps[step];
-    const int target_count = find_targets(exporter, step, lists->targets);
+    const int target_count = find_targets(exporter, step, MSCCLPP_MEMORY, lists->targets);
     mscclpp_program_put(&exporter->program, lists->places[0], lists->targets, target_count,
                         of->chunk_count);
     if (of->has_destination)
         mscclpp_program_copy(&exporter->program, lists->places[0], of->destination, of->chunk_count);
-    signal_targets(exporter, step, lists);
+    finish_messages(exporter, step, lists->places[0], target_count, lists);
 }
 
 static void unfold(struct exporter *exporter, uint32_t step, const struct lists *lists)
@@ -436,60 +457,56 @@ static void print_places(FILE *file, const struct mscclpp_operation *operation)
 
 static void print_operation(FILE *file, const struct mscclpp_operation *operation)
 {
-    fprintf(file, "            {\"name\": \"%s\"", mscclpp_type_names[operation->type]);
-    switch (operation->type) {
-    case MSCCLPP_COPY: print_places(file, operation); break;
-    case MSCCLPP_REDUCE:
-        print_places(file, operation);
-        fputs(", \"reduce_op\": \"sum\"", file);
-        break;
-    case MSCCLPP_REDUCE_PUT:
-        print_places(file, operation);
-        fputs(", \"channel_type\": \"memory\", \"reduce_op\": \"sum\"", file);
-        break;
-    case MSCCLPP_PUT:
-        print_places(file, operation);
-        fputs(", \"channel_type\": \"memory\"", file);
-        break;
-    case MSCCLPP_SIGNAL:
-    case MSCCLPP_WAIT:
+    const enum mscclpp_type type = operation->type;
+    fprintf(file, "            {\"name\": \"%s\"", mscclpp_type_names[type]);
+    if (operation->source_count > 0) print_places(file, operation);
+    if (operation->id_count > 0) {
+        const bool of_semaphores = type == MSCCLPP_ACQUIRE || type == MSCCLPP_RELEASE;
         fputs(", ", file);
-        print_numbers(file, "channel_ids", operation->ids, operation->id_count);
-        fputs(", \"channel_type\": \"memory\"", file);
-        break;
-    case MSCCLPP_ACQUIRE:
-    case MSCCLPP_RELEASE:
-        fputs(", ", file);
-        print_numbers(file, "semaphore_ids", operation->ids, operation->id_count);
-        break;
-    case MSCCLPP_NOP:
-    case MSCCLPP_TYPE_COUNT: break;
+        print_numbers(file, of_semaphores ? "semaphore_ids" : "channel_ids", operation->ids,
+                      operation->id_count);
     }
+    if (operation->target_count > 0 || type == MSCCLPP_SIGNAL || type == MSCCLPP_WAIT)
+        fprintf(file, ", \"channel_type\": \"%s\"", mscclpp_link_names[operation->link]);
+    if (type == MSCCLPP_REDUCE || type == MSCCLPP_REDUCE_PUT)
+        fputs(", \"reduce_op\": \"sum\"", file);
     fputc('}', file);
+}
+
+/* One member for each type of which there are some, as `{"TYPE_NAME": "memory", "NUMBERS_NAME": [0, 1]}`. */
+static void print_by_link(FILE *file, const char *type_name, const char *numbers_name,
+                          int numbers[MSCCLPP_LINK_COUNT][MSCCLPP_CHANNELS_MAX],
+                          const int counts[MSCCLPP_LINK_COUNT])
+{
+    const char *separator = "";
+    for (int link = 0; link < MSCCLPP_LINK_COUNT; link++) {
+        if (counts[link] == 0) continue;
+        fprintf(file, "%s{\"%s\": \"%s\", ", separator, type_name, mscclpp_link_names[link]);
+        print_numbers(file, numbers_name, numbers[link], counts[link]);
+        fputc('}', file);
+        separator = ", ";
+    }
 }
 
 static void print_block(const struct exporter *exporter, int index)
 {
     FILE *file = exporter->file;
-    const struct mscclpp_block *block = &exporter->program.blocks[index];
+    const uint32_t first = exporter->first_ends[exporter->rank_plan->rank];
+    struct mscclpp_block block = exporter->program.blocks[index];
     struct mscclpp_operation operation;
     fprintf(file, "        {\n          \"id\": %d,\n          \"ops\": [", index);
-    for (int k = 0; mscclpp_program_operation(&exporter->program, block, k, &operation); k++) {
+    for (int k = 0; mscclpp_program_operation(&exporter->program, &block, k, &operation); k++) {
         fputs(k > 0 ? ",\n" : "\n", file);
         print_operation(file, &operation);
     }
+    for (int link = 0; link < MSCCLPP_LINK_COUNT; link++)
+        for (int i = 0; i < block.channel_count[link]; i++)
+            block.channels[link][i] = exporter->numbers[first + (uint32_t)block.channels[link][i]];
     fputs("\n          ],\n          \"channels\": [", file);
-    if (block->channel_count > 0) {
-        fputs("{\"channel_type\": \"memory\", ", file);
-        print_numbers(file, "channel_ids", block->channels, block->channel_count);
-        fputc('}', file);
-    }
+    print_by_link(file, "channel_type", "channel_ids", block.channels, block.channel_count);
     fputs("],\n          \"remote_buffer_refs\": [", file);
-    if (block->remote_count > 0) {
-        fputs("{\"access_channel_type\": \"memory\", ", file);
-        print_numbers(file, "remote_buffer_ids", block->remotes, block->remote_count);
-        fputc('}', file);
-    }
+    print_by_link(file, "access_channel_type", "remote_buffer_ids", block.remotes,
+                  block.remote_count);
     fputs("]\n        }", file);
 }
 
@@ -497,16 +514,31 @@ static void print_channels(const struct exporter *exporter)
 {
     FILE *file = exporter->file;
     const int rank = exporter->rank_plan->rank;
-    const uint32_t first = exporter->first_ends[rank], end = exporter->first_ends[rank + 1];
+    int types = 0;
     fputs("      \"channels\": [", file);
-    if (first < end) fputs("{\"channel_type\": \"memory\", \"connected_to\": [", file);
-    for (uint32_t i = first; i < end; i++) {
-        const uint32_t port = exporter->ends[i];
-        const int source = wiring_source(&exporter->wiring, port);
-        fprintf(file, "%s%d", i > first ? ", " : "",
-                source == rank ? exporter->wiring.ports[port].receiver : source);
+    for (int link = 0; link < MSCCLPP_LINK_COUNT; link++) {
+        int count = 0;
+        for (uint32_t i = exporter->first_ends[rank]; i < exporter->first_ends[rank + 1]; i++) {
+            const uint32_t port = exporter->ends[i];
+            const int source = wiring_source(&exporter->wiring, port);
+            if (exporter->is_port[i] != (link == MSCCLPP_PORT)) continue;
+            if (count == 0)
+                fprintf(file, "%s{\"channel_type\": \"%s\", \"connected_to\": [",
+                        types++ > 0 ? ", " : "", mscclpp_link_names[link]);
+            fprintf(file, "%s%d", count++ > 0 ? ", " : "",
+                    source == rank ? exporter->wiring.ports[port].receiver : source);
+        }
+        if (count > 0) fputs("]}", file);
     }
-    fputs(first < end ? "]}],\n" : "],\n", file);
+    fputs("],\n", file);
+}
+
+/* How this rank reaches the memory of that one. */
+static enum mscclpp_link link_to(const struct exporter *exporter, int peer)
+{
+    const int *host_of = exporter->options->host_of;
+    const bool is_near = host_of == NULL || host_of[peer] == host_of[exporter->rank_plan->rank];
+    return is_near ? MSCCLPP_MEMORY : MSCCLPP_PORT;
 }
 
 static void print_rank(const struct exporter *exporter)
@@ -531,10 +563,10 @@ static void print_rank(const struct exporter *exporter)
     print_channels(exporter);
     fputs("      \"remote_buffers\": [", file);
     for (int i = 0; i < exporter->remote_count; i++)
-        fprintf(
-            file,
-            "%s\n        {\"rank\": %d, \"type\": \"s\", \"access_channel_types\": [\"memory\"]}",
-            i > 0 ? "," : "", exporter->peers[i]);
+        fprintf(file,
+                "%s\n        {\"rank\": %d, \"type\": \"s\", \"access_channel_types\": [\"%s\"]}",
+                i > 0 ? "," : "", exporter->peers[i],
+                mscclpp_link_names[link_to(exporter, exporter->peers[i])]);
     fputs(exporter->remote_count > 0 ? "\n      ],\n" : "],\n", file);
     fputs("      \"semaphores\": [", file);
     for (int i = 0; i < exporter->program.semaphore_count; i++)
@@ -619,6 +651,7 @@ static bool export_rank(struct exporter *exporter, int rank)
     mscclpp_program_init(&exporter->program, &exporter->plan->shape, rank,
                          exporter->options->in_place, exporter->refusal.message,
                          exporter->refusal.message_bytes);
+    exporter->program.is_port = &exporter->is_port[exporter->first_ends[rank]];
     const bool unfolded = unfold_rank(exporter);
     if (unfolded) {
         if (rank > 0) fputs(",\n", exporter->file);

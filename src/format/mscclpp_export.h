@@ -7,7 +7,7 @@
  *     sender    wait (begun) -- put ----- signal ---->
  *     receiver  signal ------------------ wait -- copy or reduce
  *
- * The receiver says once for each run and connection that it has begun. So nothing is put where the
+ * To a GPU of another host, put and signal are one operation, over a port channel. The receiver says once for each run and connection that it has begun. So nothing is put where the
  * previous run may still read. A lane becomes one thread block, or several, one after the other
  * (mscclpp_program.h); `after` becomes semaphores.
  *
@@ -25,6 +25,7 @@
 struct mscclpp_export_options {
     const char *name; /* for people; any text. The fingerprint of the plan follows it: the executor tells plans apart by name */
     bool in_place;
+    const int *host_of; /* of each rank: GPUs of one host map each other's memory, others are reached over ports. NULL: all are of one */
 };
 
 /* Writes the plan, which should be proven for what in_place says; the file's own errors are the caller's. INVALID_ALGORITHM:

@@ -104,6 +104,34 @@ static void dependencies_become_as_few_semaphores_as_say_them(void **state)
     plan_free(plan);
 }
 
+/* The second rank is on a host of its own. */
+static void other_hosts_are_reached_over_ports(void **state)
+{
+    static const int host_of[] = {0, 1, 0};
+    static const struct mscclpp_export_options options = {.name = "", .host_of = host_of};
+    const struct algo_params params = {.collective = COLLECTIVE_ALLGATHER, .rank_count = 3};
+    struct plan *plan;
+    const char *why;
+    char message[200], *text = NULL;
+    size_t size;
+    (void)state;
+    assert_int_equal(algo_plan(algo_find(COLLECTIVE_ALLGATHER, "direct"), &params, &plan, &why),
+                     TUTTI_OK);
+    FILE *file = open_memstream(&text, &size);
+    assert_int_equal(mscclpp_export(plan, &options, file, message, sizeof message), TUTTI_OK);
+    assert_int_equal(fclose(file), 0);
+    assert_non_null(strstr(text,
+                           "\"channels\": [{\"channel_type\": \"memory\", \"connected_to\": "
+                           "[2, 2]}, {\"channel_type\": \"port\", \"connected_to\": [1, 1]}]"));
+    assert_non_null(strstr(text, "\"channels\": [{\"channel_type\": \"port\", \"connected_to\": "
+                                 "[0, 0, 2, 2]}]"));
+    assert_int_equal(count(text, "\"pwsf\""), 3);
+    assert_int_equal(count(text, "\"access_channel_types\": [\"port\"]"), 4);
+    assert_int_equal(count(text, "\"access_channel_types\": [\"memory\"]"), 2);
+    free(text);
+    plan_free(plan);
+}
+
 static void scratch_beyond_all_measure_is_refused(void **state)
 {
     struct plan *plan = parsed("plan allreduce ranks 1 parts 1100000\n"
@@ -124,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_algorithm_without_a_root_is_written),
         cmocka_unit_test(dependencies_become_as_few_semaphores_as_say_them),
+        cmocka_unit_test(other_hosts_are_reached_over_ports),
         cmocka_unit_test(scratch_beyond_all_measure_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

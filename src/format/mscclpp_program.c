@@ -11,6 +11,9 @@ const char *const mscclpp_type_names[MSCCLPP_TYPE_COUNT] = {
 #undef X
 };
 
+const char *const mscclpp_link_names[MSCCLPP_LINK_COUNT] = {
+    [MSCCLPP_MEMORY] = "memory", [MSCCLPP_PORT] = "port"};
+
 enum {
     ENDING = 2
 }; /* operations at the end of a block that another one follows: nop, sem_release */
@@ -154,9 +157,14 @@ static void continue_lane(struct mscclpp_program *program)
     open_block(program, semaphore);
 }
 
+static int announcements_over(const struct mscclpp_block *block, enum mscclpp_link link)
+{
+    return (block->announced_count[link] + MSCCLPP_SIGNALS_MAX - 1) / MSCCLPP_SIGNALS_MAX;
+}
+
 static int announcement_count(const struct mscclpp_block *block)
 {
-    return (block->announced_count + MSCCLPP_SIGNALS_MAX - 1) / MSCCLPP_SIGNALS_MAX;
+    return announcements_over(block, MSCCLPP_MEMORY) + announcements_over(block, MSCCLPP_PORT);
 }
 
 static int beginning(const struct mscclpp_block *block)
@@ -188,14 +196,15 @@ static int number_in_block(int *numbers, int *count, int most, int number)
 static bool is_work(enum mscclpp_type type)
 {
     return type == MSCCLPP_COPY || type == MSCCLPP_REDUCE || type == MSCCLPP_REDUCE_PUT ||
-           type == MSCCLPP_PUT;
+           type == MSCCLPP_PUT || type == MSCCLPP_SEND;
 }
 
 static bool needs_join(const struct mscclpp_program *program,
                        const struct mscclpp_operation *operation)
 {
-    if (operation->type == MSCCLPP_SIGNAL || operation->type == MSCCLPP_RELEASE)
-        return program->has_worked;
+    const bool signals = operation->type == MSCCLPP_SIGNAL || operation->type == MSCCLPP_SEND ||
+                         operation->type == MSCCLPP_RELEASE;
+    if (signals && program->has_worked) return true;
     if (!is_work(operation->type)) return false;
     if (program->has_waited) return true;
     for (int i = 0; i < operation->source_count; i++)
@@ -234,18 +243,21 @@ static bool place_in_block(struct mscclpp_block *block, const struct mscclpp_ope
                            const bool *announces, struct mscclpp_operation *placed)
 {
     struct mscclpp_block more = *block;
-    const bool has_channels = operation->type == MSCCLPP_SIGNAL || operation->type == MSCCLPP_WAIT;
+    const bool has_channels = operation->type == MSCCLPP_SIGNAL ||
+                              operation->type == MSCCLPP_WAIT || operation->type == MSCCLPP_SEND;
+    const enum mscclpp_link link = operation->link;
     *placed = *operation;
     for (int i = 0; has_channels && i < operation->id_count; i++) {
-        placed->ids[i] = number_in_block(more.channels, &more.channel_count, MSCCLPP_CHANNELS_MAX,
-                                         operation->ids[i]);
+        placed->ids[i] = number_in_block(more.channels[link], &more.channel_count[link],
+                                         MSCCLPP_CHANNELS_MAX, operation->ids[i]);
         if (placed->ids[i] < 0) return false;
         if (announces != NULL && announces[i])
-            more.announced[more.announced_count++] = placed->ids[i];
+            more.announced[link][more.announced_count[link]++] = placed->ids[i];
     }
     for (int i = 0; i < operation->target_count; i++) {
-        placed->targets[i].remote = number_in_block(
-            more.remotes, &more.remote_count, MSCCLPP_REMOTES_MAX, operation->targets[i].remote);
+        placed->targets[i].remote =
+            number_in_block(more.remotes[link], &more.remote_count[link], MSCCLPP_REMOTES_MAX,
+                            operation->targets[i].remote);
         if (placed->targets[i].remote < 0) return false;
     }
     if (!has_room(&more, 2)) return false; /* with a nop before it */
@@ -276,36 +288,61 @@ static void add(struct mscclpp_program *program, const struct mscclpp_operation 
 
 /* ---------------------------------------------------------------------------------------------- operations */
 
-static void add_ids(struct mscclpp_program *program, enum mscclpp_type type, const int *ids,
-                    const bool *announces, int count, int most)
+static enum mscclpp_link link_of(const struct mscclpp_program *program, int channel)
 {
-    for (int first = 0; first < count; first += most) {
-        struct mscclpp_operation operation = {.type = type};
-        operation.id_count = count - first < most ? count - first : most;
-        memcpy(operation.ids, &ids[first], (size_t)operation.id_count * sizeof *ids);
-        add(program, &operation, announces != NULL ? &announces[first] : NULL);
+    return program->is_port != NULL && program->is_port[channel] ? MSCCLPP_PORT : MSCCLPP_MEMORY;
+}
+
+/* Those of each type by themselves. announces may be NULL. */
+static void add_channels(struct mscclpp_program *program, enum mscclpp_type type,
+                         const int *channels, const bool *announces, int count)
+{
+    for (int link = 0; link < MSCCLPP_LINK_COUNT; link++) {
+        struct mscclpp_operation operation = {.type = type, .link = (enum mscclpp_link)link};
+        bool announced[MSCCLPP_SIGNALS_MAX];
+        for (int i = 0; i < count; i++) {
+            if (link_of(program, channels[i]) != operation.link) continue;
+            announced[operation.id_count] = announces != NULL && announces[i];
+            operation.ids[operation.id_count++] = channels[i];
+            if (operation.id_count < MSCCLPP_SIGNALS_MAX) continue;
+            add(program, &operation, announced);
+            operation.id_count = 0;
+        }
+        if (operation.id_count > 0) add(program, &operation, announced);
     }
 }
 
 void mscclpp_program_wait(struct mscclpp_program *program, const int *channels,
                           const bool *announces, int count)
 {
-    add_ids(program, MSCCLPP_WAIT, channels, announces, count, MSCCLPP_SIGNALS_MAX);
+    add_channels(program, MSCCLPP_WAIT, channels, announces, count);
 }
 
 void mscclpp_program_signal(struct mscclpp_program *program, const int *channels, int count)
 {
-    add_ids(program, MSCCLPP_SIGNAL, channels, NULL, count, MSCCLPP_SIGNALS_MAX);
+    add_channels(program, MSCCLPP_SIGNAL, channels, NULL, count);
+}
+
+static void add_semaphores(struct mscclpp_program *program, enum mscclpp_type type,
+                           const int *semaphores, int count)
+{
+    const int most = MSCCLPP_SEMAPHORES_MAX;
+    for (int first = 0; first < count; first += most) {
+        struct mscclpp_operation operation = {.type = type};
+        operation.id_count = count - first < most ? count - first : most;
+        memcpy(operation.ids, &semaphores[first], (size_t)operation.id_count * sizeof *semaphores);
+        add(program, &operation, NULL);
+    }
 }
 
 void mscclpp_program_acquire(struct mscclpp_program *program, const int *semaphores, int count)
 {
-    add_ids(program, MSCCLPP_ACQUIRE, semaphores, NULL, count, MSCCLPP_SEMAPHORES_MAX);
+    add_semaphores(program, MSCCLPP_ACQUIRE, semaphores, count);
 }
 
 void mscclpp_program_release_all(struct mscclpp_program *program, const int *semaphores, int count)
 {
-    add_ids(program, MSCCLPP_RELEASE, semaphores, NULL, count, MSCCLPP_SEMAPHORES_MAX);
+    add_semaphores(program, MSCCLPP_RELEASE, semaphores, count);
 }
 
 void mscclpp_program_copy(struct mscclpp_program *program, struct plan_place source,
@@ -329,19 +366,43 @@ static void set_targets(struct mscclpp_operation *operation, const struct mscclp
     if (count > 0) memcpy(operation->targets, targets, (size_t)count * sizeof *targets);
 }
 
+/* One source for each target. */
+static void add_puts(struct mscclpp_program *program, struct mscclpp_operation operation,
+                     struct plan_place source, const struct mscclpp_target *targets,
+                     int target_count)
+{
+    for (int first = 0; first < target_count; first += MSCCLPP_TARGETS_MAX) {
+        const int left = target_count - first;
+        set_targets(&operation, &targets[first],
+                    left < MSCCLPP_TARGETS_MAX ? left : MSCCLPP_TARGETS_MAX);
+        operation.source_count = operation.target_count;
+        if (operation.type == MSCCLPP_SEND) operation.id_count = operation.target_count;
+        for (int i = 0; i < operation.target_count; i++) {
+            operation.sources[i] = source;
+            operation.ids[i] = operation.targets[i].channel;
+        }
+        add(program, &operation, NULL);
+    }
+}
+
 void mscclpp_program_put(struct mscclpp_program *program, struct plan_place source,
                          const struct mscclpp_target *targets, int target_count,
                          uint32_t chunk_count)
 {
-    for (int first = 0; first < target_count; first += MSCCLPP_TARGETS_MAX) {
-        struct mscclpp_operation operation = {.type = MSCCLPP_PUT, .chunk_count = chunk_count};
-        const int left = target_count - first;
-        set_targets(&operation, &targets[first],
-                    left < MSCCLPP_TARGETS_MAX ? left : MSCCLPP_TARGETS_MAX);
-        operation.source_count = operation.target_count; /* one for each */
-        for (int i = 0; i < operation.source_count; i++) operation.sources[i] = source;
-        add(program, &operation, NULL);
-    }
+    add_puts(program,
+             (struct mscclpp_operation){
+                 .type = MSCCLPP_PUT, .link = MSCCLPP_MEMORY, .chunk_count = chunk_count},
+             source, targets, target_count);
+}
+
+void mscclpp_program_send(struct mscclpp_program *program, struct plan_place source,
+                          const struct mscclpp_target *targets, int target_count,
+                          uint32_t chunk_count)
+{
+    add_puts(program,
+             (struct mscclpp_operation){
+                 .type = MSCCLPP_SEND, .link = MSCCLPP_PORT, .chunk_count = chunk_count},
+             source, targets, target_count);
 }
 
 void mscclpp_program_reduce(struct mscclpp_program *program, const struct plan_place *sources,
@@ -365,10 +426,13 @@ void mscclpp_program_reduce(struct mscclpp_program *program, const struct plan_p
 static void announcement(const struct mscclpp_block *block, int k,
                          struct mscclpp_operation *operation)
 {
-    const int first = k * MSCCLPP_SIGNALS_MAX, left = block->announced_count - first;
-    *operation = (struct mscclpp_operation){.type = MSCCLPP_SIGNAL};
+    const int over_memory = announcements_over(block, MSCCLPP_MEMORY);
+    const enum mscclpp_link link = k < over_memory ? MSCCLPP_MEMORY : MSCCLPP_PORT;
+    const int first = (link == MSCCLPP_PORT ? k - over_memory : k) * MSCCLPP_SIGNALS_MAX;
+    const int left = block->announced_count[link] - first;
+    *operation = (struct mscclpp_operation){.type = MSCCLPP_SIGNAL, .link = link};
     operation->id_count = left < MSCCLPP_SIGNALS_MAX ? left : MSCCLPP_SIGNALS_MAX;
-    memcpy(operation->ids, &block->announced[first],
+    memcpy(operation->ids, &block->announced[link][first],
            (size_t)operation->id_count * sizeof *operation->ids);
 }
 

@@ -9,6 +9,9 @@
  *    waits for a semaphore that the first one releases at its end.
  * 3. Blocks wait for each other, so all must run at once: there is a limit to them, too.
  * 4. Announcements go out at the very beginning of a block, before it waits for anything.
+ * 5. Memory channels reach GPUs whose memory is mapped here; port channels reach all others, by a
+ *    proxy that moves data later. So a send over a port is one operation, which ends when the data
+ *    has been read (pwsf: put with signal and flush). An operation is over channels of one type.
  *
  * Numbers of channels, remote buffers and semaphores are those of the GPU; a block counts its own, which is translated here.
  */
@@ -25,8 +28,8 @@
 /* Limits of the runtime; all but the last are sizes of its arrays. */
 enum {
     MSCCLPP_OPERATIONS_MAX = 64, /* of a thread block */
-    MSCCLPP_CHANNELS_MAX = 16,   /* ... */
-    MSCCLPP_REMOTES_MAX = 16,    /* ..., remote buffers */
+    MSCCLPP_CHANNELS_MAX = 16,   /* ... of each type */
+    MSCCLPP_REMOTES_MAX = 16,    /* ..., remote buffers of each type */
     MSCCLPP_SIGNALS_MAX = 8,     /* channels of an operation */
     MSCCLPP_SEMAPHORES_MAX = 16, /* of an operation */
     MSCCLPP_PLACES_MAX = 10,     /* that an operation reads; that it stores to */
@@ -41,6 +44,7 @@ enum {
     X(MSCCLPP_REDUCE, "re")           \
     X(MSCCLPP_REDUCE_PUT, "res")      \
     X(MSCCLPP_PUT, "put")             \
+    X(MSCCLPP_SEND, "pwsf")           \
     X(MSCCLPP_SIGNAL, "signal")       \
     X(MSCCLPP_WAIT, "wait")           \
     X(MSCCLPP_ACQUIRE, "sem_acquire") \
@@ -54,14 +58,19 @@ enum mscclpp_type {
 };
 extern const char *const mscclpp_type_names[MSCCLPP_TYPE_COUNT];
 
+enum mscclpp_link { MSCCLPP_MEMORY, MSCCLPP_PORT, MSCCLPP_LINK_COUNT };
+extern const char *const mscclpp_link_names[MSCCLPP_LINK_COUNT];
+
 /* The first chunk of a range in the scratch of another GPU. */
 struct mscclpp_target {
     int remote; /* of the GPU; in an operation of a block: of the block */
     uint32_t first;
+    int channel; /* of a send */
 };
 
 struct mscclpp_operation {
     enum mscclpp_type type;
+    enum mscclpp_link link; /* of its channels and targets */
     uint32_t chunk_count;
     struct plan_place sources[MSCCLPP_PLACES_MAX]; /* summed from left to right */
     int source_count;
@@ -76,9 +85,11 @@ struct mscclpp_operation {
 struct mscclpp_block {
     int first_operation,
         operation_count; /* without announcements, and what ties it to its neighbours */
-    int channels[MSCCLPP_CHANNELS_MAX], channel_count;
-    int remotes[MSCCLPP_REMOTES_MAX], remote_count;
-    int announced[MSCCLPP_CHANNELS_MAX], announced_count; /* of `channels` */
+    /* Of each type: */
+    int channels[MSCCLPP_LINK_COUNT][MSCCLPP_CHANNELS_MAX], channel_count[MSCCLPP_LINK_COUNT];
+    int remotes[MSCCLPP_LINK_COUNT][MSCCLPP_REMOTES_MAX], remote_count[MSCCLPP_LINK_COUNT];
+    int announced[MSCCLPP_LINK_COUNT][MSCCLPP_CHANNELS_MAX]; /* of `channels` */
+    int announced_count[MSCCLPP_LINK_COUNT];
     int before,
         after; /* the semaphore that it waits for at first, that it releases at last; or -1 */
 };
@@ -94,6 +105,7 @@ struct mscclpp_program {
     struct plan_shape shape;
     int rank;
     bool in_place;
+    const bool *is_port; /* of each channel of the GPU; the caller's. NULL: all are memory channels */
     struct mscclpp_operation *operations; /* block after block */
     int operation_count, operation_room;
     struct mscclpp_block *blocks; /* lane after lane */
@@ -131,11 +143,16 @@ void mscclpp_program_release_all(struct mscclpp_program *program, const int *sem
 /* Copies, unless both are the same memory. */
 void mscclpp_program_copy(struct mscclpp_program *program, struct plan_place source,
                           struct plan_place destination, uint32_t chunk_count);
-/* From one place to any number of targets. */
+/* From one place to any number of targets over memory channels. */
 void mscclpp_program_put(struct mscclpp_program *program, struct plan_place source,
                          const struct mscclpp_target *targets, int target_count,
                          uint32_t chunk_count);
-/* Stores the sum of 2 to MSCCLPP_PLACES_MAX sources at the destination, and puts it at up to MSCCLPP_TARGETS_MAX targets. */
+/* The same over port channels, and signals each of them. */
+void mscclpp_program_send(struct mscclpp_program *program, struct plan_place source,
+                          const struct mscclpp_target *targets, int target_count,
+                          uint32_t chunk_count);
+/* Stores the sum of 2 to MSCCLPP_PLACES_MAX sources at the destination, and puts it at up to MSCCLPP_TARGETS_MAX targets over memory
+ * channels. */
 void mscclpp_program_reduce(struct mscclpp_program *program, const struct plan_place *sources,
                             int source_count, struct plan_place destination,
                             const struct mscclpp_target *targets, int target_count,

@@ -62,7 +62,7 @@ static void threads_join_between_a_wait_and_work_and_before_a_signal(void **stat
                          1); /* stores what it read */
     mscclpp_program_release_all(&program, &channel, 1);
     assert_int_equal(program.block_count, 1);
-    assert_int_equal(program.blocks[0].channel_count, 1);
+    assert_int_equal(program.blocks[0].channel_count[MSCCLPP_MEMORY], 1);
     assert_block(&program, 0,
                  "signal wait nop copy copy nop signal copy nop copy nop copy nop sem_release");
     end(&program);
@@ -144,9 +144,9 @@ static void channels_and_remote_buffers_beyond_a_block_are_in_the_next(void **st
         mscclpp_program_wait(&program, &i, &announces, 1);
     }
     assert_int_equal(program.block_count, 2);
-    assert_int_equal(program.blocks[0].channel_count, MSCCLPP_CHANNELS_MAX);
-    assert_int_equal(program.blocks[1].channel_count, 1);
-    assert_int_equal(program.blocks[1].channels[0], MSCCLPP_CHANNELS_MAX);
+    assert_int_equal(program.blocks[0].channel_count[MSCCLPP_MEMORY], MSCCLPP_CHANNELS_MAX);
+    assert_int_equal(program.blocks[1].channel_count[MSCCLPP_MEMORY], 1);
+    assert_int_equal(program.blocks[1].channels[MSCCLPP_MEMORY][0], MSCCLPP_CHANNELS_MAX);
     assert_block(&program, 1, "signal sem_acquire nop wait"); /* announced before it waits */
     mscclpp_program_next_lane(&program);
     for (int i = 0; i <= MSCCLPP_REMOTES_MAX; i++) {
@@ -154,7 +154,39 @@ static void channels_and_remote_buffers_beyond_a_block_are_in_the_next(void **st
         mscclpp_program_put(&program, at(PLAN_INPUT, 0), &target, 1, 1);
     }
     assert_int_equal(program.block_count, 4);
-    assert_int_equal(program.blocks[3].remotes[0], MSCCLPP_REMOTES_MAX);
+    assert_int_equal(program.blocks[3].remotes[MSCCLPP_MEMORY][0], MSCCLPP_REMOTES_MAX);
+    end(&program);
+}
+
+/* What comes over a port, and what goes over one, is told apart; a send is joined like a signal, and its source is not overwritten
+ * before. */
+static void ports_and_memory_take_operations_of_their_own(void **state)
+{
+    struct mscclpp_program program;
+    static const bool is_port[] = {false, true, false, true};
+    static const int channels[] = {0, 1, 2, 3};
+    static const bool announces[] = {true, true, true, true};
+    const struct mscclpp_target target = {.remote = 5, .first = 9, .channel = 3};
+    struct mscclpp_operation operation;
+    (void)state;
+    begin(&program, false);
+    program.is_port = is_port;
+    mscclpp_program_wait(&program, channels, announces, 4);
+    mscclpp_program_copy(&program, at(PLAN_INPUT, 0), at(PLAN_OUTPUT, 0), 1);
+    mscclpp_program_send(&program, at(PLAN_INPUT, 0), &target, 1, 1);
+    mscclpp_program_copy(&program, at(PLAN_SCRATCH, 0), at(PLAN_SCRATCH, 1), 1);
+    assert_block(&program, 0, "signal signal wait wait nop copy nop pwsf copy");
+    for (int k = 0; k < 4; k++) {
+        assert_true(mscclpp_program_operation(&program, &program.blocks[0], k, &operation));
+        assert_int_equal(operation.link, k % 2);
+        assert_int_equal(operation.id_count, 2);
+    }
+    assert_true(mscclpp_program_operation(&program, &program.blocks[0], 7, &operation));
+    assert_int_equal(operation.link, MSCCLPP_PORT);
+    assert_int_equal(operation.id_count, 1);
+    assert_int_equal(program.blocks[0].channels[MSCCLPP_PORT][operation.ids[0]], 3);
+    assert_int_equal(program.blocks[0].remotes[MSCCLPP_PORT][operation.targets[0].remote], 5);
+    assert_int_equal(program.blocks[0].remote_count[MSCCLPP_MEMORY], 0);
     end(&program);
 }
 
@@ -181,6 +213,7 @@ int main(void)
         cmocka_unit_test(many_targets_and_channels_take_several_operations),
         cmocka_unit_test(a_full_block_is_followed_by_another),
         cmocka_unit_test(channels_and_remote_buffers_beyond_a_block_are_in_the_next),
+        cmocka_unit_test(ports_and_memory_take_operations_of_their_own),
         cmocka_unit_test(blocks_that_cannot_all_run_at_once_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

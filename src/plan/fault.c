@@ -6,6 +6,7 @@
 void fault_none(struct verify_report *report)
 {
     report->rank = report->lane = report->step = -1;
+    report->other_rank = report->other_lane = report->other_step = -1;
     report->message[0] = '\0';
 }
 

@@ -248,11 +248,16 @@ static bool fault_race(const struct run *run, const struct turn *turn, const cha
 {
     const struct wiring_lane *lane = &run->wiring.lanes[other->lane];
     const struct access own = {turn->lane, turn->when, position};
-    return fault_at(run->report, turn->rank_plan, turn->index,
-                    "race: %s %s chunk %u%s, which lane %u step %u%s %s; nothing orders them", does,
-                    buffer_name(place->buffer), place->first + position, run_of(run, &own),
-                    other->lane - run->wiring.first_lanes[lane->rank],
-                    other->step % lane->step_count, run_of(run, other), done);
+    const uint32_t number = other->lane - run->wiring.first_lanes[lane->rank];
+    const uint32_t step = other->step % lane->step_count;
+    fault_at(run->report, turn->rank_plan, turn->index,
+             "race: %s %s chunk %u%s, which lane %u step %u%s %s; nothing orders them", does,
+             buffer_name(place->buffer), place->first + position, run_of(run, &own), number, step,
+             run_of(run, other), done);
+    run->report->other_rank = lane->rank;
+    run->report->other_lane = (int)number;
+    run->report->other_step = (int)step;
+    return false;
 }
 
 /* Memory in which a result was placed is its receiver's until that has run. */

@@ -53,8 +53,10 @@ struct verify_options {
 
 struct verify_report {
     int rank, lane, step; /* where it shows; -1 where it has no place; step counts within the lane */
-    char message[256];    /* "rank 2 lane 0 step 5 (recv_reduce_send): ..." */
-    bool rank_ordered;    /* proven: operands are combined in ascending rank order everywhere */
+    int other_rank, other_lane,
+        other_step; /* of a race: the step before which, or after which, nothing orders it; else -1 */
+    char message[256]; /* "rank 2 lane 0 step 5 (recv_reduce_send): ..." */
+    bool rank_ordered; /* proven: operands are combined in ascending rank order everywhere */
     uint64_t step_count, message_count;
 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "os/clock.h"
+#include "synth/late.h"
 #include "synth/max_flow.h"
 
 /* Whether `each` from every root fits to every rank at once, over edges that carry floor(width * capacity). */
@@ -55,7 +55,7 @@ static enum tutti_status ask(struct question *question)
     question->refused_rank = -1;
     TRY(build(question));
     for (int r = question->first_rank; r < graph->rank_count; r++) {
-        if (question->deadline_ns != 0 && clock_now_ns() >= question->deadline_ns)
+        if (synth_is_late(question->deadline_ns))
             return error_set(TUTTI_TIMEOUT, "the time is over before the bound is known");
         if (max_flow_run(&question->flow, graph->node_count, r, needed) < needed) {
             question->refused_rank = r;

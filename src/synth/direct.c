@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "os/clock.h"
 #include "plan/build.h"
 #include "plan/verify.h"
+#include "synth/late.h"
 #include "synth/z3.h"
 
 /* A block is named by its smallest rank. Level 0 has every rank by itself, level S all in one block. */
@@ -358,12 +360,14 @@ static enum tutti_status make_plan(const struct asking *a, struct plan **plan)
     return status;
 }
 
-static enum tutti_status ask(struct asking *a, uint64_t timeout_ns, struct plan **plan)
+static enum tutti_status ask(struct asking *a, uint64_t deadline_ns, struct plan **plan)
 {
-    enum z3_answer answer;
-    for (int c = 0; c < a->question->chunk_count; c++) say_chunk(a, &a->chunks[c]);
-    say_room(a);
-    TRY(z3_solve(a->z3, timeout_ns, &answer));
+    enum z3_answer answer = Z3_UNDECIDED;
+    for (int c = 0; c < a->question->chunk_count && !synth_is_late(deadline_ns); c++)
+        say_chunk(a, &a->chunks[c]);
+    if (!synth_is_late(deadline_ns)) say_room(a);
+    const uint64_t now = clock_now_ns();
+    if (now < deadline_ns) TRY(z3_solve(a->z3, deadline_ns - now, &answer));
     if (answer == Z3_UNDECIDED)
         return error_set(TUTTI_TIMEOUT, "no direct allreduce was found in time");
     if (answer == Z3_IMPOSSIBLE) return TUTTI_OK;
@@ -418,8 +422,10 @@ enum tutti_status direct_allreduce(const struct synth_graph *graph,
                        .question = question,
                        .n = graph->rank_count,
                        .step_count = question->step_count};
+    const uint64_t now = clock_now_ns();
+    const uint64_t deadline_ns = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
     enum tutti_status status = asking_init(&a);
-    if (status == TUTTI_OK) status = ask(&a, timeout_ns, plan);
+    if (status == TUTTI_OK) status = ask(&a, deadline_ns, plan);
     asking_release(&a);
     return status;
 }

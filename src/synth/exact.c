@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "os/clock.h"
+#include "synth/late.h"
 #include "synth/time_cut.h"
 #include "synth/z3.h"
 
@@ -118,26 +119,28 @@ static void say_chunk(const struct encoding *e, int chunk)
     }
 }
 
-static void say_room(const struct encoding *e)
+static bool say_room(const struct encoding *e, uint64_t deadline_ns)
 {
-    for (int i = 0; i < e->graph->edge_count; i++)
+    for (int i = 0; i < e->graph->edge_count; i++) {
+        if (synth_is_late(deadline_ns)) return false;
         for (int step = 0; step < e->step_count; step++) {
             const int64_t room = (int64_t)e->graph->edges[i].capacity * e->rounds[step];
             for (int chunk = 0; chunk < e->chunk_count; chunk++)
                 e->work[chunk] = *sent(e, chunk, i, step);
             if (room < e->chunk_count) z3_at_most(e->z3, e->work, e->chunk_count, (int)room);
         }
+    }
+    return true;
 }
 
 /* False: the time came first, and what was said until then is not to be asked. */
 static bool encode(const struct encoding *e, uint64_t deadline_ns)
 {
     for (int chunk = 0; chunk < e->chunk_count; chunk++) {
-        if (clock_now_ns() >= deadline_ns) return false;
+        if (synth_is_late(deadline_ns)) return false;
         say_chunk(e, chunk);
     }
-    say_room(e);
-    return true;
+    return say_room(e, deadline_ns);
 }
 
 static enum tutti_status read_steps(const struct encoding *e, struct synth_steps *steps)
@@ -208,12 +211,13 @@ static enum tutti_status ask_split(struct asking *asking, const int *rounds, int
                                 .step_count = step_count,
                                 .chunk_count = synth_chunk_count(asking->shape)};
     bool cut = false;
-    if (clock_now_ns() >= asking->deadline_ns) {
+    if (synth_is_late(asking->deadline_ns)) {
         asking->every_split_refuted = asking->every_split_cut = false;
         asking->a_split_is_open = true;
         return TUTTI_OK;
     }
-    TRY(time_cut_find(asking->graph, asking->shape, rounds, step_count, asking->until_step, &cut));
+    TRY(time_cut_find(asking->graph, asking->shape, rounds, step_count, asking->deadline_ns,
+                      asking->until_step, &cut));
     if (!cut) asking->every_split_cut = false;
     answer->split_count++;
     if (cut && asking->cut_suffices) {
@@ -222,8 +226,8 @@ static enum tutti_status ask_split(struct asking *asking, const int *rounds, int
     }
     if (asking->shape->collective == COLLECTIVE_GATHER && !cut) {
         bool flows;
-        TRY(time_flow_gather(asking->graph, asking->shape, rounds, step_count, &answer->steps,
-                             &flows));
+        TRY(time_flow_gather(asking->graph, asking->shape, rounds, step_count, asking->deadline_ns,
+                             &answer->steps, &flows));
         if (flows) {
             answer->verdict = EXACT_FEASIBLE;
             return synth_steps_check(&answer->steps, asking->graph);

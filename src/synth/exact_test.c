@@ -144,7 +144,7 @@ static void changed_schedules_are_refused(void **state)
             struct plan *plan;
             steps.transfers[i].chunk = (kept.chunk + 1) % synth_chunk_count(&steps.shape);
             assert_int_equal(synth_steps_check(&steps, &graph), TUTTI_INVALID_OPTIONS);
-            assert_int_not_equal(synth_steps_plan(&steps, false, &plan), TUTTI_OK);
+            assert_int_not_equal(synth_steps_plan(&steps, false, 0, &plan), TUTTI_OK);
             steps.transfers[i] = kept;
             steps.transfers[i].to = kept.from;
             assert_int_equal(synth_steps_check(&steps, &graph), TUTTI_INVALID_OPTIONS);
@@ -176,10 +176,36 @@ static void no_cut_refutes_what_exists(void **state)
     }
     const int fewer[] = {1, 1};
     bool is_found;
-    assert_int_equal(time_cut_find(&graph, &shape, fewer, 2, until_step, &is_found), TUTTI_OK);
+    assert_int_equal(time_cut_find(&graph, &shape, fewer, 2, 0, until_step, &is_found), TUTTI_OK);
     assert_true(is_found);
     until_step[0] = -1; /* nothing is wanted inside any more */
     assert_false(time_cut_check(&graph, &shape, fewer, 2, until_step));
+    synth_graph_release(&graph);
+}
+
+/* The first moment of the clock has been over for long. */
+static void nothing_is_found_when_the_time_is_over(void **state)
+{
+    (void)state;
+    struct synth_graph graph = graph_ring(4);
+    const struct plan_shape shape = {COLLECTIVE_GATHER, 4, 0, 2};
+    const int rounds[] = {1, 1}, more[] = {2, 4};
+    const struct exact_question question = {COLLECTIVE_ALLGATHER, 0, 2, 2, 3, false};
+    int until_step[4];
+    struct synth_steps steps;
+    struct plan *plan;
+    bool is_found = true;
+    assert_int_equal(time_cut_find(&graph, &shape, rounds, 2, 1, until_step, &is_found), TUTTI_OK);
+    assert_false(is_found);
+    assert_int_equal(time_flow_gather(&graph, &shape, more, 2, 0, &steps, &is_found), TUTTI_OK);
+    assert_true(is_found);
+    synth_steps_release(&steps);
+    assert_int_equal(time_flow_gather(&graph, &shape, more, 2, 1, &steps, &is_found), TUTTI_OK);
+    assert_false(is_found);
+    steps = found(&graph, &question);
+    assert_int_equal(synth_steps_plan(&steps, true, 1, &plan), TUTTI_TIMEOUT);
+    assert_null(plan);
+    synth_steps_release(&steps);
     synth_graph_release(&graph);
 }
 
@@ -272,6 +298,7 @@ int main(void)
         cmocka_unit_test(a_ring_of_four_has_a_front),
         cmocka_unit_test(changed_schedules_are_refused),
         cmocka_unit_test(no_cut_refutes_what_exists),
+        cmocka_unit_test(nothing_is_found_when_the_time_is_over),
         cmocka_unit_test(questions_about_nothing_are_refused),
         cmocka_unit_test(the_solver_keeps_its_time),
         cmocka_unit_test(the_solver_can_be_interrupted),

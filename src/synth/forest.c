@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "synth/grow.h"
+#include "synth/late.h"
 #include "synth/residual.h"
 
 void forest_release(struct forest *forest)
@@ -100,30 +101,32 @@ static void take(struct synth_graph *graph, int node, bool of_inward, int64_t to
     }
 }
 
-static void forget_empty(struct synth_graph *graph)
+static enum tutti_status forget_empty(struct synth_graph *graph)
 {
     int kept = 0;
     for (int i = 0; i < graph->edge_count; i++)
         if (graph->edges[i].capacity > 0) graph->edges[kept++] = graph->edges[i];
     graph->edge_count = kept;
+    return synth_graph_reindex(graph);
 }
 
 /* What one switch gives up may unbalance the next one; there is less each time, so it ends. */
-static bool trim(struct synth_graph *graph)
+static enum tutti_status trim(struct synth_graph *graph, uint64_t deadline_ns, bool *trimmed)
 {
-    bool trimmed = false;
+    *trimmed = false;
     for (bool again = true; again;) {
         again = false;
         for (int node = graph->rank_count; node < graph->node_count; node++) {
+            if (synth_is_late(deadline_ns))
+                return error_set(TUTTI_TIMEOUT, "the time is over before switches are even");
             const struct sums sums = sums_of(graph, node);
             if (sums.in > sums.out) take(graph, node, true, sums.in, sums.in - sums.out);
             if (sums.out > sums.in) take(graph, node, false, sums.out, sums.out - sums.in);
             again |= sums.in != sums.out;
         }
-        trimmed |= again;
+        *trimmed |= again;
     }
-    forget_empty(graph);
-    return trimmed;
+    return forget_empty(graph);
 }
 
 /* ------------------------------------------------------------------------------------------------- all together */
@@ -181,8 +184,8 @@ static enum tutti_status make_trimmed(const struct synth_graph *graph,
     const struct synth_ratio ratio = bound.ratio;
     synth_bound_release(&bound);
     TRY(synth_graph_copy(graph, &copy));
-    forest->is_trimmed = trim(&copy);
-    const enum tutti_status status = make(&copy, options, forest);
+    enum tutti_status status = trim(&copy, options->deadline_ns, &forest->is_trimmed);
+    if (status == TUTTI_OK) status = make(&copy, options, forest);
     forest->bound = ratio;
     synth_graph_release(&copy);
     return status;

@@ -3,15 +3,19 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/rank_list.h"
 #include "base/status.h"
+#include "synth/standing.h"
 
 struct maker {
     const struct topo *topo;
-    int *node;         /* of each of the topology's: which one stands for it, being joined */
-    int *number;       /* of each that stands for others: in the graph; -1: none */
-    int *links_inside; /* of each: links to what stands in the same machine */
-    int *ranks_inside; /* of each accelerator */
-    double unit;       /* bytes a second */
+    int *node;          /* of each of the topology's: which one stands for it, being joined */
+    int *number;        /* of each that stands for others: in the graph; -1: none */
+    int *links_inside;  /* of each: links to what stands in the same machine */
+    int *ranks_inside;  /* of each accelerator */
+    bool *is_joined;    /* of each that stands for itself: by standing there to what it stands in */
+    int first_standing; /* edge: from there on they are for what is joined so */
+    double unit;        /* bytes a second */
     struct from_topo_notes *notes;
     struct synth_graph *graph;
 };
@@ -19,18 +23,6 @@ struct maker {
 static int machine_of(const struct maker *maker, int node)
 {
     return topo_within(maker->topo, node, TOPO_MACHINE);
-}
-
-static int stands_for(const struct maker *maker, int node)
-{
-    while (maker->node[node] != node) node = maker->node[node];
-    return node;
-}
-
-static bool is_container(enum topo_kind kind)
-{
-    return kind == TOPO_MACHINE || kind == TOPO_PACKAGE || kind == TOPO_NUMA ||
-           kind == TOPO_CACHE || kind == TOPO_CORE || kind == TOPO_PU;
 }
 
 /* ------------------------------------------------------------------------------------------- what is one node */
@@ -62,9 +54,9 @@ static void join(struct maker *maker)
         if (node->parent < 0 || machine_of(maker, i) < 0) continue;
         if (node->kind == TOPO_RANK && maker->ranks_inside[node->parent] == 1)
             maker->node[i] = node->parent;
-        else if ((is_container(node->kind) && node->kind != TOPO_MACHINE) ||
+        else if ((standing_is_container(node->kind) && node->kind != TOPO_MACHINE) ||
                  node->kind == TOPO_NIC || node->kind == TOPO_SWITCH) {
-            if (maker->links_inside[i] == 0) maker->node[i] = stands_for(maker, node->parent);
+            if (maker->links_inside[i] == 0) maker->node[i] = maker->node[node->parent];
         }
     }
 }
@@ -82,7 +74,7 @@ static enum tutti_status number_ranks(struct maker *maker)
         if (topo->nodes[i].number >= ranks)
             return error_set(TUTTI_INVALID_RANK, "rank %d of %d: ranks are numbered from 0 on",
                              topo->nodes[i].number, ranks);
-        maker->number[stands_for(maker, i)] = topo->nodes[i].number;
+        maker->number[maker->node[i]] = topo->nodes[i].number;
     }
     maker->graph->rank_count = maker->graph->node_count = ranks;
     return TUTTI_OK;
@@ -147,7 +139,7 @@ static uint32_t units_of(struct maker *maker, double bytes_per_second)
 
 static enum tutti_status number_of(struct maker *maker, int node, int *number)
 {
-    node = stands_for(maker, node);
+    node = maker->node[node];
     if (maker->number[node] < 0) {
         if (maker->graph->node_count == SYNTH_NODES_MAX)
             return error_set(TUTTI_UNSUPPORTED, "more than %d nodes with links", SYNTH_NODES_MAX);
@@ -168,18 +160,16 @@ static enum tutti_status add_cable(struct maker *maker, int a, int b, uint32_t u
     return synth_graph_add(maker->graph, ends[1], ends[0], units, latency_ns);
 }
 
-/* A rank or an accelerator that no link leads to: what it stands in leads there. */
 static enum tutti_status add_standing(struct maker *maker, uint32_t units)
 {
     const struct topo *topo = maker->topo;
+    TRY(standing_find(topo, maker->node, maker->is_joined));
+    maker->first_standing = maker->graph->edge_count;
     for (int i = 0; i < topo->node_count; i++) {
-        const struct topo_node *node = &topo->nodes[i];
-        if (stands_for(maker, i) != i || machine_of(maker, i) < 0) continue;
-        if (node->kind != TOPO_RANK && node->kind != TOPO_ACCELERATOR) continue;
-        if (maker->links_inside[i] > 0) continue;
-        if (node->kind == TOPO_ACCELERATOR && maker->ranks_inside[i] == 0) continue;
-        maker->notes->assumed_count++;
-        TRY(add_cable(maker, i, node->parent, units, 0));
+        const bool is_idle = topo->nodes[i].kind == TOPO_ACCELERATOR &&
+                             maker->ranks_inside[i] == 0 && maker->links_inside[i] == 0;
+        if (maker->is_joined[i] && !is_idle)
+            TRY(add_cable(maker, i, topo->nodes[i].parent, units, 0));
     }
     return TUTTI_OK;
 }
@@ -213,17 +203,20 @@ static enum tutti_status prune(struct maker *maker)
         again = false;
         for (int n = 0; n < graph->node_count; n++) neighbours[n] = 0;
         for (int i = 0; i < graph->edge_count; i++) neighbours[graph->edges[i].from]++;
-        int kept = 0;
+        int kept = 0, links = 0; /* before those that stand for standing */
         for (int i = 0; i < graph->edge_count; i++) {
             const struct synth_edge *edge = &graph->edges[i];
+            if (i == maker->first_standing) links = kept;
             if ((edge->from >= graph->rank_count && neighbours[edge->from] == 1) ||
                 (edge->to >= graph->rank_count && neighbours[edge->to] == 1))
                 again = true;
             else
                 graph->edges[kept++] = *edge;
         }
+        maker->first_standing = maker->first_standing < graph->edge_count ? links : kept;
         graph->edge_count = kept;
     }
+    maker->notes->assumed_count = (graph->edge_count - maker->first_standing) / 2;
     /* Those that are left close up. */
     int next = graph->rank_count;
     for (int n = 0; n < graph->node_count; n++) {
@@ -236,7 +229,33 @@ static enum tutti_status prune(struct maker *maker)
     }
     graph->node_count = next;
     free(neighbours);
-    return TUTTI_OK;
+    return synth_graph_reindex(graph);
+}
+
+static int part_of(int *next, int node)
+{
+    for (; next[node] != node; node = next[node]) next[node] = next[next[node]];
+    return node;
+}
+
+/* All cables go both ways, so one rank's part is all or not enough. */
+static enum tutti_status check_joined(const struct synth_graph *graph)
+{
+    struct rank_list others = RANK_LIST_EMPTY;
+    int *next = malloc((size_t)graph->node_count * sizeof *next);
+    if (next == NULL) return error_set(TUTTI_NO_MEMORY, "%d nodes", graph->node_count);
+    for (int n = 0; n < graph->node_count; n++) next[n] = n;
+    for (int i = 0; i < graph->edge_count; i++)
+        next[part_of(next, graph->edges[i].from)] = part_of(next, graph->edges[i].to);
+    for (int r = 1; r < graph->rank_count; r++)
+        if (part_of(next, r) != part_of(next, 0)) rank_list_add(&others, r);
+    free(next);
+    if (others.count == 0) return TUTTI_OK;
+    return error_set(TUTTI_INVALID_OPTIONS,
+                     "nothing joins rank%s %s to rank 0: add the links between the machines, or "
+                     "between their cards and switches (tutti-topo FILE --format matrix shows "
+                     "which ranks reach each other)",
+                     others.count > 1 ? "s" : "", others.text);
 }
 
 static void shorten(struct maker *maker)
@@ -264,6 +283,7 @@ static enum tutti_status make(struct maker *maker)
     TRY(choose_unit(maker));
     TRY(add_links(maker));
     TRY(prune(maker));
+    TRY(check_joined(maker->graph));
     shorten(maker);
     maker->notes->switch_count = maker->graph->node_count - maker->graph->rank_count;
     return TUTTI_OK;
@@ -276,16 +296,23 @@ enum tutti_status synth_graph_from_topo(const struct topo *topo, struct synth_gr
     *graph = (struct synth_graph){0};
     *notes = (struct from_topo_notes){0};
     int *arrays = calloc(4 * nodes + 1, sizeof *arrays);
-    if (arrays == NULL) return error_set(TUTTI_NO_MEMORY, "a topology of %zu nodes", nodes);
+    bool *is_joined = calloc(nodes + 1, sizeof *is_joined);
+    if (arrays == NULL || is_joined == NULL) {
+        free(arrays);
+        free(is_joined);
+        return error_set(TUTTI_NO_MEMORY, "a topology of %zu nodes", nodes);
+    }
     struct maker maker = {.topo = topo,
                           .node = arrays,
                           .number = arrays + nodes,
                           .links_inside = arrays + 2 * nodes,
                           .ranks_inside = arrays + 3 * nodes,
+                          .is_joined = is_joined,
                           .notes = notes,
                           .graph = graph};
     const enum tutti_status status = make(&maker);
     free(arrays);
+    free(is_joined);
     if (status != TUTTI_OK) synth_graph_release(graph);
     return status;
 }

@@ -6,9 +6,9 @@
  * 1. A link carries what it says, in each direction. A link that says nothing is an error: a bound
  *    would mean nothing.
  * 2. An accelerator with one rank is that rank.
- * 3. A part that stands in a machine and has no link there is joined to the machine by standing
- *    there. The topology does not say how much that carries: it gets as much as all links of the
- *    topology together, so that it limits nothing.
+ * 3. Parts of a machine that no links join are joined by standing there (standing.h). The topology
+ *    does not say how much that carries: it gets as much as all links of the topology together, so
+ *    that it limits nothing. So ranks are joined here wherever there is a way between them (topo/path.h).
  * 4. Capacities are multiples of one unit. Measured ones are rounded by up to 2 % for it. If there is none that fits all of them, all
  *    are rounded; by how much is told, and more than a tenth is an error.
  */
@@ -20,12 +20,12 @@
 
 struct from_topo_notes {
     double rounded_most; /* by which part of itself a capacity was changed at most; 0: all are exact */
-    int assumed_count; /* ranks and others that are joined to their machine by standing there */
+    int assumed_count; /* parts that are joined to the rest of their machine by standing there */
     int switch_count;  /* nodes of the graph that are no ranks */
 };
 
 /* A valid topology, whose ranks are 0 to n - 1. *graph, which is overwritten, has bytes_per_second of its unit. INVALID_OPTIONS,
- * INVALID_RANK, UNSUPPORTED: the message names the node or link; NO_MEMORY. Then the graph is empty. Any thread; pure. */
+ * INVALID_RANK, UNSUPPORTED: the message names the node, the link, or the ranks that nothing joins; NO_MEMORY. Then the graph is empty. Any thread; pure. */
 enum tutti_status synth_graph_from_topo(const struct topo *topo, struct synth_graph *graph,
                                         struct from_topo_notes *notes);
 

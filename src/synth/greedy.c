@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "os/clock.h"
+#include "synth/late.h"
 
 /* From a rank to a rank through switches only. */
 struct way {
@@ -33,6 +34,7 @@ struct search {
     int way_edge_count, way_edge_room;
     double *distance_ns; /* from rank to rank over ways */
     int *goal;           /* of each chunk: the only rank that wants it, or -1 for all */
+    int wanted_count;    /* of all chunks: ranks that want it */
 
     uint64_t chance;
     double slack, now_ns;
@@ -100,6 +102,11 @@ static enum tutti_status add_way(struct search *s, int from, int to, const int *
     return TUTTI_OK;
 }
 
+static enum tutti_status late(const struct search *s)
+{
+    return error_set(TUTTI_TIMEOUT, "the time is over, and %d chunks are still to be sent", s->left);
+}
+
 /* By fewest edges: levels from the rank on, which only switches continue. */
 static enum tutti_status find_ways_from(struct search *s, int from, int *through, int *queue)
 {
@@ -110,6 +117,7 @@ static enum tutti_status find_ways_from(struct search *s, int from, int *through
     while (head < tail) {
         const int node = queue[head++];
         if (node != from && node < graph->rank_count) continue;
+        if (synth_is_late(s->deadline_ns)) return late(s);
         for (int i = 0; i < graph->edge_count; i++) {
             const int to = graph->edges[i].to;
             if (graph->edges[i].from != node || to == from || through[to] >= 0) continue;
@@ -140,11 +148,13 @@ static enum tutti_status find_distances(struct search *s)
     for (size_t i = 0; i < n * n; i++) d[i] = i % (n + 1) == 0 ? 0 : INFINITY;
     for (int i = 0; i < s->way_count; i++)
         d[(size_t)s->ways[i].from * n + (size_t)s->ways[i].to] = s->ways[i].total_ns;
-    for (size_t k = 0; k < n; k++)
+    for (size_t k = 0; k < n; k++) {
+        if (synth_is_late(s->deadline_ns)) return late(s);
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < n; j++)
                 if (d[i * n + k] + d[k * n + j] < d[i * n + j])
                     d[i * n + j] = d[i * n + k] + d[k * n + j];
+    }
     for (int chunk = 0; chunk < s->chunk_count; chunk++)
         for (size_t to = 0; to < n; to++)
             if (synth_chunk_wanted(s->shape, chunk, (int)to) &&
@@ -173,7 +183,7 @@ static void assign(struct search *s, int rank, int chunk, int depth)
     if (synth_chunk_wanted(s->shape, chunk, rank)) s->left--;
 }
 
-static void begin(struct search *s)
+static enum tutti_status begin(struct search *s)
 {
     const size_t ranks = (size_t)s->rank_count, chunks = (size_t)s->chunk_count;
     s->now_ns = 0;
@@ -183,14 +193,12 @@ static void begin(struct search *s)
     memset(s->assigned, 0, ranks * (size_t)s->words * sizeof *s->assigned);
     memset(s->copies, 0, chunks * sizeof *s->copies);
     for (size_t i = 0; i < ranks * chunks; i++) s->near_ns[i] = INFINITY;
-    s->left = 0;
-    for (int chunk = 0; chunk < s->chunk_count; chunk++)
-        for (int rank = 0; rank < s->rank_count; rank++)
-            s->left += synth_chunk_wanted(s->shape, chunk, rank);
+    s->left = s->wanted_count;
     for (int chunk = 0; chunk < s->chunk_count; chunk++) {
         const int source = synth_chunk_source(s->shape, chunk);
         put_bit(set_of(s, s->here, source), chunk);
         assign(s, source, chunk, 0);
+        if (synth_is_late(s->deadline_ns)) return late(s);
     }
     for (int i = s->way_count - 1; i > 0; i--) { /* another order each time */
         const int other = (int)(next_chance(&s->chance) % (uint64_t)(i + 1));
@@ -198,6 +206,7 @@ static void begin(struct search *s)
         s->order[i] = s->order[other];
         s->order[other] = kept;
     }
+    return TUTTI_OK;
 }
 
 /* How much the chunk's coming this way helps the receiver: not at all where this is negative. */
@@ -287,14 +296,13 @@ static bool advance(struct search *s)
 
 static enum tutti_status attempt(struct search *s, struct synth_steps *steps, double *duration_ns)
 {
-    begin(s);
+    TRY(begin(s));
     while (s->left > 0) {
-        if (clock_now_ns() >= s->deadline_ns)
-            return error_set(TUTTI_TIMEOUT, "the time is over, and %d chunks are still to be sent",
-                             s->left);
+        if (synth_is_late(s->deadline_ns)) return late(s);
         for (int i = 0; i < s->way_count; i++) {
             const struct way *const way = &s->ways[s->order[i]];
             if (!is_free(s, way)) continue;
+            if (synth_is_late(s->deadline_ns)) return late(s);
             const int chunk = choose_chunk(s, way);
             if (chunk >= 0) TRY(start(s, way, chunk, steps));
         }
@@ -373,6 +381,8 @@ static enum tutti_status search_init(struct search *s, double chunk_bytes)
                 s->goal[chunk] = rank;
             }
         if (wanting > 1) s->goal[chunk] = -1;
+        s->left = s->wanted_count += wanting;
+        if (synth_is_late(s->deadline_ns)) return late(s);
     }
     TRY(find_ways(s));
     TRY(find_distances(s));

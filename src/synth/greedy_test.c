@@ -63,7 +63,7 @@ static double planned(const struct synth_graph *graph, enum collective collectiv
         fail_msg("%s", tutti_error_message());
     for (int in_place = 0; in_place < 2; in_place++) {
         struct plan *plan;
-        if (synth_steps_plan(&steps, in_place, &plan) != TUTTI_OK)
+        if (synth_steps_plan(&steps, in_place, 0, &plan) != TUTTI_OK)
             fail_msg("%s: %s", collective_name(collective), tutti_error_message());
         plan_free(plan);
     }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "os/clock.h"
+#include "synth/late.h"
 
 /* A tree that does not reach all ranks yet; of one root there may be several, which began as one. */
 struct sapling {
@@ -72,6 +72,11 @@ static bool is_within(const struct sapling *sapling, const struct residual_cut *
 
 /* ------------------------------------------------------------------------------------------------- what fits */
 
+static enum tutti_status late(void)
+{
+    return error_set(TUTTI_TIMEOUT, "the time is over before there are trees");
+}
+
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -125,8 +130,7 @@ static enum tutti_status sure_room(struct grower *grower, int from, int to, int6
 {
     struct residual *residual = grower->residual;
     const int64_t others = residual->needs_total + waiting_weight(grower);
-    if (residual->deadline_ns != 0 && clock_now_ns() >= residual->deadline_ns)
-        return error_set(TUTTI_TIMEOUT, "the time is over before there are trees");
+    if (synth_is_late(residual->deadline_ns)) return late();
     TRY(build(grower, from));
     *amount = max_flow_run(&residual->flow, from, to, others + *amount) - others;
     if (*amount < 0) return error_set(TUTTI_INTERNAL, "trees take more than there is");
@@ -189,7 +193,8 @@ static enum tutti_status choose(struct grower *grower, const struct sapling *sap
         consider_all(grower, sapling, chosen);
     }
     int64_t most = 0;
-    for (int i = 0; i < sapling->count; i++)
+    for (int i = 0; i < sapling->count; i++) {
+        if (synth_is_late(grower->residual->deadline_ns)) return late();
         for (int r = 0; r < grower->ranks; r++) {
             const int a = sapling->order[i];
             if (sapling->depth[r] >= 0 || *state_of(grower, a, r) == EDGE_BARRED) continue;
@@ -201,6 +206,7 @@ static enum tutti_status choose(struct grower *grower, const struct sapling *sap
             *from = a;
             *to = r;
         }
+    }
     *amount = most;
     return TUTTI_OK;
 }
@@ -256,6 +262,7 @@ static enum tutti_status grow(struct grower *grower, struct sapling *sapling, bo
     while (sapling->count < grower->ranks) {
         int from = -1, to = -1;
         int64_t amount = 0;
+        if (synth_is_late(grower->residual->deadline_ns)) return late();
         TRY(choose(grower, sapling, &from, &to, &amount));
         if (amount == 0) return TUTTI_OK;
         if (amount < sapling->weight) TRY(divide(grower, sapling, amount));

@@ -189,27 +189,3 @@ enum tutti_status lay_plan(const struct lay *lay, struct plan **plan)
     free(layout.segments);
     return status;
 }
-
-/* ------------------------------------------------------------------------------------------------ turned around */
-
-enum tutti_status synth_graph_turn(const struct synth_graph *graph, struct synth_graph *turned)
-{
-    TRY(synth_graph_copy(graph, turned));
-    for (int i = 0; i < turned->edge_count; i++) {
-        struct synth_edge *edge = &turned->edges[i];
-        const int from = edge->from;
-        edge->from = edge->to;
-        edge->to = from;
-    }
-    return TUTTI_OK;
-}
-
-bool synth_graph_is_even(const struct synth_graph *graph)
-{
-    for (int i = 0; i < graph->edge_count; i++) {
-        const struct synth_edge *edge = &graph->edges[i];
-        const struct synth_edge *back = synth_graph_find(graph, edge->to, edge->from);
-        if (back == NULL || back->capacity != edge->capacity) return false;
-    }
-    return true;
-}

@@ -22,7 +22,7 @@ enum { LAY_PIECES_MAX = 1024, LAY_LANES_MAX = 16 };
 struct lay {
     enum collective collective; /* allgather, broadcast: down; reduce_scatter, reduce: up; allreduce: both */
     const struct forest *down; /* or NULL */
-    const struct forest *up; /* of the graph turned around (synth_graph_turn); may be the same; or NULL */
+    const struct forest *up; /* of the graph turned around (synth_graph_reverse); may be the same; or NULL */
     int pieces;              /* 1 to LAY_PIECES_MAX */
     uint64_t deadline_ns; /* of clock_now_ns(); 0: never */
 };
@@ -30,10 +30,5 @@ struct lay {
 /* The plan is the caller's; it is not proven yet. UNSUPPORTED: too many chunks, or a collective that trees are not for;
  * TIMEOUT; NO_MEMORY. */
 enum tutti_status lay_plan(const struct lay *lay, struct plan **plan);
-
-/* *turned, which is overwritten, has every edge the other way around. NO_MEMORY. */
-enum tutti_status synth_graph_turn(const struct synth_graph *graph, struct synth_graph *turned);
-/* Whether that makes no difference. */
-bool synth_graph_is_even(const struct synth_graph *graph);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "plan/build.h"
+#include "synth/late.h"
 
 static const uint32_t NOTHING = UINT32_MAX;
 
@@ -215,14 +216,19 @@ static void write_step(const struct writer *writer, const struct timetable_entry
         entry->is_up ? receive_up(writer, entry) : receive_down(writer, entry);
 }
 
-static void write_rank(const struct writer *writer)
+/* False: the time is over. */
+static bool write_rank(const struct writer *writer)
 {
+    enum { STEPS_A_LOOK = 1 << 12 };
     const struct lay_out *layout = writer->layout;
     plan_parts(writer->builder, layout->parts);
     choose_lanes(writer);
     count_missing(writer);
-    for (size_t i = layout->begins[writer->rank]; i < layout->begins[writer->rank + 1]; i++)
+    for (size_t i = layout->begins[writer->rank]; i < layout->begins[writer->rank + 1]; i++) {
+        if (i % STEPS_A_LOOK == 0 && synth_is_late(layout->lay->deadline_ns)) return false;
         write_step(writer, &layout->entries[i]);
+    }
+    return !synth_is_late(layout->lay->deadline_ns);
 }
 
 static bool writer_init(struct writer *writer)
@@ -260,8 +266,12 @@ enum tutti_status lay_rank(const struct lay_out *layout, int rank, struct rank_p
     struct writer writer = {.layout = layout, .rank = rank};
     enum tutti_status status = TUTTI_NO_MEMORY;
     if (writer_init(&writer)) {
-        write_rank(&writer);
-        status = plan_builder_finish(writer.builder, made, &message);
+        if (write_rank(&writer)) {
+            status = plan_builder_finish(writer.builder, made, &message);
+        } else {
+            status = TUTTI_TIMEOUT;
+            message = "the time is over before the plan is laid out";
+        }
     }
     writer_release(&writer);
     return status == TUTTI_OK ? TUTTI_OK : error_set(status, "rank %d: %s", rank, message);

@@ -37,7 +37,7 @@ struct lay_out {
 
 const struct forest_tree *lay_tree(const struct lay_out *layout,
                                    const struct timetable_entry *entry);
-/* The rank plan is the caller's. NO_MEMORY. */
+/* The rank plan is the caller's. TIMEOUT; NO_MEMORY. */
 enum tutti_status lay_rank(const struct lay_out *layout, int rank, struct rank_plan **made);
 
 #endif

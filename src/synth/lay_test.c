@@ -46,7 +46,7 @@ static void check_one(const struct synth_graph *graph, enum collective collectiv
     const bool up = collective_reduces(collective);
     struct forest forests[2] = {{.k = 0}, {.k = 0}};
     struct synth_graph turned;
-    assert_int_equal(synth_graph_turn(graph, &turned), TUTTI_OK);
+    assert_int_equal(synth_graph_reverse(graph, &turned), TUTTI_OK);
     if ((!down || make(graph, root, &forests[0])) && (!up || make(&turned, root, &forests[1]))) {
         const struct lay lay = {.collective = collective,
                                 .down = down ? &forests[0] : NULL,

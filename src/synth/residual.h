@@ -50,7 +50,7 @@ static inline int64_t *residual_room(const struct residual *residual, int from, 
 enum tutti_status residual_ask(struct residual *residual, bool *holds);
 /* The cut that the last flow left. NO_MEMORY. */
 enum tutti_status residual_learn(struct residual *residual);
-/* The slack of that cut, or of all, anew. */
+/* The slack of that cut, or of all, anew; of none where the time is over, which the next question tells. */
 void residual_count(struct residual *residual, struct residual_cut *cut);
 void residual_count_all(struct residual *residual);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "synth/late.h"
 
 /* A switch on its way out. Splits are done by the dozen before anybody asks whether all still fits; a dozen that was wrong is undone, and
  * done anew with the cuts that were found. One split that keeps to all known cuts and is wrong still finds a new cut: it ends. */
@@ -105,6 +106,7 @@ static enum tutti_status remove_switch(struct removal *removal)
             if (split.amount > share) split.amount = share;
             TRY(apply(removal, &split));
             done++;
+            if (synth_is_late(removal->residual->deadline_ns)) break; /* and residual_ask says so */
         }
         if (done == 0) break;
         bool holds;

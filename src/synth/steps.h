@@ -58,8 +58,9 @@ enum tutti_status synth_steps_check(const struct synth_steps *steps,
                                     const struct synth_graph *graph);
 
 /* The schedule as a plan, proven by plan_verify with separate buffers and, if `in_place`, with
- * aliased ones. INTERNAL: the verifier refuses it, and the message has its report. */
+ * aliased ones. INTERNAL: the verifier refuses it, and the message has its report. TIMEOUT: the time of clock_now_ns() has come, 0
+ * never does, before a proof has begun. */
 enum tutti_status synth_steps_plan(const struct synth_steps *steps, bool in_place,
-                                   struct plan **plan);
+                                   uint64_t deadline_ns, struct plan **plan);
 
 #endif

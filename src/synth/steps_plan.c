@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "plan/build.h"
 #include "plan/verify.h"
+#include "synth/late.h"
 
 enum { LANES_OF_A_KIND = PLAN_LANES_MAX / 2 };
 
@@ -123,12 +124,9 @@ static void wait_for_copies(struct writing *w)
     const int chunk_count = synth_chunk_count(shape);
     for (int chunk = 0; chunk < chunk_count; chunk++) {
         if (w->output[chunk] == NOWHERE || w->input[chunk] != NOWHERE) continue;
-        for (int other = 0; other < chunk_count; other++)
-            if (w->input[other] == w->output[chunk])
-                w->held[chunk] = (struct held){{PLAN_OUTPUT, w->output[chunk]},
-                                               w->held[other].step,
-                                               true,
-                                               w->held[other].has_step};
+        const uint32_t other = plan_chunk_class(shape, w->rank, PLAN_INPUT, w->output[chunk]);
+        w->held[chunk] = (struct held){
+            {PLAN_OUTPUT, w->output[chunk]}, w->held[other].step, true, w->held[other].has_step};
     }
 }
 
@@ -195,8 +193,13 @@ static enum tutti_status make_rank(struct writing *w, int rank, bool in_place,
                                           rank, message != NULL ? message : "unknown");
 }
 
+static enum tutti_status late(void)
+{
+    return error_set(TUTTI_TIMEOUT, "the time is over before the schedule is a proven plan");
+}
+
 static enum tutti_status make_ranks(const struct synth_steps *steps, bool in_place,
-                                    struct plan *plan)
+                                    uint64_t deadline_ns, struct plan *plan)
 {
     const size_t chunks = (size_t)synth_chunk_count(&steps->shape);
     struct writing w = {.steps = steps,
@@ -208,7 +211,8 @@ static enum tutti_status make_ranks(const struct synth_steps *steps, bool in_pla
     if (w.held == NULL || w.output == NULL || w.input == NULL || w.left_count == NULL)
         status = error_set(TUTTI_NO_MEMORY, "a plan of %zu chunks", chunks);
     for (int rank = 0; rank < steps->shape.rank_count && status == TUTTI_OK; rank++)
-        status = make_rank(&w, rank, in_place, &plan->ranks[rank]);
+        status =
+            synth_is_late(deadline_ns) ? late() : make_rank(&w, rank, in_place, &plan->ranks[rank]);
     free(w.held);
     free(w.output);
     free(w.input);
@@ -228,7 +232,7 @@ static enum tutti_status prove(const struct plan *plan, bool in_place)
 }
 
 enum tutti_status synth_steps_plan(const struct synth_steps *steps, bool in_place,
-                                   struct plan **plan)
+                                   uint64_t deadline_ns, struct plan **plan)
 {
     *plan = NULL;
     TRY(synth_shape_check(&steps->shape));
@@ -238,9 +242,9 @@ enum tutti_status synth_steps_plan(const struct synth_steps *steps, bool in_plac
     made->ranks = calloc((size_t)steps->shape.rank_count, sizeof *made->ranks);
     enum tutti_status status = TUTTI_OK;
     if (made->ranks == NULL) status = error_set(TUTTI_NO_MEMORY, "a plan");
-    if (status == TUTTI_OK) status = make_ranks(steps, in_place, made);
-    if (status == TUTTI_OK) status = prove(made, false);
-    if (status == TUTTI_OK && in_place) status = prove(made, true);
+    if (status == TUTTI_OK) status = make_ranks(steps, in_place, deadline_ns, made);
+    for (int aliased = 0; aliased <= in_place && status == TUTTI_OK; aliased++)
+        status = synth_is_late(deadline_ns) ? late() : prove(made, aliased);
     if (status != TUTTI_OK) {
         plan_free(made);
         return status;

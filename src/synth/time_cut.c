@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "synth/late.h"
 
 bool time_cut_check(const struct synth_graph *graph, const struct plan_shape *shape,
                     const int *rounds, int step_count, const int *until_step)
@@ -18,7 +19,7 @@ bool time_cut_check(const struct synth_graph *graph, const struct plan_shape *sh
                 room += (int64_t)edge->capacity * rounds[step];
     }
     const int chunk_count = synth_chunk_count(shape);
-    for (int chunk = 0; chunk < chunk_count; chunk++) {
+    for (int chunk = 0; chunk < chunk_count; chunk += (int)shape->parts) { /* one of each block */
         bool outside = false, wanted = false;
         for (int rank = 0; rank < shape->rank_count; rank++) {
             const int source = synth_chunk_source(shape, chunk);
@@ -26,7 +27,7 @@ bool time_cut_check(const struct synth_graph *graph, const struct plan_shape *sh
             if (until_step[rank] == step_count && synth_chunk_wanted(shape, chunk, rank))
                 wanted = true;
         }
-        if (outside && wanted) demand++;
+        if (outside && wanted) demand += shape->parts;
     }
     return demand > room;
 }
@@ -126,12 +127,13 @@ static int64_t push(struct network *network, int node, int sink, int64_t wanted)
     return 0;
 }
 
-/* Dinic's maximum flow; the levels of the last round tell what the source still reaches. */
-static void saturate(struct network *network, int sink)
+/* Dinic's maximum flow; the levels of the last round tell what the source still reaches. Less than that where the time is over. */
+static void saturate(struct network *network, int sink, uint64_t deadline_ns)
 {
-    while (find_levels(network, sink)) {
+    while (find_levels(network, sink) && !synth_is_late(deadline_ns)) {
         memcpy(network->at, network->first, (size_t)network->node_count * sizeof *network->at);
-        while (push(network, network->source, sink, endless) > 0) continue;
+        while (push(network, network->source, sink, endless) > 0)
+            if (synth_is_late(deadline_ns)) break;
     }
 }
 
@@ -150,6 +152,7 @@ struct search {
     const struct plan_shape *shape;
     const int *rounds;
     int step_count;
+    uint64_t deadline_ns;
     int *until_step;
 };
 
@@ -164,7 +167,7 @@ static enum tutti_status try_flow(const struct search *search, const int64_t *st
         if (starts[r] > 0) add_arc(&network, network.source, r, starts[r]);
         if (ends[r] > 0) add_arc(&network, r + search->step_count * n, network.sink, ends[r]);
     }
-    saturate(&network, network.sink);
+    saturate(&network, network.sink, search->deadline_ns);
     read_cut(&network, n, search->step_count, search->until_step);
     network_release(&network);
     *found = time_cut_check(search->graph, search->shape, search->rounds, search->step_count,
@@ -203,33 +206,39 @@ static enum tutti_status try_sets(const struct search *search, uint32_t from, ui
     return try_flow(search, starts, ends, found);
 }
 
+static bool goes_on(const struct search *search, const bool *found)
+{
+    return !*found && !synth_is_late(search->deadline_ns);
+}
+
 static enum tutti_status try_all(const struct search *search, int64_t *starts, int64_t *ends,
                                  bool *found)
 {
     const int n = search->shape->rank_count;
     *found = false;
-    for (int rank = 0; rank < n && !*found; rank++) {
+    for (int rank = 0; rank < n && goes_on(search, found); rank++) {
         TRY(try_rank(search, rank, false, starts, ends, found));
         if (!*found) TRY(try_rank(search, rank, true, starts, ends, found));
     }
     if (n > TIME_CUT_HALVES_MAX) return TUTTI_OK;
     const uint32_t all = (1u << n) - 1;
-    for (int from = 0; from < n && !*found; from++)
-        for (int to = 0; to < n && !*found; to++)
+    for (int from = 0; from < n && goes_on(search, found); from++)
+        for (int to = 0; to < n && goes_on(search, found); to++)
             if (to != from) TRY(try_sets(search, 1u << from, 1u << to, starts, ends, found));
-    for (uint32_t half = 1; half < all && !*found; half++)
+    for (uint32_t half = 1; half < all && goes_on(search, found); half++)
         TRY(try_sets(search, half, all & ~half, starts, ends, found));
     return TUTTI_OK;
 }
 
 enum tutti_status time_cut_find(const struct synth_graph *graph, const struct plan_shape *shape,
-                                const int *rounds, int step_count, int *until_step, bool *found)
+                                const int *rounds, int step_count, uint64_t deadline_ns,
+                                int *until_step, bool *found)
 {
     *found = false;
     if (graph->rank_count < 2) return TUTTI_OK;
     int64_t *const starts = calloc(2 * (size_t)graph->rank_count, sizeof *starts);
     if (starts == NULL) return error_set(TUTTI_NO_MEMORY, "a cut of %d ranks", graph->rank_count);
-    const struct search search = {graph, shape, rounds, step_count, until_step};
+    const struct search search = {graph, shape, rounds, step_count, deadline_ns, until_step};
     const enum tutti_status status = try_all(&search, starts, starts + graph->rank_count, found);
     free(starts);
     return status;
@@ -275,8 +284,8 @@ static enum tutti_status follow_all(struct network *network, int n, const int *r
 }
 
 enum tutti_status time_flow_gather(const struct synth_graph *graph, const struct plan_shape *shape,
-                                   const int *rounds, int step_count, struct synth_steps *steps,
-                                   bool *found)
+                                   const int *rounds, int step_count, uint64_t deadline_ns,
+                                   struct synth_steps *steps, bool *found)
 {
     struct network network;
     const int n = graph->node_count;
@@ -290,7 +299,7 @@ enum tutti_status time_flow_gather(const struct synth_graph *graph, const struct
     for (int r = 0; r < shape->rank_count; r++)
         if (r != shape->root) add_arc(&network, network.source, r, shape->parts);
     add_arc(&network, shape->root + step_count * n, network.sink, endless);
-    saturate(&network, network.sink);
+    saturate(&network, network.sink, deadline_ns);
     const int64_t arrived = network.arcs[network.arc_count - 1].room;
     *found = arrived == (int64_t)shape->parts * (shape->rank_count - 1);
     if (*found) status = follow_all(&network, n, rounds, steps);
