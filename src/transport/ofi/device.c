@@ -23,8 +23,8 @@
 
 enum {
     ALIGNMENT = 64,
-    MESSAGE_BYTES =
-        16320, /* with the pair's head; so that it is eager over ofi_rxm, which copies 16 KiB */
+    MESSAGE_BYTES = 16320,    /* with the pair's head; if the provider sends as much at once */
+    MESSAGE_BYTES_MIN = 4160, /* even if it does not */
     COPIED_BYTES =
         1024, /* up to so many are copied beside their head: dearer for a card to fetch from two places */
     OPERATIONS_MAX = 256, /* given to libfabric at a time */
@@ -899,7 +899,8 @@ static void ofi_stop(struct card_device *base)
 static size_t ofi_bytes(const struct card_device *base)
 {
     const struct ofi_device *device = const_ofi_of(base);
-    size_t bytes = sizeof *device + (size_t)device->options.size * sizeof(struct peer *) +
+    size_t bytes = sizeof *device + device->options.choice->endpoint_bytes +
+                   (size_t)device->options.size * sizeof(struct peer *) +
                    device->operation_count * (sizeof *device->operations + device->bounce_bytes) +
                    WRITES_MAX * sizeof *device->writes +
                    (device->regions != NULL ? ofi_regions_bytes(device->regions) : 0) +
@@ -1006,8 +1007,11 @@ static enum tutti_status add_operations(struct ofi_device *device)
 static void find_limits(struct ofi_device *device)
 {
     const struct fi_info *info = device->provider.facts;
-    const size_t most = info->ep_attr->max_msg_size;
+    const size_t most = info->ep_attr->max_msg_size, at_once = device->options.choice->message_bytes;
     size_t bytes = MESSAGE_BYTES;
+    if (at_once != 0 && at_once < bytes + PREFIX_BYTES)
+        bytes =
+            at_once < MESSAGE_BYTES_MIN + PREFIX_BYTES ? MESSAGE_BYTES_MIN : at_once - PREFIX_BYTES;
     if (bytes + PREFIX_BYTES > most) bytes = most > PREFIX_BYTES ? most - PREFIX_BYTES : 0;
     device->base.message_bytes = bytes / ALIGNMENT * ALIGNMENT;
     device->base.head_room = HEAD_ROOM;
