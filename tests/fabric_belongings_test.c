@@ -1,4 +1,5 @@
-/* What a communicator over libfabric's tcp;ofi_rxm has, beside its own: little memory, which its footprint tells.
+/* What a communicator over libfabric's tcp;ofi_rxm has, beside its own: little memory, which its footprint tells, and descriptors that no
+ * program inherits.
  *
  * ctest: label=nosan label=once timeout=120 waits */
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 
 #include "card_world.h"
 #include "ranks.h"
@@ -70,9 +72,56 @@ static void a_communicator_is_small_and_says_how_small(void **state)
     assert_int_equal(ranks_run(RANKS, &options, measure, NULL), 0);
 }
 
+/* Those that a program which this process executes would have, too. */
+static int count_inherited(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        const int flags = fcntl(fd, F_GETFD);
+        count += flags >= 0 && (flags & FD_CLOEXEC) == 0;
+    }
+    return count;
+}
+
+static int compare_inherited(struct tutti_comm *unused, int rank, int size, uint64_t seed,
+                             void *context)
+{
+    (void)unused, (void)seed;
+    struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
+    struct tutti_comm *comm, *more;
+    options.rank = rank;
+    options.size = size;
+    options.id = context;
+    options.timeout_ns = options.init_timeout_ns = UINT64_C(60000000000);
+    const int before = count_inherited();
+    RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
+    RANKS_EXPECT(count_inherited() == before);
+    if (use(comm, rank) != 0) return 1;
+    RANKS_EXPECT(count_inherited() == before);
+    RANKS_EXPECT(tutti_comm_dup(comm, NULL, &more) == TUTTI_OK);
+    if (use(more, rank) != 0) return 1;
+    RANKS_EXPECT(count_inherited() == before);
+    RANKS_EXPECT(tutti_comm_free(more) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
+    return 0;
+}
+
+static void no_program_inherits_a_descriptor(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 100000, .without_comm = true};
+    struct tutti_id id;
+    assert_int_equal(tutti_id_create(&id), TUTTI_OK);
+    assert_int_equal(ranks_run(RANKS, &options, compare_inherited, &id), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_communicator_is_small_and_says_how_small)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_communicator_is_small_and_says_how_small),
+        cmocka_unit_test(no_program_inherits_a_descriptor),
+    };
     setenv("TUTTI_TEST_HOSTS", "2", 1);
     setenv("TUTTI_FABRIC", provider, 1);
     if (!card_world_has_fabric(provider)) {
