@@ -11,6 +11,7 @@
 #                  shown; a peer is believed that posted more receives than it can; memory stays registered when links are given up; a
 #                  rank sleeps while its device has something left to do; a sender that waits hears only when the receiver is idle
 #                  that a part of a landing is free, or again what was offered
+#     hostile_test a receiver is believed that it consumed what the card still has to read
 # ctest: label=long label=nosan label=once timeout=600
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
@@ -49,7 +50,8 @@ bug 'a message is given back before it is consumed' "$link" \
     '.consumed = rx->consumed,' \
     '.consumed = rx->consumed + rx->arrivals[rx->consumed % rx->shape.window].has_come,'
 bug 'memory of the sender is free when it was given to the device' "$link" \
-    'if (tx->entry_first == tx->entry_sending || entry->end > tx->consumed || entry->writing > 0)' \
+    'if (tx->entry_first == tx->entry_sending || entry->end > tx->consumed || entry->writing > 0 ||
+        entry->sending > 0)' \
     'if (tx->entry_first == tx->entry_sending)'
 bug 'each message goes to the beginning of what was offered' "$link" \
     'piece->at = tx->offer.room == 0 ? behind : behind % tx->offer.room;' \

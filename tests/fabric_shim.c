@@ -232,6 +232,7 @@ static ssize_t read_queue(struct fid_cq *provider, struct fi_cq_msg_entry *entri
     struct fi_cq_msg_entry entry;
     ssize_t result = 1;
     size_t shown = 0;
+    if (queue->has_failed) return -FI_EAVAIL; /* others were shown before it */
     while (queue->late_count < LATE_MAX &&
            (result = state.real->read_queue(provider, &entry, 1)) == 1)
         queue->late[queue->late_count++] = entry;

@@ -244,9 +244,16 @@ void card_tx_given(struct card_tx *tx, const struct card_piece *piece)
         entry->writing++;
     }
     entry->has_asked |= piece->message.kind == CARD_MESSAGE_ASK;
+    entry->sending += piece->message.kind == CARD_MESSAGE_DATA;
     entry->done += piece->memory.bytes;
     entry->end = ++tx->sent;
     if (entry->done == entry->bytes && piece->message.kind != CARD_MESSAGE_ASK) tx->entry_sending++;
+}
+
+void card_tx_left(struct card_tx *tx, unsigned entry)
+{
+    assert(entry_of(tx, entry)->sending > 0);
+    entry_of(tx, entry)->sending--;
 }
 
 bool card_tx_is_all_given(const struct card_tx *tx)
@@ -308,7 +315,8 @@ bool card_tx_give_up(struct card_tx *tx, uint64_t *posted_key)
 bool card_tx_drop(struct card_tx *tx, uint64_t *posted_key)
 {
     const struct card_entry *entry = entry_of(tx, tx->entry_first);
-    if (tx->entry_first == tx->entry_sending || entry->end > tx->consumed || entry->writing > 0)
+    if (tx->entry_first == tx->entry_sending || entry->end > tx->consumed || entry->writing > 0 ||
+        entry->sending > 0)
         return false;
     return card_tx_give_up(tx, posted_key);
 }

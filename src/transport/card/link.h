@@ -7,7 +7,8 @@
  *              order
  *
  * A message gets its number when it goes: only then is it known whether the receiver has offered a
- * region for the rest of its entry. The sender keeps an entry until its last message is consumed.
+ * region for the rest of its entry. The sender keeps an entry until its last message is consumed, and
+ * the device does not read it any more, whatever the receiver says.
  *
  * Long posted memory goes by writes alone. If nothing is offered yet, its sender ASKs for a place.
  * Once the receiver's user looks for these bytes, the receiver offers the memory that its user
@@ -66,6 +67,7 @@ struct card_entry {
     uint64_t offset, signature;
     uint64_t end;     /* the number behind that of its last message */
     unsigned writing; /* writes that read from it, or of which the receiver was not told */
+    unsigned sending; /* messages that read from it */
 };
 
 /* A write, which has the number of a message. */
@@ -128,10 +130,12 @@ bool card_tx_is_all_given(const struct card_tx *tx);
  * message that is sent from now on; with is_done its memory is not read any more. False: there is
  * no such write. */
 bool card_tx_landed(struct card_tx *tx, uint32_t number, bool is_done);
+/* The device does not read a message of that entry any more (modulo the window). */
+void card_tx_left(struct card_tx *tx, unsigned entry);
 /* Takes what the receiver says. False: it cannot have consumed that many. */
 bool card_tx_granted(struct card_tx *tx, const struct card_grant *grant);
 /* Forgets the first entry if it is done with, and says which memory was posted, if any. False: it
- * is not done with. */
+ * is not done with: the receiver has not consumed it, or has said so before the device has read it. */
 bool card_tx_drop(struct card_tx *tx, uint64_t *posted_key);
 /* The same, even if the entry is not done with. */
 bool card_tx_give_up(struct card_tx *tx, uint64_t *posted_key);

@@ -8,7 +8,9 @@
 #include "base/status.h"
 #include "os/clock.h"
 
-enum { ALIGNMENT = 64, NUMBER_BITS = 32 };
+/* The number in a completion: of a write, behind that of its link; of a message, behind a link's entry
+ * that it is read from, if any. */
+enum { ALIGNMENT = 64, NUMBER_BITS = 32, ENTRY_BITS = 8 };
 
 static enum tutti_status out_of_memory(void)
 {
@@ -120,9 +122,10 @@ static bool owes_credit(const struct card_pair *pair)
     return posted_for(pair) - pair->posted_told >= pair->shared->receive_count / 2;
 }
 
-/* A message whose head has so many bytes, and `message` in front. False: not now. */
+/* A message whose head has so many bytes, and `message` in front. reader: what is told when it has
+ * left; 0: nothing is. False: not now. */
 static bool send_headed(struct card_pair *pair, struct card_message *message, size_t head_bytes,
-                        const struct card_memory *memory)
+                        const struct card_memory *memory, uint64_t reader)
 {
     const bool gives_credit = message->kind == CARD_MESSAGE_CREDIT && owes_credit(pair);
     const unsigned kept = gives_credit ? 0 : CARD_CREDITS_KEPT;
@@ -130,8 +133,8 @@ static bool send_headed(struct card_pair *pair, struct card_message *message, si
     const uint64_t posted = posted_for(pair);
     message->posted = (uint32_t)posted;
     message->number = (uint32_t)pair->sent;
-    if (!device_of(pair)->ops->send(device_of(pair), pair->rank, message, head_bytes, memory,
-                                    pair->sent))
+    const uint64_t id = reader << NUMBER_BITS | (uint32_t)pair->sent;
+    if (!device_of(pair)->ops->send(device_of(pair), pair->rank, message, head_bytes, memory, id))
         return false;
     pair->sent++;
     pair->under_way++;
@@ -148,7 +151,7 @@ static bool send_headed(struct card_pair *pair, struct card_message *message, si
 static bool send_message(struct card_pair *pair, struct card_message *message,
                          const struct card_memory *memory)
 {
-    return send_headed(pair, message, sizeof *message, memory);
+    return send_headed(pair, message, sizeof *message, memory, 0);
 }
 
 static bool send_head(struct card_pair *pair, struct card_message *message)
@@ -164,7 +167,7 @@ static bool send_grant(struct card_pair *pair, struct card_grant *grant)
     unsigned further = CARD_FURTHER_MAX;
     while (further > 0 && grant->further[further - 1].key == 0) further--;
     return send_headed(pair, &grant->message,
-                       sizeof grant->message + further * sizeof *grant->further, &nothing);
+                       sizeof grant->message + further * sizeof *grant->further, &nothing, 0);
 }
 
 static bool send_words(struct card_pair *pair)
@@ -203,9 +206,18 @@ static bool send_grants(struct card_pair *pair)
     return moved;
 }
 
+/* The entry from which the device reads a message, so that it is kept until the message has left. */
+static uint64_t reader_of(const struct card_tx *tx, const struct card_piece *piece)
+{
+    if (piece->message.kind != CARD_MESSAGE_DATA) return 0;
+    return (tx->index + (uint64_t)1) << ENTRY_BITS | piece->entry % tx->shape.window;
+}
+
 static bool give_piece(struct card_pair *pair, struct card_tx *tx, struct card_piece *piece)
 {
-    if (!piece->is_write) return send_message(pair, &piece->message, &piece->memory);
+    if (!piece->is_write)
+        return send_headed(pair, &piece->message, sizeof piece->message, &piece->memory,
+                           reader_of(tx, piece));
     const uint64_t id = (uint64_t)tx->index << NUMBER_BITS | (uint32_t)piece->number;
     if (!device_of(pair)->ops->write(device_of(pair), pair->rank, &piece->target, piece->at,
                                      &piece->memory, id))
@@ -495,15 +507,25 @@ static void land(struct card_pair *pair, const struct card_completion *completio
 
 /* A message did not leave, as its memory was given back with the links. But the peer waits for its
  * number. */
-static void fill_gap(struct card_pair *pair, uint64_t number)
+static void fill_gap(struct card_pair *pair, uint32_t number)
 {
-    const struct card_message message = {.kind = CARD_MESSAGE_CREDIT,
-                                         .number = (uint32_t)number,
-                                         .posted = (uint32_t)posted_for(pair)};
+    const struct card_message message = {
+        .kind = CARD_MESSAGE_CREDIT, .number = number, .posted = (uint32_t)posted_for(pair)};
     const struct card_memory nothing = {0};
     if (device_of(pair)->ops->send(device_of(pair), pair->rank, &message, sizeof message, &nothing,
                                    number))
         pair->under_way++;
+}
+
+/* A peer may have said that it consumed the message before it has left. */
+static void leave(struct card_pair *pair, const struct card_completion *completion)
+{
+    const uint64_t reader = completion->id >> NUMBER_BITS;
+    if (completion->result == CARD_FLUSHED) fill_gap(pair, (uint32_t)completion->id);
+    if (reader == 0 || pair->shared->is_stopped) return;
+    struct card_tx *const tx = pair->tx[(reader >> ENTRY_BITS) - 1];
+    card_tx_left(tx, (unsigned)(reader % (1u << ENTRY_BITS)));
+    drop_consumed(pair, tx);
 }
 
 void card_pair_complete(struct card_pair *pair, const struct card_completion *completion)
@@ -519,8 +541,8 @@ void card_pair_complete(struct card_pair *pair, const struct card_completion *co
     pair->under_way--;
     if (completion->work == CARD_WRITTEN)
         land(pair, completion);
-    else if (completion->result == CARD_FLUSHED)
-        fill_gap(pair, completion->id);
+    else
+        leave(pair, completion);
 }
 
 void card_pair_look(struct card_pair *pair)

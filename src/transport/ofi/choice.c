@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/option.h"
 #include "base/status.h"
@@ -12,6 +13,7 @@
 #include "os/process.h"
 #include "os/turn.h"
 #include "transport/ofi/offers.h"
+#include "transport/ofi/rxm.h"
 #include "transport/ofi/shortage.h"
 
 /* -------------------------------------------------------------------------------------------- the wish */
@@ -405,6 +407,18 @@ bool ofi_hardware_is_there(const char *root)
     return false;
 }
 
+/* Ranks whose messages are not as long do not understand each other. */
+static void note_sizes(struct ofi_choice *choice)
+{
+    if (!ofi_rxm_is(choice->provider, strlen(choice->provider))) return;
+    const struct ofi_rxm sizes = ofi_rxm_sizes();
+    const uint64_t hash = hash_take(choice->fingerprint, sizes.message_bytes);
+    choice->message_bytes = sizes.message_bytes;
+    choice->endpoint_bytes = sizes.endpoint_bytes;
+    choice->fingerprint = (uint32_t)(hash ^ hash >> 32);
+    if (choice->fingerprint == 0) choice->fingerprint = 1;
+}
+
 static enum tutti_status take(const struct ofi_library *library, const struct ofi_offers *offers,
                               const struct ofi_places *places, struct ofi_choice *choice)
 {
@@ -428,6 +442,7 @@ static enum tutti_status take(const struct ofi_library *library, const struct of
     choice->is_of_one_host = strcmp(offer->provider, "shm") == 0;
     choice->is_software = !is_hardware(offer->provider);
     choice->fingerprint = offer->fingerprint;
+    note_sizes(choice);
     return TUTTI_OK;
 }
 
@@ -477,7 +492,10 @@ enum tutti_status ofi_choose_anew(const char *text, const char *sys, struct ofi_
     }
     char before[ERROR_TEXT_MAX], message[ERROR_TEXT_MAX];
     error_copy(before, sizeof before);
+    const bool is_rxm = wish.provider != NULL && ofi_rxm_is(text, (size_t)wish.provider_bytes);
+    if (is_rxm) ofi_rxm_ask();
     const enum tutti_status status = choose_by(text, &wish, sys, choice);
+    if (is_rxm) ofi_rxm_asked();
     if (status == TUTTI_OK) return error_unless_ok(TUTTI_OK, before);
     error_copy(message, sizeof message);
     snprintf(choice->reason, sizeof choice->reason, "%.255s", message);

@@ -49,9 +49,11 @@ struct ofi_choice {
     unsigned host_card_count; /* of this kind on this host; 0: TUTTI_FABRIC names those to be used */
     bool is_of_one_host;      /* shm: it leads nowhere else */
     bool is_software;         /* the host's cores do the work */
+    size_t message_bytes;     /* of the longest message that the provider sends at once; 0: any */
+    size_t endpoint_bytes;    /* of memory that libfabric allocates for an endpoint; 0: not known */
     char reason[OFI_REASON_MAX]; /* why this one, or why none */
     /* The same, and not 0, on ranks whose cards can reach each other; 0: no card is used. Computed
-     * from the provider's name and protocol, not from the card. */
+     * from the provider's name, protocol and messages, not from the card. */
     uint32_t fingerprint;
 };
 

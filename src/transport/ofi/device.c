@@ -17,14 +17,15 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "os/clock.h"
+#include "os/close_on_exec.h"
 #include "transport/ofi/provider.h"
 #include "transport/ofi/regions.h"
 #include "transport/ofi/shortage.h"
 
 enum {
     ALIGNMENT = 64,
-    MESSAGE_BYTES =
-        16320, /* with the pair's head; so that it is eager over ofi_rxm, which copies 16 KiB */
+    MESSAGE_BYTES = 16320,    /* with the pair's head; if the provider sends as much at once */
+    MESSAGE_BYTES_MIN = 4160, /* even if it does not */
     COPIED_BYTES =
         1024, /* up to so many are copied beside their head: dearer for a card to fetch from two places */
     OPERATIONS_MAX = 256, /* given to libfabric at a time */
@@ -84,6 +85,7 @@ struct receive {
 struct peer {
     enum card_peer_state state;
     bool is_prepared, is_connected, is_greeted, owes_greeting;
+    bool was_given;            /* libfabric was asked to take something for it */
     uint64_t nonce, own_nonce; /* in messages to it, and from it */
     fi_addr_t address;
     uint64_t heard_ns;
@@ -106,6 +108,7 @@ struct ofi_device {
     int bell, both;
     _Atomic bool is_rung;
     bool is_restless, any_owed; /* greetings */
+    bool may_have_opened;       /* libfabric may have a connection that it had not before */
     enum tutti_status shortage; /* OK: none */
     int short_for;              /* the peer that was to be reached */
     struct peer **peers;
@@ -535,6 +538,7 @@ static void take_message(struct ofi_device *device, struct receive *receive, siz
         post_again(device, receive);
         return;
     }
+    device->may_have_opened |= peer->heard_ns == 0;
     peer->heard_ns = clock_now_ns();
     const struct card_completion completion = {.work = CARD_RECEIVED,
                                                .peer = rank,
@@ -567,8 +571,10 @@ static void give_operation_back(struct ofi_device *device, struct operation *ope
 
 /* Libfabric was given something for that peer. result: 0, and then it is under way unless it was
  * copied; or libfabric's error. */
-static void note_given(struct peer *peer, ssize_t result, bool is_copied)
+static void note_given(struct ofi_device *device, struct peer *peer, ssize_t result, bool is_copied)
 {
+    device->may_have_opened |= !peer->was_given;
+    peer->was_given = true;
     peer->is_refused = result == -FI_EAGAIN;
     if (result != 0) return;
     peer->under_way += !is_copied;
@@ -644,7 +650,7 @@ static bool ofi_send(struct card_device *base, int rank, const void *head, size_
     } else {
         result = give_message(device, operation, at, memory);
     }
-    note_given(peer, result, is_injected);
+    note_given(device, peer, result, is_injected);
     if (result != 0 || is_injected) give_operation_back(device, operation);
     if (result == 0 && is_injected) complete_send(device, rank, id, memory->bytes);
     if (result != 0 && result != -FI_EAGAIN)
@@ -691,7 +697,7 @@ static bool give_parts(struct ofi_device *device, unsigned number)
         const uint64_t flags = FI_COMPLETION | (device->base.keeps_order ? 0 : FI_DELIVERY_COMPLETE);
         const ssize_t result =
             device->provider.verbs->write(device->provider.endpoint, &message, flags);
-        note_given(peer, result, false);
+        note_given(device, peer, result, false);
         if (result != 0) give_operation_back(device, operation);
         if (result != 0 && result != -FI_EAGAIN)
             be_in_trouble(device, write->peer, "does not write", (int)-result,
@@ -838,7 +844,12 @@ static bool ofi_progress(struct card_device *base)
     bool moved = read_queue(device);
     if (device->write_count > 0) moved |= give_all_parts(device);
     post_receives(device);
-    if (++device->looks % LOOKS_A_SWEEP == 0) ofi_regions_sweep(device->regions);
+    if (++device->looks % LOOKS_A_SWEEP == 0) {
+        ofi_regions_sweep(device->regions);
+        device->may_have_opened = true; /* one in place of a connection that ended */
+    }
+    if (device->may_have_opened) close_on_exec_watched(device->provider.queue_fd);
+    device->may_have_opened = false;
     if (device->any_owed) greet_again(device);
     return moved || device->done_count > 0;
 }
@@ -899,7 +910,8 @@ static void ofi_stop(struct card_device *base)
 static size_t ofi_bytes(const struct card_device *base)
 {
     const struct ofi_device *device = const_ofi_of(base);
-    size_t bytes = sizeof *device + (size_t)device->options.size * sizeof(struct peer *) +
+    size_t bytes = sizeof *device + device->options.choice->endpoint_bytes +
+                   (size_t)device->options.size * sizeof(struct peer *) +
                    device->operation_count * (sizeof *device->operations + device->bounce_bytes) +
                    WRITES_MAX * sizeof *device->writes +
                    (device->regions != NULL ? ofi_regions_bytes(device->regions) : 0) +
@@ -1006,8 +1018,11 @@ static enum tutti_status add_operations(struct ofi_device *device)
 static void find_limits(struct ofi_device *device)
 {
     const struct fi_info *info = device->provider.facts;
-    const size_t most = info->ep_attr->max_msg_size;
+    const size_t most = info->ep_attr->max_msg_size, at_once = device->options.choice->message_bytes;
     size_t bytes = MESSAGE_BYTES;
+    if (at_once != 0 && at_once < bytes + PREFIX_BYTES)
+        bytes =
+            at_once < MESSAGE_BYTES_MIN + PREFIX_BYTES ? MESSAGE_BYTES_MIN : at_once - PREFIX_BYTES;
     if (bytes + PREFIX_BYTES > most) bytes = most > PREFIX_BYTES ? most - PREFIX_BYTES : 0;
     device->base.message_bytes = bytes / ALIGNMENT * ALIGNMENT;
     device->base.head_room = HEAD_ROOM;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "os/close_on_exec.h"
 #include "transport/ofi/regions.h"
 #include "transport/ofi/shortage.h"
 
@@ -94,7 +95,11 @@ enum tutti_status ofi_provider_open(struct ofi_provider *provider, const struct 
     provider->verbs->describe(provider->facts);
     /* Any thread may end a registration that outlasts its use. */
     if (ofi_regions_stay(provider->facts)) provider->info->domain_attr->threading = FI_THREAD_SAFE;
-    return open_endpoint(provider, size, queue_size);
+    struct close_on_exec since;
+    close_on_exec_begin(&since);
+    const enum tutti_status status = open_endpoint(provider, size, queue_size);
+    close_on_exec_end(&since, provider->queue_fd);
+    return status;
 }
 
 static void close_object(struct fid *object)

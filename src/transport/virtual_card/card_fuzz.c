@@ -1,6 +1,6 @@
 /* Any packets come from a peer's simulated network card, in any order with this rank's own calls.
- * Nothing may be written beyond its place, nothing may be read that was given back, and a broken
- * peer stays broken.
+ * Nothing may be written beyond its place, nothing may be read that was given back, nothing is given
+ * back that still has to be read, and a broken peer stays broken.
  *
  * The input is a script: an operation (one byte) and its arguments. The wire is two queues in
  * memory, so that the script sees what the transport sends, and can answer it. */
@@ -236,8 +236,9 @@ static void put_message(struct script *script)
     case CARD_MESSAGE_GRANT:
         message.key = next(script) % 4;
         message.room = next(script) * 8;
-        message.consumed = next(script) % 8;
-        if (message.consumed > script->data_taken[link]) message.consumed = 0;
+        message.consumed =
+            next(script) % 8; /* mostly what has come, or the script would soon be over */
+        if (message.consumed > script->data_taken[link] + (shape >> 3) % 4) message.consumed = 0;
         message.offset = draw_number(script, 0);
         message.length = next(script) * 100;
         break;
@@ -342,6 +343,14 @@ static enum peer_state state_of(const struct script *script)
     return report.state;
 }
 
+/* Memory that the user gets back was read before. */
+static void expect_read(const struct script *script)
+{
+    struct virtual_card_counts counts;
+    virtual_card_count(card_device_of(script->transport), &counts);
+    if (counts.unread > 0 && !script->is_stopped) abort();
+}
+
 static void progress(struct script *script)
 {
     const bool was_broken = state_of(script) == PEER_BROKEN;
@@ -355,6 +364,7 @@ static void progress(struct script *script)
     if (was_broken && state_of(script) != PEER_BROKEN) abort();
     if (was_broken && !transport->peers->is_settled(transport, 1)) abort();
     if (card_is_idle(transport) && transport->peers->is_awaited(transport)) abort();
+    expect_read(script);
 }
 
 static void play(struct script *script)

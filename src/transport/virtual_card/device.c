@@ -291,8 +291,10 @@ static void flush_region(struct virtual_card *device, int peer, uint64_t key)
     struct pair *pair = device->pairs[peer];
     for (int o = 0; o < CARD_OPERATIONS_MAX; o++) {
         struct operation *operation = &pair->operations[o];
-        if (operation->has_more && operation->memory.bytes > 0 && operation->memory.key == key)
-            complete_operation(device, peer, operation, CARD_FLUSHED);
+        if (!operation->has_more || operation->memory.bytes == 0 || operation->memory.key != key)
+            continue;
+        device->counts.unread++;
+        complete_operation(device, peer, operation, CARD_FLUSHED);
     }
     unsigned kept = 0;
     for (unsigned r = 0; r < pair->receive_count; r++) {

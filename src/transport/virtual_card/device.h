@@ -58,9 +58,10 @@ struct virtual_card_counts {
     unsigned overruns;
     unsigned refused;          /* writes from peers, by this device */
     unsigned refused_by_peers; /* its own */
-    unsigned strays;           /* packets that no peer would send, dropped */
-    unsigned writes, sends;    /* packets that were stored here */
-    unsigned turned;           /* packets stored, and completions shown, before earlier ones */
+    unsigned unread;        /* sends and writes whose memory was deregistered before it was read */
+    unsigned strays;        /* packets that no peer would send, dropped */
+    unsigned writes, sends; /* packets that were stored here */
+    unsigned turned;        /* packets stored, and completions shown, before earlier ones */
 };
 
 void virtual_card_count(const struct card_device *device, struct virtual_card_counts *counts);
