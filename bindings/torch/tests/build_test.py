@@ -4,11 +4,13 @@ No compiler is needed: scripts take its place, which say what they do in a file.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 import torch
 import tutti_torch
@@ -130,6 +132,20 @@ class Build(unittest.TestCase):
         self.assertIn("no such thing", self.said(self.begin())[0])
         folder = os.path.join(self.place, "cache", "tutti", "torch")
         self.assertEqual([name for name in os.listdir(folder) if ".build-" in name], [])
+
+    def test_every_file_that_is_compiled_counts(self):
+        sources = shutil.copytree(_native._SOURCES, os.path.join(self.place, "native"))
+        shutil.copytree(os.path.join(_native._headers(), "tutti"), os.path.join(sources, "tutti"), dirs_exist_ok=True)
+        with mock.patch.multiple(_native, _SOURCES=sources, _HEADERS=(sources,)):
+            names = [_native._name(["c++"])]
+            self.assertEqual(_native._name(["c++"]), names[0])
+            for folder, _, files in os.walk(sources):
+                for file in files:
+                    with open(os.path.join(folder, file), "a") as changed:
+                        changed.write("\n")
+                    names.append(_native._name(["c++"]))
+        self.assertGreater(len(names), 7)
+        self.assertEqual(len(set(names)), len(names))
 
     def test_the_second_folder_is_used_where_the_first_cannot_be(self):
         self.compiler(FAILS)

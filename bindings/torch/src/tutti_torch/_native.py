@@ -166,16 +166,20 @@ def _name(compiler: List[str]) -> str:
         " ".join([*compiler, *_FLAGS]),
     ):
         digest.update(part.encode() + b"\0")
-    for file in [*sorted(_files_of(_SOURCES)), os.path.join(_headers(), "tutti", "tutti.h")]:
-        with open(file, "rb") as source:
-            digest.update(source.read() + b"\0")
+    for folder in (_SOURCES, os.path.join(_headers(), "tutti")):
+        for file in sorted(_files_of(folder)):
+            digest.update(os.path.relpath(file, folder).encode() + b"\0")
+            with open(file, "rb") as source:
+                digest.update(source.read() + b"\0")
     return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
 
 
 def _files_of(folder: str) -> Iterator[str]:
-    for name in os.listdir(folder):
-        if name.endswith((".h", ".cpp")):
-            yield os.path.join(folder, name)
+    """All that may be compiled, also in folders below."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith((".h", ".cpp")):
+                yield os.path.join(place, name)
 
 
 def _headers() -> str:
