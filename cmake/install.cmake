@@ -61,5 +61,6 @@ if(SKBUILD)
     install(FILES $<TARGET_FILE:tutti> DESTINATION tutti RENAME libtutti.so COMPONENT python)
     install(TARGETS ${tools_built} RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
     install(FILES bindings/torch/tutti_torch.pth DESTINATION . COMPONENT python)
-    install(FILES include/tutti/tutti.h DESTINATION tutti_torch/native/tutti COMPONENT python)
+    # Sources that are compiled for PyTorch on first use include the library's headers from there.
+    install(DIRECTORY include/tutti DESTINATION tutti_torch/native COMPONENT python FILES_MATCHING PATTERN "*.h")
 endif()

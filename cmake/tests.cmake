@@ -11,6 +11,8 @@
 # waits          its ranks wait most of the time, so it counts as half a test: two of them may run in place of another one
 # serial         nothing may run beside it: it watches the time, or counts what all of the machine does
 # lock=NAME      no other test with this lock may run beside it: they share a port, say
+# makes=NAME     what the tests that say needs=NAME use: it runs before them, whichever of them are selected
+# removes=NAME   it runs after them, and takes that away again
 # first          it takes longer than most, and starts before the others, so that it is not left over at the end
 # Tests of what is pure have one thread, and so label=notsan, unless they start more.
 # Under --long the environment has TUTTI_LONG=1 for all tests.
@@ -81,6 +83,11 @@ function(tutti_describe_test test source)
             set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
         elseif(word MATCHES "^lock=([a-z_]+)$")
             set_tests_properties(${test} PROPERTIES RESOURCE_LOCK ${CMAKE_MATCH_1})
+        elseif(word MATCHES "^(makes|needs|removes)=([a-z_]+)$")
+            string(REPLACE makes FIXTURES_SETUP role ${CMAKE_MATCH_1})
+            string(REPLACE needs FIXTURES_REQUIRED role ${role})
+            string(REPLACE removes FIXTURES_CLEANUP role ${role})
+            set_tests_properties(${test} PROPERTIES ${role} ${CMAKE_MATCH_2})
         elseif(word STREQUAL "first")
             set_tests_properties(${test} PROPERTIES COST 1000)
         else()

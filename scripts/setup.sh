@@ -6,6 +6,7 @@
 #     setup_need file "/a/glob*" package
 #     setup_need python numpy python3-numpy    a module of the python3 in PATH, or of Debian's
 #     setup_install                            asks, installs, or exits with 3
+#     setup_torch build/torch                  an environment there with a PyTorch that the backend in C++ is for
 #
 # Variables of the caller: setup_answer is "ask", "yes" or "no"; setup_log is a file for apt's talk.
 
@@ -77,6 +78,24 @@ setup_install() {
             exit 3
         fi
     done
+}
+
+# Tests take $TUTTI_TORCH_PYTHON, and skip what they cannot do without it. Only builds without CUDA have this version.
+setup_torch() {
+    local place=$PWD/$1 python
+    for python in python3 /usr/bin/python3; do
+        if [[ ! -e $place/is_whole ]]; then
+            rm -rf "$place"
+            { "$python" -m venv "$place" && "$place/bin/pip" install -q --only-binary :all: --retries 1 --timeout 60 \
+                'torch==2.13.0+cpu' numpy pytest expecttest && touch "$place/is_whole"; } >>"$setup_log" 2>&1
+        fi
+    done
+    if [[ -e $place/is_whole ]]; then
+        export TUTTI_TORCH_PYTHON=$place/bin/python
+    else
+        rm -rf "$place"
+        echo "PyTorch 2.13 without CUDA cannot be had from pip (see $setup_log)"
+    fi
 }
 
 # Configures and builds a preset: with a terminal as ninja does it, else silently unless it fails.

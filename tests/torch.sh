@@ -1,25 +1,12 @@
-# torch.sh - what tests of the PyTorch backend share: a Python that has PyTorch, and the packages of the source tree in it.
+# torch.sh - what tests of the PyTorch backend share: the environment of tests/wheel.sh, with the base's PyTorch.
 # shellcheck shell=bash
-set -euo pipefail
+# shellcheck source=tests/wheel.sh
+source "${TUTTI_ROOT:?}/tests/wheel.sh"
 
-torch_skip() {
-    echo "$1"
-    exit 77
-}
+"$python" -W ignore -c 'import sys, torch.distributed as d; sys.exit(not d.is_available())' 2>/dev/null ||
+    wheel_skip "no python3 with torch, numpy, pytest and venv is here (a large download: ./check --torch installs it)"
 
-# Sets `python`: $TUTTI_TORCH_PYTHON, or the first of those on the way that can import torch.
-torch_find_python() {
-    local candidate
-    for candidate in ${TUTTI_TORCH_PYTHON:+"$TUTTI_TORCH_PYTHON"} python3 /usr/bin/python3; do
-        if "$candidate" -c 'import sys, numpy, torch.distributed as d; sys.exit(not d.is_available())' 2>/dev/null; then
-            python=$candidate
-            return
-        fi
-    done
-    torch_skip "no python3 with torch and numpy is here (Debian: python3-torch, a large download: ./check --torch installs it)"
-}
-
-# Whether that Python's PyTorch has all of these modules.
+# Whether there are all of these modules.
 torch_has() {
     local module
     for module in "$@"; do
@@ -28,7 +15,7 @@ torch_has() {
 }
 
 # Sets `ways`, those in which PyTorch can reach Tutti here, as TUTTI_TORCH_BACKEND names them, and `why_not_cpp`.
-# What is compiled stays in the build folder, and is compiled again when its sources change.
+# The first test compiles from the wheel, as its home was empty.
 torch_find_ways() {
     ways=(python)
     why_not_cpp=$("$python" -W ignore - <<'END_OF_PROGRAM'
@@ -46,15 +33,7 @@ END_OF_PROGRAM
     )
     if [[ -z $why_not_cpp ]]; then
         "$python" -W ignore -m tutti_torch
+        compgen -G "$HOME/.cache/tutti/torch/*.so" >/dev/null || { echo "nothing was compiled into $HOME"; exit 1; }
         ways=(cpp python)
     fi
 }
-
-torch_find_python
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export PYTHONDONTWRITEBYTECODE=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
-export PYTHONPATH=${TUTTI_ROOT:?}/bindings/torch/src:$TUTTI_ROOT/bindings/python/src${PYTHONPATH:+:$PYTHONPATH}
-export TUTTI_LIBRARY=${TUTTI_BUILD:?}/lib/libtutti.so
-export XDG_CACHE_HOME=$TUTTI_BUILD/cache
-unset TUTTI_TORCH_BACKEND

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Futures of the PyTorch backend, leftovers of groups, and PyTorch's communication hooks beside gloo.
-# ctest: label=nosan label=once timeout=400
+# ctest: label=nosan label=once timeout=400 needs=wheel
 # shellcheck source=tests/torch.sh
 source "${TUTTI_ROOT:?}/tests/torch.sh"
 

@@ -1,10 +1,10 @@
 #!/bin/bash
 # PyTorch's own tests of backends: none may fail that passes with gloo, and none may be skipped that gloo runs.
-# ctest: label=long label=nosan label=once timeout=3000
+# ctest: label=long label=nosan label=once timeout=3000 needs=wheel
 # shellcheck source=tests/torch.sh
 source "${TUTTI_ROOT:?}/tests/torch.sh"
 torch_has expecttest torch.testing._internal.distributed.fake_pg ||
-    torch_skip "PyTorch's tests do not run here: they need PyTorch 2.5 or later with NumPy, and the package expecttest"
+    wheel_skip "PyTorch's tests do not run here: they need PyTorch 2.5 or later with NumPy, and the package expecttest"
 
 suite=("$python" "$TUTTI_ROOT/bindings/torch/tests/distributed_suite.py")
 for backend in tutti gloo; do

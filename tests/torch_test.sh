@@ -2,21 +2,43 @@
 # The PyTorch backend does what its tests say, and the examples have the losses that they have with gloo.
 #
 # Some versions of torchrun --standalone have a port of their own, and a second one would take the store of the first.
-# ctest: label=nosan label=once timeout=900 lock=torchrun first
+# ctest: label=nosan label=once timeout=900 lock=torchrun first needs=wheel
 # shellcheck source=tests/torch.sh
 source "${TUTTI_ROOT:?}/tests/torch.sh"
 
 torch_find_ways
 "$python" -W ignore "$TUTTI_ROOT/bindings/torch/tests/build_test.py"
+
+# A program says init_process_group("tutti") and nothing else, also where PyTorch looks for no entry points.
+cat >program.py <<'END_OF_PROGRAM'
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("tutti")
+tensor = torch.ones(3)
+dist.all_reduce(tensor)
+print(dist.get_backend(), tensor.tolist())
+dist.destroy_process_group()
+END_OF_PROGRAM
+# shellcheck disable=SC2016 # the ranks' shells are to know their numbers
+said=$(TUTTI_TORCH_BACKEND=${ways[0]} tutti-run -n 2 --no-prefix \
+    bash -c 'TORCH_DEVICE_BACKEND_AUTOLOAD=$RANK exec "$@"' bash "$python" -W ignore program.py)
+[[ $said == $'tutti [2.0, 2.0, 2.0]\ntutti [2.0, 2.0, 2.0]' ]] || { echo "the program says: $said"; exit 1; }
+
 group_test=("$python" "$TUTTI_ROOT/bindings/torch/tests/group_test.py")
-for way in "${ways[@]}"; do
-    TUTTI_TORCH_BACKEND=$way "${TUTTI_BIN:?}/tutti-run" -n 3 "${group_test[@]}"
-done
 if [[ ${#ways[@]} == 2 ]]; then
     # Ranks of both ways in one job.
     # shellcheck disable=SC2016 # the ranks' shells are to know their numbers
-    "$TUTTI_BIN/tutti-run" -n 3 bash -c 'if [[ $RANK == 1 ]]; then way=python; else way=cpp; fi
+    tutti-run -n 3 bash -c 'if [[ $RANK == 1 ]]; then way=python; else way=cpp; fi
         TUTTI_TORCH_BACKEND=$way exec "$@"' bash "${group_test[@]}"
+fi
+if [[ ${#ways[@]} == 1 || ${TUTTI_LONG:-} == 1 ]]; then
+    for way in "${ways[@]}"; do TUTTI_TORCH_BACKEND=$way tutti-run -n 3 "${group_test[@]}"; done
+fi
+# Debian's PyTorch beside a newer one: the same wheel serves both.
+version='import torch; print(torch.__version__)'
+if older=$(/usr/bin/python3 -W ignore -c "import numpy; $version" 2>/dev/null) && [[ $older != "$("$python" -W ignore -c "$version")" ]]; then
+    PYTHONPATH=$(echo "$wheel"/venv/lib/python3*/site-packages) tutti-run -n 3 /usr/bin/python3 "${group_test[@]:1}"
 fi
 
 scripts=(ddp zero uneven_all_to_all)
@@ -38,8 +60,8 @@ losses() {
 losses gloo "${scripts[@]}" >"$work/gloo"
 grep '^ddp' "$work/gloo" >"$work/ddp"
 cat "$work/gloo" "$work/ddp" "$work/ddp" >"$work/expected"
-# Scripts see no difference between the ways: the quick tier takes the last one alone.
-if [[ ${TUTTI_LONG:-} != 1 ]]; then ways=("${ways[-1]}"); fi
+# Scripts see no difference between the ways: the quick tier takes the first one alone.
+if [[ ${TUTTI_LONG:-} != 1 ]]; then ways=("${ways[0]}"); fi
 for way in "${ways[@]}"; do
     export TUTTI_TORCH_BACKEND=$way
     # At last gradients of 16 bits, whose losses are others, but near.

@@ -54,6 +54,18 @@ static_libs=("${static_libs[@]/#-ltutti/-l:libtutti.a}")
 needs_library "$work/static" && { echo "libtutti.a was not linked"; exit 1; }
 expect "$work/static"
 
+# Every public header is there, and compiles alone for programs in C99 and in C++11.
+(cd "$TUTTI_ROOT/include" && find . -name '*.h' | sort) >"$work/wanted"
+(cd "$work/prefix/include" && find . -name '*.h' | sort) | diff "$work/wanted" - ||
+    { echo "other headers are installed than include/ has"; exit 1; }
+while read -r header; do
+    for compiler in "$cc -x c -std=c99" "c++ -x c++ -std=c++11"; do
+        read -ra words <<<"$compiler -pedantic -Wall -Wextra -Werror -fsyntax-only ${cflags[*]}"
+        command -v "${words[0]}" >/dev/null || continue
+        printf '#include <%s>\n' "${header#./}" | "${words[@]}" - || { echo "$header does not compile with $compiler"; exit 1; }
+    done
+done <"$work/wanted"
+
 mkdir "$work/project"
 cp "$work/user.c" "$work/project"
 cat >"$work/project/CMakeLists.txt" <<'END'

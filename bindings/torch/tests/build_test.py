@@ -3,32 +3,65 @@
 No compiler is needed: scripts take its place, which say what they do in a file.
 """
 
+import contextlib
+import errno
+import fcntl
+import logging
+import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import warnings
+from unittest import mock
 
 import torch
 import tutti_torch
 from tutti_torch import _native
 
-PROGRAM = """
-import sys, warnings
-from tutti_torch import _native
-with warnings.catch_warnings(record=True) as said:
-    warnings.simplefilter("always")
-    try:
-        made = _native.module(int(sys.argv[1]), float(sys.argv[2]))
-        print("none" if made is None else "made", [str(warning.message) for warning in said])
-    except RuntimeError as error:
-        print("raised", error)
-"""
+# What does not work in a process: file systems that know no locks, or are full.
+
+
+def no_locks(where):
+    def flock(file, how, lock=fcntl.flock):
+        if where in os.readlink(f"/proc/self/fd/{file.fileno()}"):
+            raise OSError(errno.ENOLCK, "No locks available")
+        lock(file, how)
+
+    return mock.patch.object(fcntl, "flock", flock)
+
+
+def no_room(module, function):
+    return mock.patch.object(module, function, side_effect=OSError(errno.ENOSPC, "No space left on device"))
+
+
+def decide(rank, seconds, environment, broken, told):
+    """What a rank of a program does, in a process of its own."""
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = None  # that of the other process
+    logging.disable()
+    with broken, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            made = _native.module(rank, seconds)
+            told.send(f"{'none' if made is None else 'made'} {[str(warning.message) for warning in said]}")
+        except RuntimeError as error:
+            told.send(f"raised {error}")
+        except BaseException as error:
+            told.send(f"another error: {error!r}")
+
 
 # Scripts that stand in for a compiler: one fails, the other one never ends.
 FAILS = "echo 'backend.cpp:1: error: no such thing' >&2; exit 1"
 SLEEPS = "sleep 1000 & echo $! >>%s.sleeping; wait"
+
+
+# They have PyTorch from the start, which takes seconds to import.
+PROCESSES = multiprocessing.get_context("fork")
 
 
 @unittest.skipUnless(_native.is_new_enough(), f"PyTorch {torch.__version__} has no backend in C++")
@@ -46,7 +79,7 @@ class Build(unittest.TestCase):
         os.chmod(path, 0o700)
         return path
 
-    def begin(self, rank=0, seconds=100.0, **environment):
+    def begin(self, rank=0, seconds=100.0, broken=contextlib.nullcontext(), **environment):
         own = {
             "CXX": os.path.join(self.place, "compiler"),
             "XDG_CACHE_HOME": os.path.join(self.place, "cache"),
@@ -54,16 +87,23 @@ class Build(unittest.TestCase):
             **environment,
         }
         inherited = {name: value for name, value in os.environ.items() if name not in ("LOCAL_RANK", _native.MODE)}
-        return subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", PROGRAM, str(rank), str(seconds)],
-            env={**inherited, **own},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        hears, tells = PROCESSES.Pipe(duplex=False)
+        process = PROCESSES.Process(target=decide, args=(rank, seconds, {**inherited, **own}, broken, tells))
+        process.start()
+        tells.close()
+        return process, hears
 
     def said(self, *begun):
-        return [process.communicate(timeout=300)[0].strip() for process in begun]
+        return [self.end(*one) for one in begun]
+
+    def end(self, process, hears):
+        try:
+            return hears.recv() if hears.poll(300) else "nothing in time"
+        except EOFError:
+            return "nothing"
+        finally:
+            process.kill()
+            process.join()
 
     def calls(self):
         if not os.path.exists(self.log):
@@ -118,18 +158,74 @@ class Build(unittest.TestCase):
 
     def test_a_killed_builder_is_followed_by_another(self):
         self.compiler(SLEEPS % self.log)
-        first = self.begin()
+        first, _ = self.begin()
         until = time.monotonic() + 100
         while not os.path.exists(self.log + ".sleeping") and time.monotonic() < until:
             time.sleep(0.05)
         first.kill()
-        first.communicate()
+        first.join()
         with open(self.log + ".sleeping") as file:
             os.kill(int(file.read()), 9)  # nobody else looks after it now
         self.compiler(FAILS)
         self.assertIn("no such thing", self.said(self.begin())[0])
         folder = os.path.join(self.place, "cache", "tutti", "torch")
         self.assertEqual([name for name in os.listdir(folder) if ".build-" in name], [])
+
+    def test_a_failed_build_is_tried_again_later(self):
+        self.compiler("echo 'c++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1")
+        self.assertIn("Killed", self.said(self.begin())[0])
+        folder = os.path.join(self.place, "cache", "tutti", "torch")
+        (failed,) = [name for name in os.listdir(folder) if name.endswith(".failed")]
+        past = time.time() - _native.REMEMBERED_SECONDS - 60
+        os.utime(os.path.join(folder, failed), (past, past))
+        self.compiler(FAILS)
+        self.assertIn("no such thing", self.said(self.begin())[0])
+        self.assertEqual(self.calls(), 2)
+
+    def test_a_file_system_without_locks_is_passed_over(self):
+        self.compiler(FAILS)
+        said = self.said(self.begin(broken=no_locks("/cache/")))[0]
+        self.assertIn(os.path.join(self.place, f"tutti-torch-{os.getuid()}"), said)
+        said = self.said(self.begin(broken=no_locks(self.place)))[0]
+        self.assertRegex(said, "^none .*none of these folders .*No locks available")
+
+    def test_a_full_disk_is_survived(self):
+        self.compiler(FAILS)
+        for what in ((os, "makedirs"), (tempfile, "TemporaryDirectory")):
+            said = self.said(self.begin(broken=no_room(*what)))[0]
+            self.assertRegex(said, "^none .*none of these folders .*No space left on device")
+            self.assertEqual(self.calls(), 0)
+            shutil.rmtree(os.path.join(self.place, "cache"), ignore_errors=True)
+            shutil.rmtree(os.path.join(self.place, f"tutti-torch-{os.getuid()}"), ignore_errors=True)
+
+    def test_a_compiler_without_room_gets_another_folder(self):
+        full = "echo 'fatal error: error writing to x.s: No space left on device' >&2; exit 1"
+        self.compiler(f'case "$TMPDIR" in */cache/*) {full};; esac; {FAILS}')
+        said = self.said(self.begin())[0]
+        self.assertIn("no such thing", said)
+        self.assertIn(os.path.join(self.place, f"tutti-torch-{os.getuid()}"), said)
+        self.assertEqual(self.calls(), 2)
+        # Where no folder has room, that is found out once for all ranks.
+        self.compiler(full)
+        shutil.rmtree(os.path.join(self.place, f"tutti-torch-{os.getuid()}"))
+        said = self.said(*[self.begin(rank) for rank in range(3)])
+        self.assertRegex(said[0], "^none .*none of these folders .*No space left on device")
+        self.assertEqual(said[1:], ["none []"] * 2)
+        self.assertEqual(self.calls(), 4)
+
+    def test_every_file_that_is_compiled_counts(self):
+        sources = shutil.copytree(_native._SOURCES, os.path.join(self.place, "native"))
+        shutil.copytree(os.path.join(_native._headers(), "tutti"), os.path.join(sources, "tutti"), dirs_exist_ok=True)
+        with mock.patch.multiple(_native, _SOURCES=sources, _HEADERS=(sources,)):
+            names = [_native._name(["c++"])]
+            self.assertEqual(_native._name(["c++"]), names[0])
+            for folder, _, files in os.walk(sources):
+                for file in files:
+                    with open(os.path.join(folder, file), "a") as changed:
+                        changed.write("\n")
+                    names.append(_native._name(["c++"]))
+        self.assertGreater(len(names), 7)
+        self.assertEqual(len(set(names)), len(names))
 
     def test_the_second_folder_is_used_where_the_first_cannot_be(self):
         self.compiler(FAILS)
@@ -140,7 +236,7 @@ class Build(unittest.TestCase):
         # Nor is that, when others can write to it.
         os.chmod(os.path.join(self.place, f"tutti-torch-{os.getuid()}"), 0o777)
         said = self.said(self.begin(XDG_CACHE_HOME=os.path.join(self.place, "file")))[0]
-        self.assertRegex(said, "^none .*none of .* can be written to")
+        self.assertRegex(said, "^none .*none of these folders .*others can write to it")
 
 
 def is_running(pid):

@@ -253,6 +253,36 @@ def mistakes_change_nothing():
     dist.barrier()
 
 
+def a_shut_group_takes_no_calls():
+    """Neither while another thread frees it, nor afterwards."""
+    own = [dist.new_group([one]) for one in RANKS][rank]
+    communicator = tutti_torch.communicator(own)
+    tensor = torch.ones(3)
+    calls = (
+        lambda: dist.all_reduce(tensor, group=own),
+        lambda: dist.all_reduce(tensor, group=own, async_op=True),
+        lambda: dist.all_gather([torch.zeros(3)], tensor, group=own),
+        lambda: dist.barrier(own),
+    )
+
+    def expect_refusals():
+        for call in calls:
+            try:
+                call()
+            except RuntimeError as error:
+                assert isinstance(error, tutti.InvalidArgument) and "closed" in str(error), error
+            else:
+                raise AssertionError("a shut group takes a call")
+
+    for call in calls:
+        call()
+    communicator._state.is_shut = True
+    expect_refusals()
+    communicator._state.is_shut = False
+    communicator.close()
+    expect_refusals()
+
+
 def a_missing_rank_is_named():
     """By a barrier that the group survives; who comes too late hears of it."""
     limit = datetime.timedelta(seconds=0.5 if rank == 0 else 60)
@@ -319,6 +349,7 @@ TESTS = [
     gradients_are_averaged,
     storages_are_registered,
     mistakes_change_nothing,
+    a_shut_group_takes_no_calls,
     a_missing_rank_is_named,
     a_deadline_has_a_name,
     an_abort_ends_calls,

@@ -131,12 +131,16 @@ class State:
         """
         self.inside.append(None)
         try:
-            if self.is_shut:
-                raise invalid(Status.INVALID_COMM, "the communicator is closed")
+            self.expect_open()
             status: int = function(*arguments)
             return status
         finally:
             self.inside.pop()
+
+    def expect_open(self) -> None:
+        """For a thread that has said that it comes in."""
+        if self.is_shut:
+            raise invalid(Status.INVALID_COMM, "the communicator is closed")
 
     def failure(self) -> Optional[Failure]:
         self.inside.append(None)

@@ -194,11 +194,12 @@ class TuttiGroup(ProcessGroup):
         self._sequence += 1
         how = self._call_options(options.timeout)
         state = self._state
-        comm = state.pointer
-        error = None
+        comm = self._pointer()
+        error: Optional[tutti.Error] = None
         ended = 0
+        state.inside.append(None)  # nobody frees the communicator meanwhile
         try:
-            state.inside.append(None)  # nobody frees the communicator meanwhile
+            state.expect_open()
             try:
                 _begin_group()
                 status = function.within_group(*arguments, how, comm)
@@ -208,6 +209,8 @@ class TuttiGroup(ProcessGroup):
                 ended = _end_group()
             if ended != 0 and error is None:
                 error = error_of(ended, comm)
+        except tutti.Error as closed:
+            error = closed
         finally:
             state.inside.pop()
         if error is not None:
@@ -216,8 +219,14 @@ class TuttiGroup(ProcessGroup):
             copy_back(copies)
         return _DONE
 
+    def _pointer(self) -> int:
+        try:
+            return self._state.pointer
+        except tutti.Error as error:
+            raise as_runtime_error(error) from None
+
     def raise_error_of(self, status: int) -> None:
-        """Of a call that native/direct.h made in this thread, the last one of the library."""
+        """Of a call that native/direct.h made in this thread, the last one of the library. The thread is still inside."""
         raise as_runtime_error(error_of(status, self._state.handle))
 
     def _start(
@@ -226,11 +235,11 @@ class TuttiGroup(ProcessGroup):
         """Calls of the library that are one to PyTorch."""
         self._sequence += 1
         how = self._call_options(options.timeout)
-        state = self._state
+        state, comm = self._state, self._pointer()
         batch = Batch()
         batch.add(outputs, keep, copies)
         for function, arguments in calls:
-            batch.start(function.start, state, (*arguments, how, state.pointer))
+            batch.start(function.start, state, (*arguments, how, comm))
         batch.seal()
         if self._coalesced is not None:
             self._coalesced.include(batch)

@@ -7,12 +7,15 @@
 Invariants
   1. However many processes begin at once, one compiles and the others wait for it, none of them for ever.
   2. A file of the cache is whole: it gets its name when it is finished. Only this user can write there.
-  3. An attempt that failed is remembered, and not made again for the same sources, PyTorch, Python and compiler.
+  3. An attempt that failed is remembered for a while, for the same sources, PyTorch, Python and compiler: the processes that begin
+     together, and those that a launcher starts again, do not make it one after the other.
+  4. Whatever the file system or the compiler refuses is a CannotBuild, never another error.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import glob
 import hashlib
@@ -38,12 +41,15 @@ MODE = "TUTTI_TORCH_BACKEND"
 MODES = ("auto", "cpp", "python")
 OLDEST_TORCH = (2, 13)
 LIMIT_SECONDS = 300.0
+REMEMBERED_SECONDS = 600.0  # an attempt that failed
 
 # It passes calls on: what -O2 adds is only time to compile.
 _FLAGS = [
     *("-std=c++20", "-O1", "-g0", "-fPIC", "-shared", "-fvisibility=hidden"),
     f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
 ]
+# What a compiler says where another folder may have room.
+_NO_ROOM = {errno.ENOSPC: "No space left on device", errno.EDQUOT: "Disk quota exceeded"}
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _SOURCES = os.path.join(_HERE, "native")
 # The library's header: of a wheel, and of a source tree.
@@ -97,7 +103,10 @@ def load(limit_seconds: float, again: bool = False) -> Any:
         oldest = ".".join(str(part) for part in OLDEST_TORCH)
         raise CannotBuild(f"it is for PyTorch {oldest} and later, and this is {torch.__version__}")
     compiler = _compiler()
-    name = _name(compiler)
+    try:
+        name = _name(compiler)
+    except OSError as error:
+        raise CannotBuild(f"its sources cannot be read: {error}") from error
     file = _find(name)
     if file is None:
         file = _build(compiler, name, time.monotonic() + limit_seconds, again)
@@ -120,12 +129,15 @@ def is_new_enough() -> bool:
 
 
 def _folders() -> List[str]:
-    """Where files are looked for, and built: the first one that this user alone can write to."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return [
-        os.path.join(home, "tutti", "torch"),
-        os.path.join(tempfile.gettempdir(), f"tutti-torch-{os.getuid()}"),
-    ]
+    """Where files are looked for, and built: the first one that serves for that."""
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(home):
+        home = os.path.join(os.path.expanduser("~"), ".cache")
+    # Not every user has a home.
+    folders = [os.path.join(home, "tutti", "torch")] if os.path.isabs(home) else []
+    with contextlib.suppress(OSError):
+        folders.append(os.path.join(tempfile.gettempdir(), f"tutti-torch-{os.getuid()}"))
+    return folders
 
 
 def _is_ours(path: str) -> bool:
@@ -145,15 +157,29 @@ def _find(name: str) -> Optional[str]:
     return None
 
 
-def _folder_to_build_in() -> str:
+def _heed_failure(name: str) -> None:
+    """Raises why an attempt failed a while ago. What was in its way may be gone later: memory, say, or a package."""
     for folder in _folders():
+        file = os.path.join(folder, name + ".failed")
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            if not _is_ours(folder) or abs(time.time() - os.stat(file).st_mtime) > REMEMBERED_SECONDS:
+                continue
+            with open(file, errors="replace") as told:
+                output = told.read()
         except OSError:
             continue
-        if _is_ours(folder) and os.access(folder, os.W_OK):
-            return folder
-    raise CannotBuild(f"it has to be compiled once, and none of {', '.join(_folders())} can be written to")
+        raise CannotBuild(
+            f"it could not be compiled before ({_error_of(output)}; all of it in {file});"
+            " `python -m tutti_torch` tries again at once"
+        )
+
+
+def _remember_failure(folder: str, name: str, output: str) -> str:
+    """Gives the name of the file. It is there without its text where the disk is full, which says enough."""
+    file = os.path.join(folder, name + ".failed")
+    with contextlib.suppress(OSError), open(file, "w") as log:
+        log.write(output)
+    return file
 
 
 def _name(compiler: List[str]) -> str:
@@ -166,16 +192,20 @@ def _name(compiler: List[str]) -> str:
         " ".join([*compiler, *_FLAGS]),
     ):
         digest.update(part.encode() + b"\0")
-    for file in [*sorted(_files_of(_SOURCES)), os.path.join(_headers(), "tutti", "tutti.h")]:
-        with open(file, "rb") as source:
-            digest.update(source.read() + b"\0")
+    for folder in (_SOURCES, os.path.join(_headers(), "tutti")):
+        for file in sorted(_files_of(folder)):
+            digest.update(os.path.relpath(file, folder).encode() + b"\0")
+            with open(file, "rb") as source:
+                digest.update(source.read() + b"\0")
     return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
 
 
 def _files_of(folder: str) -> Iterator[str]:
-    for name in os.listdir(folder):
-        if name.endswith((".h", ".cpp")):
-            yield os.path.join(folder, name)
+    """All that may be compiled, also in folders below."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith((".h", ".cpp")):
+                yield os.path.join(place, name)
 
 
 def _headers() -> str:
@@ -190,7 +220,10 @@ def _headers() -> str:
 
 def _compiler() -> List[str]:
     """$CXX, or the first that is here."""
-    named = shlex.split(os.environ.get("CXX", ""))
+    try:
+        named = shlex.split(os.environ.get("CXX", ""))
+    except ValueError as error:
+        raise CannotBuild(f"CXX cannot be understood: {error}") from None
     for candidate in (named,) if named else (["c++"], ["g++"], ["clang++"]):
         if shutil.which(candidate[0]):
             return candidate
@@ -198,30 +231,54 @@ def _compiler() -> List[str]:
 
 
 def _build(compiler: List[str], name: str, until: float, again: bool) -> str:
-    folder = _folder_to_build_in()
-    file, failed = (os.path.join(folder, name + ending) for ending in (".so", ".failed"))
-    with _lock(os.path.join(folder, name + ".lock"), until):
-        if _is_ours(file):
-            return file  # another process was faster
-        if os.path.exists(failed) and not again:
-            with open(failed, errors="replace") as told:
-                raise CannotBuild(f"it could not be compiled before ({_error_of(told.read())}; all of it in {failed})")
-        logging.getLogger("tutti_torch").warning(
-            "Tutti's backend for PyTorch %s is compiled now, once, which takes up to a minute", torch.__version__
-        )
-        for left_over in glob.glob(os.path.join(glob.escape(folder), name + ".build-*")):
-            shutil.rmtree(left_over, ignore_errors=True)  # by a process that was killed
-        with tempfile.TemporaryDirectory(dir=folder, prefix=name + ".build-") as place:
-            made = os.path.join(place, "backend.so")
-            output = _run(_command(compiler, made), until)
-            if output is not None:
-                with open(failed, "w") as log:
-                    log.write(output)
-                raise CannotBuild(f"it could not be compiled ({_error_of(output)}; all of it in {failed})")
-            os.chmod(made, 0o700)
-            os.replace(made, file)
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(failed)
+    """Locks of folders that did not serve are kept until it is over: whoever waits for them then finds the file, or the failure."""
+    problems = []
+    with contextlib.ExitStack() as locks:
+        for folder in _folders():
+            try:
+                os.makedirs(folder, mode=0o700, exist_ok=True)
+                if not _is_ours(folder):
+                    raise OSError("others can write to it")
+                locks.enter_context(_lock(os.path.join(folder, name + ".lock"), until))
+                file = _find(name)
+                if file is not None:
+                    return file  # another process was faster
+                if not again:
+                    _heed_failure(name)
+                return _build_in(folder, compiler, name, until)
+            except OSError as error:
+                problems.append(f"{folder} ({error.strerror or error})")
+        problem = f"it has to be compiled once, which none of these folders serves for: {', '.join(problems)}"
+        for folder in _folders():
+            if _is_ours(folder):
+                _remember_failure(folder, name, problem)
+    raise CannotBuild(problem)
+
+
+def _build_in(folder: str, compiler: List[str], name: str, until: float) -> str:
+    """The caller has the folder's lock. OSError: another folder may do."""
+    logging.getLogger("tutti_torch").warning(
+        "Tutti's backend for PyTorch %s is compiled now, once, which takes up to a minute", torch.__version__
+    )
+    for left_over in glob.glob(os.path.join(glob.escape(folder), name + ".build-*")):
+        shutil.rmtree(left_over, ignore_errors=True)  # by a process that was killed
+    file = os.path.join(folder, name + ".so")
+    with tempfile.TemporaryDirectory(dir=folder, prefix=name + ".build-") as place:
+        made = os.path.join(place, "backend.so")
+        output = _run(_command(compiler, made), place, until)
+        if output is not None:
+            for code, text in _NO_ROOM.items():
+                if text in output:
+                    raise OSError(code, text)
+            failed = _remember_failure(folder, name, output)
+            raise CannotBuild(f"it could not be compiled ({_error_of(output)}; all of it in {failed})")
+        os.chmod(made, 0o700)
+        with open(made, "rb") as whole:
+            os.fsync(whole.fileno())  # before it has its name
+        os.replace(made, file)
+    for other in _folders():
+        with contextlib.suppress(OSError):
+            os.remove(os.path.join(other, name + ".failed"))
     return file
 
 
@@ -239,8 +296,9 @@ def _command(compiler: List[str], made: str) -> List[str]:
     ]
 
 
-def _run(command: List[str], until: float) -> Optional[str]:
-    """None when the command succeeds, otherwise what it said. It and its children end by the deadline."""
+def _run(command: List[str], place: str, until: float) -> Optional[str]:
+    """None when the command succeeds, otherwise what it said. It and its children end by the deadline, and have all their files
+    in that place."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -248,7 +306,7 @@ def _run(command: List[str], until: float) -> Optional[str]:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env={**os.environ, "LC_ALL": "C"},
+        env={**os.environ, "LC_ALL": "C", "TMPDIR": place},
         start_new_session=True,
     )
     try:

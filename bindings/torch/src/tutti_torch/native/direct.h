@@ -18,6 +18,7 @@
 #include <dlfcn.h>
 #include <optional>
 #include <string>
+#include <utility>
 
 class Direct {
   public:
@@ -161,11 +162,26 @@ class Direct {
         return static_cast<size_t>(tensor.numel());
     }
 
-    static void leave(const py::list &inside)
-    {
-        PyList_SetSlice(inside.ptr(), PyList_GET_SIZE(inside.ptr()) - 1,
-                        PyList_GET_SIZE(inside.ptr()), nullptr);
-    }
+    // Nobody frees the communicator while its list has an entry (State in tutti/_calls.py). Made and
+    // ended with the GIL.
+    class Inside {
+      public:
+        explicit Inside(py::list list) : list_(std::move(list))
+        {
+            list_.append(py::none());
+        }
+        ~Inside()
+        {
+            Py_ssize_t last = PyList_GET_SIZE(list_.ptr()) - 1;
+            PyList_SetSlice(list_.ptr(), last, last + 1, nullptr);
+        }
+
+        Inside(const Inside &) = delete;
+        Inside &operator=(const Inside &) = delete;
+
+      private:
+        py::list list_;
+    };
 
     // Calls within a group of the library, as TuttiGroup does; throws Python's error when it fails.
     template <typename Function, typename... Arguments>
@@ -184,13 +200,8 @@ class Direct {
             how = usual.is_none() ? nullptr
                                   : static_cast<tutti_call_options *>(PyLong_AsVoidPtr(usual.ptr()));
         }
-        // Nobody frees the communicator while its list has an entry (State in tutti/_calls.py).
-        py::list inside = state_.get().attr("inside");
-        inside.append(py::none());
-        if (state_.get().attr("is_shut").cast<bool>()) {
-            leave(inside);
-            return false;
-        }
+        Inside until_it_is_over(state_.get().attr("inside"));
+        if (state_.get().attr("is_shut").cast<bool>()) return false;
         ++call_count_;
         tutti_status status;
         {
@@ -202,7 +213,6 @@ class Direct {
                 if (status == TUTTI_OK) status = ended;
             }
         }
-        leave(inside);
         if (status != TUTTI_OK) group_.call("raise_error_of", static_cast<int>(status));
         return true;
     }
