@@ -154,7 +154,8 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
 READS(table_file_load, (const char *path, struct tune_table *table), (path, table))
 READS(calibration_file_load, (const char *path, struct calibration *calibration),
       (path, calibration))
-READS(plan_file_load, (const char *path, struct plan **plan), (path, plan))
+READS(plan_file_load, (const char *path, struct plan_budget *budget, struct plan **plan),
+      (path, budget, plan))
 
 static void print_point(int number)
 {
