@@ -47,6 +47,8 @@ output=(--redirects 9:1 --tee 9:1)
 if torch_has torch.distributed.fsdp torch.distributed.pipelining torch.distributed.tensor.parallel; then
     scripts+=(fully_shard tensor_parallel pipelining)
     output=()
+    # Each costs 15 seconds of CPU.
+    if [[ ${TUTTI_LONG:-} != 1 ]]; then scripts=(ddp fully_shard); fi
 fi
 scripts=("${scripts[@]/#/$TUTTI_ROOT/examples/torch/}")
 scripts=("${scripts[@]/%/.py}")
