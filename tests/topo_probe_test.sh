@@ -1,6 +1,7 @@
 #!/bin/bash
 # topo_probe_test.sh - tutti-topo --probe: what it prints can be read again, on ranks that take each other to be on several
-# hosts; and on an emulated cluster (bench/peers/cluster) it finds the racks that are there, and none where there are none.
+# hosts; and on an emulated cluster (bench/peers/cluster) it finds the racks that are there, and none where there are none. So does
+# a communicator as it is made, which also measures what cards and uplinks carry.
 #
 #     TUTTI_BUILD=build TUTTI_BIN=build/bin TUTTI_ROOT=. tests/topo_probe_test.sh
 #
@@ -78,6 +79,11 @@ believable() { # hosts
     python3 -c "import json; rates = [l['bytes_per_second'] for l in json.load(open('probed.json'))['links']]
 rates = sorted(rates)[-$1:]; assert rates[$1 // 2 - 1] < 24e6, rates" 2>err
 }
+# The numbers that the start has measured, of links of 23.9 MB/s, in the file `out`: within a factor of two.
+near() { # what
+    sed -n "s|.*measured between hosts: $1 carries \([0-9.]*\) MB/s.*|\1|p" out | head -n 1 |
+        awk '{ found = $1 > 12 && $1 < 48 } END { exit !found }'
+}
 finds() { # hosts, racks, word for hostfile, expected lines, and racks of the ranks' hosts
     local attempt too_fast
     "$cluster" down >/dev/null 2>&1
@@ -112,8 +118,10 @@ finds() { # hosts, racks, word for hostfile, expected lines, and racks of the ra
             --sizes 64K --iters 5 >out 2>&1 </dev/null || fail "finding racks at the start: $(tail -20 out)"
         # tutti-perf makes two communicators
         sed -n 's/.*hosts measured, racks of theirs: //p' out | head -n 1 >found
+        near 'a network card' || echo 'no card' >>found
+        if [ "$2" != 1 ]; then near 'an uplink' || echo 'no uplink' >>found; fi
         [ "$(cat found)" = "$5" ] && break
-        echo "        $1 hosts, $2 racks ${3:-in order}, at the start, attempt $attempt: $(cat found)"
+        echo "        $1 hosts, $2 racks ${3:-in order}, at the start, attempt $attempt: $(tr '\n' ' ' <found)"
     done
     [ "$(cat found)" = "$5" ] || fail "$1 hosts, $2 racks, ${3:-in order}, at the start: $(tail -20 out)"
     [ $failed = 0 ] && echo "ok      $1 hosts in $2 racks ${3:-in order}"

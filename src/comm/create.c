@@ -58,6 +58,7 @@ static void release(struct tutti_comm *comm)
     free(comm->team.transports.windows);
     comm_hosts_free(comm->team.members.hosts);
     levels_free(comm->team.members.levels);
+    knowledge_drop(comm->team.members.knowledge);
     plans_free(comm);
     rules_free(comm->team.settings.rules);
     free(comm->team.settings.algorithms);
@@ -161,7 +162,8 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     created->team.settings.level = kernel_level_chosen();
     domain_init(&created->team.domain, comm_client_progress);
     comm_calls_init(created);
-    created->team.members.knowledge = creation->knowledge;
+    created->team.members.knowledge =
+        creation->knowledge != NULL ? knowledge_share(creation->knowledge) : NULL;
     created->team.members.table = creation->table;
     if (gethostname(created->team.members.host_name, sizeof created->team.members.host_name - 1) != 0)
         strcpy(created->team.members.host_name, "?");
