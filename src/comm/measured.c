@@ -6,7 +6,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/option.h"
 #include "base/status.h"
@@ -14,6 +16,7 @@
 #include "comm/knowledge.h"
 #include "comm/site.h"
 #include "comm/tournament.h"
+#include "format/network_file.h"
 #include "model/between.h"
 #include "team/options.h"
 #include "topo/probe.h"
@@ -31,6 +34,7 @@ enum {
 enum word {
     WORD_FINDS_RACKS,
     WORD_TAKES_NUMBERS,
+    WORD_IS_KEPT,
     WORD_NUMBERS, /* value, spread and how it is known of each */
     WORD_VALUE = 0,
     WORD_SPREAD,
@@ -43,14 +47,23 @@ struct survey {
     struct tutti_comm *comm;
     int host_count;
     bool finds_racks, takes_numbers;
+    bool is_kept; /* racks and numbers are those of an earlier start */
     struct between between;
     int rack_count;
-    int *rack_of; /* of each host */
-    int *players; /* the hosts that take part */
+    int *rack_of;                /* of each host */
+    uint64_t key;                /* of the hosts; rank 0 alone has it */
+    int *sorted;                 /* the hosts in an order that does not depend on ranks */
+    struct network_found before; /* what earlier starts found, racks in that order; rank 0's */
+    int *players;                /* the hosts that take part */
     struct tournament tournament;
     double *figures; /* a matrix of latencies, and one of rates for each tournament */
     int64_t *words;
 };
+
+static double value_of(const struct survey *survey, enum between_number number)
+{
+    return (double)survey->between.numbers[number].value;
+}
 
 static enum tutti_status no_memory(void)
 {
@@ -68,6 +81,7 @@ static void write_words(const struct survey *survey, int64_t *words)
 {
     words[WORD_FINDS_RACKS] = survey->finds_racks;
     words[WORD_TAKES_NUMBERS] = survey->takes_numbers;
+    words[WORD_IS_KEPT] = survey->is_kept;
     for (int i = 0; i < BETWEEN_NUMBERS; i++) {
         int64_t *const word = words + WORD_NUMBERS + i * WORDS_A_NUMBER;
         word[WORD_VALUE] = (int64_t)survey->between.numbers[i].value;
@@ -81,6 +95,7 @@ static void read_words(struct survey *survey, const int64_t *words)
 {
     survey->finds_racks = words[WORD_FINDS_RACKS] != 0;
     survey->takes_numbers = words[WORD_TAKES_NUMBERS] != 0;
+    survey->is_kept = words[WORD_IS_KEPT] != 0;
     for (int i = 0; i < BETWEEN_NUMBERS; i++) {
         const int64_t *const word = words + WORD_NUMBERS + i * WORDS_A_NUMBER;
         survey->between.numbers[i] =
@@ -104,6 +119,115 @@ static enum tutti_status share(struct survey *survey)
     return TUTTI_OK;
 }
 
+/* Racks get the numbers 0, 1, .. as hosts come, in that order; NULL: that of their numbers. */
+static enum tutti_status number_racks(struct survey *survey, const int *order)
+{
+    int *const racks = calloc((size_t)survey->host_count, sizeof *racks), count = 0;
+    if (racks == NULL) return no_memory();
+    for (int i = 0; i < survey->host_count; i++) {
+        int *const rack = &survey->rack_of[order != NULL ? order[i] : i], number = 0;
+        while (number < count && racks[number] != *rack) number++;
+        if (number == count) racks[count++] = *rack;
+        *rack = number;
+    }
+    free(racks);
+    survey->rack_count = count;
+    return TUTTI_OK;
+}
+
+/* ------------------------------------------------------------------------------------ an earlier start */
+
+struct identity {
+    uint64_t hash;
+    int host;
+};
+
+static int by_hash(const void *a, const void *b)
+{
+    const struct identity *one = a, *other = b;
+    if (one->hash != other->hash) return one->hash < other->hash ? -1 : 1;
+    return one->host - other->host;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) hash = hash_take(hash, ((const unsigned char *)bytes)[i]);
+    return hash;
+}
+
+/* Of a host until it boots again, or gets another network namespace or address. */
+static uint64_t identify(const struct comm_hosts *hosts, int host)
+{
+    struct discovery_entry entry;
+    comm_hosts_entry(hosts, hosts->firsts[host], &entry);
+    const uint64_t hash = hash_bytes(entry.host, entry.host_name, strlen(entry.host_name));
+    return hash_bytes(hash, entry.address.bytes, sizeof entry.address.bytes);
+}
+
+/* Sorts the hosts, and makes their key: with how they reach each other, and the racks of a file, among which numbers are measured. */
+static enum tutti_status make_key(struct survey *survey)
+{
+    const struct members *members = &survey->comm->team.members;
+    const char *const transport = members->site.between->name;
+    const size_t count = (size_t)survey->host_count;
+    struct identity *const identities = calloc(count, sizeof *identities);
+    if (identities == NULL) return no_memory();
+    for (int h = 0; h < survey->host_count; h++)
+        identities[h] = (struct identity){identify(members->hosts, h), h};
+    qsort(identities, count, sizeof *identities, by_hash);
+    survey->key = hash_bytes(count, transport, strlen(transport));
+    for (size_t i = 0; i < count; i++) {
+        survey->sorted[i] = identities[i].host;
+        survey->key = hash_take(survey->key, identities[i].hash);
+    }
+    free(identities);
+    TRY(number_racks(survey, survey->sorted));
+    for (size_t i = 0; i < count; i++)
+        survey->key = hash_take(survey->key, (uint64_t)survey->rack_of[survey->sorted[i]]);
+    return number_racks(survey, NULL);
+}
+
+/* Rank 0: takes what earlier starts have found, if two of them found the same. */
+static enum tutti_status look_for_kept(struct survey *survey)
+{
+    struct network_found *const before = &survey->before;
+    TRY(make_key(survey));
+    before->host_count = survey->host_count;
+    before->rack_of = calloc((size_t)survey->host_count, sizeof *before->rack_of);
+    if (before->rack_of == NULL) return no_memory();
+    if (!network_file_find(survey->key, before)) before->start_count = 0;
+    survey->is_kept = before->start_count > 1;
+    if (!survey->is_kept) return TUTTI_OK;
+    survey->between = before->between;
+    for (int i = 0; i < survey->host_count; i++)
+        survey->rack_of[survey->sorted[i]] = before->rack_of[i];
+    return number_racks(survey, NULL);
+}
+
+/* Rank 0: keeps what was found now, or nothing. */
+static enum tutti_status keep(struct survey *survey)
+{
+    struct network_found *const before = &survey->before, now = {.between = survey->between,
+                                                                 .start_count = 1,
+                                                                 .host_count = survey->host_count,
+                                                                 .rack_of = before->rack_of};
+    bool is_same = before->start_count > 0 && between_agree(&before->between, &survey->between);
+    if (!between_is_steady(&survey->between)) {
+        network_file_forget(survey->key);
+        return TUTTI_OK;
+    }
+    TRY(number_racks(survey, survey->sorted));
+    for (int i = 0; i < survey->host_count; i++) {
+        const int rack = survey->rack_of[survey->sorted[i]];
+        is_same = is_same && before->rack_of[i] == rack;
+        now.rack_of[i] = rack;
+    }
+    if (is_same && before->start_count < NETWORK_STARTS_MAX)
+        now.start_count = before->start_count + 1;
+    network_file_keep(survey->key, &now);
+    return number_racks(survey, NULL);
+}
+
 /* -------------------------------------------------------------------------------------- who measures what */
 
 static enum tutti_status decide(struct survey *survey)
@@ -118,24 +242,18 @@ static enum tutti_status decide(struct survey *survey)
         probes && !knowledge_is_fixed() &&
         between_is_wanted(&members->knowledge->calibration,
                           survey->finds_racks || members->levels->levels.level_count > 1);
-    return TUTTI_OK;
+    return survey->finds_racks || survey->takes_numbers ? look_for_kept(survey) : TUTTI_OK;
 }
 
 /* The racks of a file; one where there is none. */
-static void use_known_racks(struct survey *survey)
+static enum tutti_status use_known_racks(struct survey *survey)
 {
     const struct members *members = &survey->comm->team.members;
     const struct algo_levels *levels = &members->levels->levels;
-    survey->rack_count = 1;
-    for (int h = 0; h < survey->host_count; h++) survey->rack_of[h] = 0;
-    if (levels->level_count == 1) return;
-    const int *const firsts = members->hosts->firsts, *const group_of = levels->group_of[1];
-    survey->rack_count = 0;
-    for (int h = 0; h < survey->host_count; h++) {
-        int same = 0;
-        while (group_of[firsts[same]] != group_of[firsts[h]]) same++;
-        survey->rack_of[h] = same < h ? survey->rack_of[same] : survey->rack_count++;
-    }
+    for (int h = 0; h < survey->host_count; h++)
+        survey->rack_of[h] =
+            levels->level_count == 1 ? 0 : levels->group_of[1][members->hosts->firsts[h]];
+    return number_racks(survey, NULL);
 }
 
 /* All hosts, or of many some: of racks that are known the first ones, as whole as they fit; otherwise they are spread over all. */
@@ -163,9 +281,17 @@ static void plan_rounds(struct survey *survey)
     struct tournament *const tournament = &survey->tournament;
     const int hosts = tournament->host_count, rounds = probe_round_count(hosts);
     const bool finds = survey->finds_racks;
+    tournament->bytes_per_second = 0;
     tournament->round_count = finds || rounds < ROUNDS_FEW ? rounds : ROUNDS_FEW;
     tournament->tournament_count = probe_tournament_count(
         hosts, finds ? TOURNAMENTS_MAX : ROUNDS_FEW, finds ? ROUNDS_MAX : ROUNDS_FEW);
+}
+
+static void plan_check(struct survey *survey)
+{
+    const double byte_fs = value_of(survey, BETWEEN_CARD_BYTE);
+    survey->tournament.round_count = survey->tournament.tournament_count = 1;
+    survey->tournament.bytes_per_second = byte_fs > 0 ? 1e15 / byte_fs : 0;
 }
 
 /* This rank's number among those that measure: the first rank of each host that takes part; -1: it does not. */
@@ -242,15 +368,48 @@ static enum tutti_status conclude(struct survey *survey)
     return TUTTI_OK;
 }
 
-static enum tutti_status find_out(struct survey *survey)
+/* Whether what is kept still holds; otherwise it is as if nothing was. */
+static enum tutti_status judge(struct survey *survey)
 {
-    pick_players(survey);
-    plan_rounds(survey);
+    const struct probe round = {.host_count = survey->tournament.host_count,
+                                .tournament_count = 1,
+                                .bytes_per_second = survey->figures + cell_count(survey)};
+    int racks[HOSTS_MAX];
+    for (int i = 0; i < round.host_count; i++) racks[i] = survey->rack_of[survey->players[i]];
+    survey->is_kept = between_holds(&survey->between, &round, racks);
+    if (survey->is_kept) return TUTTI_OK;
+    survey->before.start_count = 0;
+    return use_known_racks(survey);
+}
+
+static enum tutti_status conclude_and_keep(struct survey *survey)
+{
+    TRY(conclude(survey));
+    return keep(survey);
+}
+
+/* Plays the rounds; then rank 0 takes what they tell, and tells it to all. */
+static enum tutti_status play(struct survey *survey,
+                              enum tutti_status (*take)(struct survey *survey))
+{
     enum tutti_status status = measure(survey);
-    if (status == TUTTI_OK && survey->comm->team.rank == 0) status = conclude(survey);
+    if (status == TUTTI_OK && survey->comm->team.rank == 0) status = take(survey);
     if (status == TUTTI_OK) status = share(survey);
     free(survey->figures);
     return status;
+}
+
+static enum tutti_status find_out(struct survey *survey)
+{
+    if (survey->is_kept) {
+        pick_players(survey);
+        plan_check(survey);
+        TRY(play(survey, judge));
+    }
+    if (survey->is_kept) return TUTTI_OK;
+    pick_players(survey);
+    plan_rounds(survey);
+    return play(survey, conclude_and_keep);
 }
 
 /* --------------------------------------------------------------------------------------------------- use */
@@ -264,14 +423,12 @@ static void say_number(const struct survey *survey, enum between_number number, 
                   here->spread_permille / 10.0);
 }
 
-static double value_of(const struct survey *survey, enum between_number number)
-{
-    return (double)survey->between.numbers[number].value;
-}
-
 static void tell(const struct survey *survey)
 {
     char text[4 * HOSTS_MAX] = "", *end = text;
+    if (survey->is_kept)
+        log_write(LOG_INFO, "what an earlier start measured between these %d hosts still holds",
+                  survey->host_count);
     if (survey->finds_racks) {
         for (int i = 0; i < survey->host_count; i++)
             end += snprintf(end, (size_t)(text + sizeof text - end), " %d", survey->rack_of[i]);
@@ -325,17 +482,20 @@ static enum tutti_status survey_init(struct survey *survey, struct tutti_comm *c
 {
     *survey = (struct survey){.comm = comm, .host_count = comm->team.members.hosts->host_count};
     survey->rack_of = calloc((size_t)survey->host_count, sizeof *survey->rack_of);
+    survey->sorted = calloc((size_t)survey->host_count, sizeof *survey->sorted);
     survey->players = calloc(HOSTS_MAX, sizeof *survey->players);
     survey->words = calloc(word_count(survey), sizeof *survey->words);
-    if (survey->rack_of == NULL || survey->players == NULL || survey->words == NULL)
+    if (survey->rack_of == NULL || survey->sorted == NULL || survey->players == NULL ||
+        survey->words == NULL)
         return no_memory();
-    use_known_racks(survey);
-    return TUTTI_OK;
+    return use_known_racks(survey);
 }
 
 static void survey_release(struct survey *survey)
 {
     free(survey->rack_of);
+    free(survey->sorted);
+    free(survey->before.rack_of);
     free(survey->players);
     free(survey->words);
 }

@@ -5,7 +5,7 @@
  * 1. All pairs of a round begin together, and send equally much: what shares a link shares it for as long.
  * 2. What a rank has to wait for makes a link look slower than it is, hardly ever faster: the time counts from the end of the barrier until
  *    all is sent and received.
- * 3. 1 MiB is sent, and after the first round as much as takes about 10 ms on a faster network, up to 16 MiB. So latency, the start, and what
+ * 3. 1 MiB is sent, or as much as takes about 10 ms on a faster network, up to 16 MiB. So latency, the start, and what
  *    a network card passes at once after a rest, hardly count.
  */
 #ifndef TUTTI_COMM_TOURNAMENT_H
@@ -14,9 +14,10 @@
 #include "call/communicator.h"
 
 struct tournament {
-    int host_count;       /* that take part, one rank of each */
-    int tournament_count; /* in other orders */
-    int round_count;      /* of each, the first ones: at most probe_round_count */
+    int host_count;          /* that take part, one rank of each */
+    int tournament_count;    /* in other orders */
+    int round_count;         /* of each, the first ones: at most probe_round_count */
+    double bytes_per_second; /* that are expected; 0: the first round tells */
 };
 
 /* Collective over the ranks of a communicator that no caller has yet; `host` is the number of a rank that takes part, in the order of

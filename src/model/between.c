@@ -80,3 +80,85 @@ void between_take(const struct between *between, struct calibration *calibration
         if (between->numbers[i].known == CALIBRATION_MEASURED && is_assumed(calibration, i))
             calibration->numbers[between_parameter(i)] = between->numbers[i];
 }
+
+/* ---------------------------------------------------------------------------------------- kept numbers */
+
+static bool is_steady(const struct calibration_number *number)
+{
+    enum { SPREAD_PERMILLE_MAX = 250 };
+    return number->known == CALIBRATION_ASSUMED || number->spread_permille <= SPREAD_PERMILLE_MAX;
+}
+
+bool between_is_steady(const struct between *between)
+{
+    return between->numbers[BETWEEN_CARD_BYTE].known == CALIBRATION_MEASURED &&
+           is_steady(&between->numbers[BETWEEN_CARD_BYTE]) &&
+           is_steady(&between->numbers[BETWEEN_UPLINK_BYTE]);
+}
+
+static bool are_near(const struct calibration_number *one, const struct calibration_number *other)
+{
+    const uint64_t least = one->value < other->value ? one->value : other->value,
+                   most = one->value + other->value - least;
+    return one->known == other->known &&
+           (one->known == CALIBRATION_ASSUMED || most - least <= least / 4);
+}
+
+bool between_agree(const struct between *one, const struct between *other)
+{
+    return are_near(&one->numbers[BETWEEN_CARD_BYTE], &other->numbers[BETWEEN_CARD_BYTE]) &&
+           are_near(&one->numbers[BETWEEN_UPLINK_BYTE], &other->numbers[BETWEEN_UPLINK_BYTE]);
+}
+
+static double rate_at(const struct probe *round, int a, int b)
+{
+    return round->bytes_per_second[(size_t)a * (size_t)round->host_count + (size_t)b];
+}
+
+static int count_crossing(const struct probe *round, const int *rack_of, int rack)
+{
+    int count = 0;
+    for (int a = 0; a < round->host_count; a++)
+        for (int b = 0; b < round->host_count; b++)
+            count += rack_of[a] == rack && rack_of[b] != rack && rate_at(round, a, b) > 0;
+    return count;
+}
+
+/* The seconds in which a pair should exchange a byte. */
+static double expected_s(const struct between *between, const struct probe *round,
+                         const int *rack_of, int a, int b)
+{
+    const struct calibration_number *const numbers = between->numbers;
+    const double card_s = (double)numbers[BETWEEN_CARD_BYTE].value * 1e-15;
+    if (rack_of[a] == rack_of[b] || numbers[BETWEEN_UPLINK_BYTE].known == CALIBRATION_ASSUMED)
+        return card_s;
+    const int here = count_crossing(round, rack_of, rack_of[a]),
+              there = count_crossing(round, rack_of, rack_of[b]);
+    const double uplink_s =
+        (double)numbers[BETWEEN_UPLINK_BYTE].value * 1e-15 * (here > there ? here : there);
+    return uplink_s > card_s ? uplink_s : card_s;
+}
+
+/* Of the pairs of one sort: more than half being too slow, or too fast, would be no accident. */
+static bool sort_holds(const struct between *between, const struct probe *round, const int *rack_of,
+                       bool across)
+{
+    const double factor = 1.5;
+    int count = 0, slow = 0, fast = 0;
+    for (int a = 0; a < round->host_count; a++)
+        for (int b = a + 1; b < round->host_count; b++) {
+            const double rate = rate_at(round, a, b);
+            if (rate <= 0 || (rack_of[a] != rack_of[b]) != across) continue;
+            const double part = rate * expected_s(between, round, rack_of, a, b);
+            count++;
+            slow += part * factor < 1;
+            fast += part > factor;
+        }
+    return 2 * slow <= count && 2 * fast <= count;
+}
+
+bool between_holds(const struct between *between, const struct probe *round, const int *rack_of)
+{
+    return between->numbers[BETWEEN_CARD_BYTE].known == CALIBRATION_MEASURED &&
+           sort_holds(between, round, rack_of, false) && sort_holds(between, round, rack_of, true);
+}

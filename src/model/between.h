@@ -48,4 +48,15 @@ bool between_is_wanted(const struct calibration *calibration, bool has_racks);
 /* Puts what was measured in place of numbers that are assumed. What somebody calibrated stays. */
 void between_take(const struct between *between, struct calibration *calibration);
 
+/* Whether the numbers are worth keeping for another job: there is that of a card, and neither for
+ * cards nor for uplinks the samples lie far apart. */
+bool between_is_steady(const struct between *between);
+/* Whether two measurements agree on what a card and an uplink carry, within a quarter. */
+bool between_agree(const struct between *one, const struct between *other);
+/* Whether what was measured before still holds, by the rates of one round (the first matrix; 0: the
+ * pair did not meet). Pairs of a rack should get what a card carries, and pairs of two racks their
+ * part of what the uplinks do; of either sort at least half must, within a factor of one and a
+ * half. rack_of: of each host. */
+bool between_holds(const struct between *between, const struct probe *round, const int *rack_of);
+
 #endif
