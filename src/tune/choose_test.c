@@ -604,6 +604,27 @@ static void what_hosts_measured_decides(void **state)
     }
 }
 
+/* A calibration that had little of the memory: all cores together moved less than one alone. Ranks that copy one after the other then seemed to
+ * take no longer than those that copy at the same time. */
+static void ranks_that_work_at_the_same_time_are_faster(void **state)
+{
+    (void)state;
+    struct tune_site site = site_of(2);
+    struct calibration calibration;
+    const struct choose_call call = {
+        .question = {.collective = COLLECTIVE_ALLGATHER, .dtype = TUTTI_FLOAT32, .bytes = 2 << 20},
+        .site = &site};
+    struct ranking ranking;
+    calibration_init(&calibration, site.within, NULL);
+    calibration.numbers[CALIBRATION_memory_byte_fs].value = 47466;
+    calibration.ways[CALIBRATION_WITHIN][PATH_SLOT].values[CALIBRATION_WAY_sender_byte_fs] = 18176;
+    site.calibration = &calibration;
+    site.fingerprint = tune_site_fingerprint(&site, 0);
+    assert_string_equal(chosen(call)->name, "direct");
+    assert_int_equal(ranking_find(&site, &call.question, &ranking), TUTTI_OK);
+    assert_true(time_of(&ranking, "gather_broadcast") > time_of(&ranking, "direct"));
+}
+
 /* Data that is only moved has the same bits by any algorithm. */
 static void deterministic_mode_leaves_moving_alone(void **state)
 {
@@ -766,6 +787,7 @@ int main(void)
         cmocka_unit_test(hosts_that_are_known_can_be_made_use_of),
         cmocka_unit_test(hosts_that_share_cores_send_less),
         cmocka_unit_test(what_hosts_measured_decides),
+        cmocka_unit_test(ranks_that_work_at_the_same_time_are_faster),
         cmocka_unit_test(deterministic_mode_leaves_moving_alone),
         cmocka_unit_test(a_measurement_decides_where_there_is_one),
         cmocka_unit_test(a_measurement_only_proposes),
