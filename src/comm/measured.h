@@ -19,7 +19,8 @@
 
 /* Called by all ranks of a communicator that no caller has yet. Does nothing on one host, where rank 0's TUTTI_PROBE is 0, or where nothing
  * is unknown. Blocks: some 10 ms for each round, longer on networks below 200 Mbit/s, and as long as it takes to make connections and to
- * leave them, up to a second. Errors are those of the calls that it makes, and NO_MEMORY; the communicator is of no use then. */
+ * leave them, up to a second. Errors are those of the calls that it makes, and NO_MEMORY; the communicator is of no use then. But if the communicator has failed
+ * as a whole by the end, this returns OK: calls on it return that failure. */
 enum tutti_status comm_measure(struct tutti_comm *comm);
 
 #endif
