@@ -108,6 +108,7 @@ function(tutti_describe_test test source)
         TUTTI_ROOT=${CMAKE_SOURCE_DIR}
         TUTTI_BUILD=${CMAKE_BINARY_DIR}
         TUTTI_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
+        XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/cache
         CC=${CMAKE_C_COMPILER})
     if(TUTTI_SANITIZE MATCHES "thread")
         # The thread sanitizer sees races between threads, not between processes.

@@ -23,7 +23,10 @@ void launched_rank_become(const struct launched_rank *self)
     set_number("LOCAL_WORLD_SIZE", (self->size + self->hosts - 1 - host) / self->hosts);
     setenv("MASTER_ADDR", "127.0.0.1", 1);
     set_number("MASTER_PORT", self->port);
-    if (self->hosts > 1) set_number("TUTTI_HOSTID", host);
+    if (self->hosts == 1) return;
+    set_number("TUTTI_HOSTID", host);
+    /* Loopback is no network, and each communicator would measure it. */
+    setenv("TUTTI_PROBE", "0", 0);
 }
 
 static bool is_free(int port)

@@ -107,7 +107,8 @@
       "providers.")                                                                                                                 \
     X(NETWORK, TOPO_FILE, TEXT("a file"), "", "A file that says [which hosts are in which rack](topology.md#racks-for-the-library).") \
     X(NETWORK, PROBE, BOOLEAN, "1",                                                                                                 \
-      "`0` on rank 0: if no file names racks, Tutti does not [find them by measuring](topology.md#racks-found-by-measuring) either.") \
+      "`0` on rank 0: Tutti does not [measure the network](topology.md#measured-at-the-start) as a job starts. Then all hosts are "     \
+      "in one rack, if no file names racks, and carry what was calibrated or is shipped.")                                            \
     X(NETWORK, HEARTBEAT, MILLISECONDS(10, 10000), "100",                                                                           \
       "The time from one [heartbeat](failures.md#hosts-that-vanish) of a host to the next. A host is suspected after ten such "     \
       "times in silence, and gone after thirty. `0`: no heartbeats. The same on all ranks.")                                        \

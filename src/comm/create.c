@@ -59,6 +59,7 @@ static void release(struct tutti_comm *comm)
     free(comm->team.transports.windows);
     comm_hosts_free(comm->team.members.hosts);
     levels_free(comm->team.members.levels);
+    knowledge_drop(comm->team.members.knowledge);
     plans_free(comm);
     rules_free(comm->team.settings.rules);
     free(comm->team.settings.algorithms);
@@ -230,7 +231,7 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     domain_init(&created->team.domain, comm_client_progress);
     comm_calls_init(created);
     created->team.members.knowledge =
-        creation->knowledge != NULL ? creation->knowledge : knowledge_shipped();
+        creation->knowledge != NULL ? knowledge_share(creation->knowledge) : knowledge_shipped();
     created->team.members.table = creation->table;
     if (gethostname(created->team.members.host_name, sizeof created->team.members.host_name - 1) != 0)
         strcpy(created->team.members.host_name, "?");

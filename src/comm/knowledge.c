@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -160,12 +161,18 @@ static void look_into_cache(const struct knowledge **knowledge)
     (void)error_unless_ok(TUTTI_OK, before);
 }
 
+bool knowledge_is_fixed(void)
+{
+    const char *const told = option_text(OPTION_CALIBRATION);
+    return told != NULL && strcmp(told, shipped_name) == 0;
+}
+
 enum tutti_status knowledge_read(const struct knowledge **knowledge)
 {
     const char *const told = option_text(OPTION_CALIBRATION);
     enum tutti_status status = TUTTI_OK;
     *knowledge = knowledge_shipped();
-    if (told != NULL && strcmp(told, shipped_name) == 0) return TUTTI_OK;
+    if (knowledge_is_fixed()) return TUTTI_OK;
     const bool has_turn = turn_take(&reading, clock_now_ns() + READ_NS) != TURN_LATE;
     if (told != NULL)
         status = find(told, knowledge);
@@ -173,6 +180,42 @@ enum tutti_status knowledge_read(const struct knowledge **knowledge)
         look_into_cache(knowledge);
     if (has_turn) turn_give(&reading);
     return status;
+}
+
+/* ------------------------------------------------------------------------------------- measured by the job */
+
+/* Of a communicator and of those that were derived from it. */
+struct shared_knowledge {
+    struct knowledge knowledge;
+    atomic_int shares;
+};
+
+enum tutti_status knowledge_with(const struct knowledge *base, const struct between *between,
+                                 const struct knowledge **knowledge)
+{
+    struct shared_knowledge *const shared = calloc(1, sizeof *shared);
+    if (shared == NULL) return error_set(TUTTI_NO_MEMORY, "numbers between hosts: out of memory");
+    shared->knowledge = *base;
+    shared->knowledge.shared = shared;
+    atomic_init(&shared->shares, 1);
+    between_take(between, &shared->knowledge.calibration);
+    *knowledge = &shared->knowledge;
+    return TUTTI_OK;
+}
+
+const struct knowledge *knowledge_share(const struct knowledge *knowledge)
+{
+    if (knowledge->shared != NULL)
+        atomic_fetch_add_explicit(&knowledge->shared->shares, 1, memory_order_relaxed);
+    return knowledge;
+}
+
+/* The last one to drop its share sees what the others did with theirs. */
+void knowledge_drop(const struct knowledge *knowledge)
+{
+    struct shared_knowledge *const shared = knowledge != NULL ? knowledge->shared : NULL;
+    if (shared != NULL && atomic_fetch_sub_explicit(&shared->shares, 1, memory_order_acq_rel) == 1)
+        free(shared);
 }
 
 /* ------------------------------------------------------------------------------------------------- table */

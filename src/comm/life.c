@@ -2,7 +2,7 @@
  *
  * Files of this folder, from above to below; each uses only what stands after it (tests/repo/cycles_test.sh):
  *
- *     life.c public functions · mesh.c a grid of communicators · racks.c measured racks · shrink.c going on after a failure ·
+ *     life.c public functions · mesh.c a grid of communicators · measured.c racks and links, tournament.c measuring them · shrink.c going on after a failure ·
  *     derive.c split, dup, group · create.c making one, taking it apart · join.c its ranks come together ·
  *     own_plan.c plans that a program writes · plans.c plans from files, stored_folder.c and stored_plan.c those of the process ·
  *     derived_list.c how often a list of ranks was derived · id.c what a tutti_id says · footprint.c what it costs
@@ -20,7 +20,7 @@
 #include "call/communicator.h"
 #include "comm/create.h"
 #include "comm/id.h"
-#include "comm/racks.h"
+#include "comm/measured.h"
 #include "connect/port.h"
 #include "gpu/gpu.h"
 #include "health/deaths.h"
@@ -130,7 +130,7 @@ static enum tutti_status create(const struct tutti_comm_options *user_options,
     if (trouble != TUTTI_OK) error_set(trouble, "%s", why);
     enum tutti_status status = comm_create(&creation, comm);
     if (place.rank == 0) port_withdraw(&id.key);
-    if (status == TUTTI_OK) status = comm_find_racks(*comm);
+    if (status == TUTTI_OK) status = comm_measure(*comm);
     if (status == TUTTI_OK || *comm == NULL) return status;
     comm_end(*comm);
     *comm = NULL;

@@ -226,9 +226,11 @@ struct calibration_use {
 };
 
 /* Sets the numbers of a calibration: costs, latencies, ports, and both tables (if the table between
- * hosts has another name than the calibration's, it keeps the costs with which it ships); also
- * core_count, if the calibration is of a machine. All else stays. Ranks, hosts and racks must be
- * set already, since ranks of a host that do not all fit around one cache count as far apart. */
+ * hosts has another name than the calibration's, it keeps the costs with which it ships). Memory
+ * carries at least what one core alone copies. If copies were measured and are slower than shipped,
+ * ways within the host that were not measured cost as much more. Also sets core_count, if
+ * the calibration is of a machine. All else stays. Ranks, hosts and racks must be set already, since
+ * ranks of a host that do not all fit around one cache count as far apart. */
 void calibration_apply(const struct calibration *calibration, const struct calibration_use *use,
                        struct model_machine *machine);
 

@@ -125,6 +125,62 @@ static void a_machine_gets_every_number(void **state)
     assert_int_equal(machine.memory_byte_fs, 0);
 }
 
+static struct path_cost cost_of_slot(const struct calibration *calibration)
+{
+    struct calibration_tables memory;
+    struct model_machine machine = {.rank_count = 2, .host_count = 1};
+    const struct calibration_use use = {
+        .dtype = TUTTI_FLOAT32, .within = local_paths(false), .tables = &memory};
+    calibration_apply(calibration, &use, &machine);
+    return path_row_of(machine.within, PATH_SLOT)->cost;
+}
+
+/* Ways that nobody measured cost as much more than their rows say as copies do. */
+static void ways_are_slow_where_copies_are(void **state)
+{
+    (void)state;
+    struct calibration calibration = shipped();
+    struct calibration_number *const copy = &calibration.numbers[CALIBRATION_copy_near_byte_fs];
+    struct calibration_way *const slot = &calibration.ways[CALIBRATION_WITHIN][PATH_SLOT];
+    const struct path_cost row = path_row_of(local_paths(false), PATH_SLOT)->cost;
+    copy->value *= 2;
+    struct path_cost cost = cost_of_slot(&calibration); /* assumed: what a user has set */
+    assert_memory_equal(&cost, &row, sizeof cost);
+    copy->known = CALIBRATION_MEASURED;
+    cost = cost_of_slot(&calibration);
+    assert_int_equal(cost.sender_ps, 2 * row.sender_ps);
+    assert_int_equal(cost.receiver_ps, 2 * row.receiver_ps);
+    assert_int_equal(cost.sender_ps_a_byte, 2 * row.sender_ps_a_byte);
+    assert_int_equal(cost.receiver_ps_a_byte, 2 * row.receiver_ps_a_byte);
+    slot->known = CALIBRATION_MEASURED;
+    cost = cost_of_slot(&calibration);
+    assert_memory_equal(&cost, &row, sizeof cost);
+    slot->known = CALIBRATION_ASSUMED;
+    copy->value /= 4; /* lines need not go from core to core faster */
+    cost = cost_of_slot(&calibration);
+    assert_memory_equal(&cost, &row, sizeof cost);
+    copy->value = CALIBRATION_BYTE_FS_MAX;
+    slot->values[CALIBRATION_WAY_sender_ps] = UINT32_MAX;
+    assert_int_equal(cost_of_slot(&calibration).sender_ps, UINT32_MAX);
+}
+
+static void memory_carries_what_one_core_moves(void **state)
+{
+    (void)state;
+    struct calibration calibration = shipped();
+    struct calibration_tables memory;
+    struct model_machine machine = {.rank_count = 2, .host_count = 1};
+    const struct calibration_use use = {
+        .dtype = TUTTI_FLOAT32, .is_far = true, .within = local_paths(false), .tables = &memory};
+    calibration.numbers[CALIBRATION_copy_far_byte_fs].value = 60000;
+    calibration.numbers[CALIBRATION_memory_byte_fs].value = 29999;
+    calibration_apply(&calibration, &use, &machine);
+    assert_int_equal(machine.memory_byte_fs, 29999);
+    calibration.numbers[CALIBRATION_memory_byte_fs].value = 90000;
+    calibration_apply(&calibration, &use, &machine);
+    assert_int_equal(machine.memory_byte_fs, 30000); /* it reads each byte, and writes it */
+}
+
 static void dtypes_have_classes(void **state)
 {
     (void)state;
@@ -237,6 +293,13 @@ static void every_number_counts(void **state)
     other.key.hardware.cpu_count++;
     expect_another(&root, &other);
     other = root;
+    /* How ways are known counts, where that changes what they cost. */
+    other.numbers[CALIBRATION_copy_near_byte_fs].value *= 2;
+    other.numbers[CALIBRATION_copy_near_byte_fs].known = CALIBRATION_MEASURED;
+    const struct calibration slow = other;
+    other.ways[CALIBRATION_WITHIN][PATH_SLOT].known = CALIBRATION_MEASURED;
+    expect_another(&slow, &other);
+    other = root;
     other.numbers[0].known = CALIBRATION_MEASURED;
     other.numbers[0].spread_permille = 7;
     assert_int_equal(calibration_fingerprint(&root), calibration_fingerprint(&other));
@@ -249,6 +312,8 @@ int main(void)
         cmocka_unit_test(shipped_ways_cost_what_the_tables_say),
         cmocka_unit_test(another_transport_keeps_its_costs),
         cmocka_unit_test(a_machine_gets_every_number),
+        cmocka_unit_test(ways_are_slow_where_copies_are),
+        cmocka_unit_test(memory_carries_what_one_core_moves),
         cmocka_unit_test(dtypes_have_classes),
         cmocka_unit_test(another_machine_is_told_apart_with_words),
         cmocka_unit_test(words_about_another_machine_have_a_bound),

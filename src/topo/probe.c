@@ -170,7 +170,7 @@ int probe_racks(const struct probe *probe, int *rack_of)
     return 1;
 }
 
-/* --------------------------------------------------------------------------------------------- topology */
+/* ----------------------------------------------------------------------------------------------- uplinks */
 
 static double rate_of(const struct probe *probe, int tournament, int a, int b)
 {
@@ -189,7 +189,7 @@ static double best_rate(const struct probe *probe, int host)
     return best;
 }
 
-/* How many pairs crossed a rack's border in a round; adds what they got, in each direction, to *sum. */
+/* How many pairs crossed a rack's border in a round; adds what they got, in each direction, to *sum. 0: none, or of one it is not known. */
 static int add_crossing(const struct probe *probe, const int *rack_of, int rack, int tournament,
                         const int *order, int round, double *sum)
 {
@@ -197,35 +197,110 @@ static int add_crossing(const struct probe *probe, const int *rack_of, int rack,
     for (int host = 0; host < probe->host_count; host++) {
         const int other = probe_partner(order, probe->host_count, round, host);
         if (rack_of[host] != rack || other < 0 || rack_of[other] == rack) continue;
-        *sum += rate_of(probe, tournament, host, other);
+        const double rate = rate_of(probe, tournament, host, other);
+        if (rate == 0) return 0;
+        *sum += rate;
         pairs++;
     }
     return pairs;
 }
 
-/* The mean of the rounds in which the most pairs crossed: the best of all rounds would be luck. order has room for all hosts. */
-static double uplink_rate(const struct probe *probe, const int *rack_of, int rack, int *order)
+/* What all pairs together that crossed the uplink of a rack got, in each of the rounds in which the most of them did: of the others, and of
+ * the best of all rounds, nobody knows whether they fill it. rates has room for one of each round, order for all hosts. Returns their
+ * number. */
+static int uplink_rates(const struct probe *probe, const int *rack_of, int rack, int *order,
+                        double *rates)
 {
     const int rounds = probe_round_count(probe->host_count);
-    double sum = 0;
-    int most = 1, counted = 0;
+    int most = 1, count = 0;
     for (int t = 0; t < probe->tournament_count; t++) {
         probe_order(probe->host_count, t, order);
         for (int round = 0; round < rounds; round++) {
             double rate = 0;
             const int pairs = add_crossing(probe, rack_of, rack, t, order, round, &rate);
             if (pairs < most) continue;
-            if (pairs > most) {
-                sum = 0;
-                counted = 0;
-            }
+            if (pairs > most) count = 0;
             most = pairs;
-            sum += rate;
-            counted++;
+            rates[count++] = rate;
         }
     }
-    return counted > 0 ? sum / counted : 0;
+    return count;
 }
+
+/* ------------------------------------------------------------------------------------------------ links */
+
+struct samples {
+    double *values;
+    int count;
+};
+
+static struct probe_figure figure_of(struct samples *samples)
+{
+    const int count = samples->count;
+    samples->count = 0;
+    if (count == 0) return (struct probe_figure){.count = 0};
+    double *const values = samples->values;
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return (struct probe_figure){count, values[0], values[count / 2], values[(3 * count) / 4]};
+}
+
+static void add_rates(struct samples *samples, const double *rates, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (rates[i] > 0) samples->values[samples->count++] = 1e9 / rates[i];
+}
+
+static struct probe_figure host_byte(const struct probe *probe, const int *rack_of,
+                                     struct samples *samples)
+{
+    for (int t = 0; t < probe->tournament_count; t++)
+        for (int a = 0; a < probe->host_count; a++)
+            for (int b = a + 1; b < probe->host_count; b++) {
+                const double rate = rate_of(probe, t, a, b);
+                if (rack_of[a] == rack_of[b]) add_rates(samples, &rate, 1);
+            }
+    return figure_of(samples);
+}
+
+static struct probe_figure latency(const struct probe *probe, const int *rack_of, bool across,
+                                   struct samples *samples)
+{
+    const size_t count = (size_t)probe->host_count;
+    for (size_t a = 0; a < count && probe->latency_ns != NULL; a++)
+        for (size_t b = a + 1; b < count; b++) {
+            const double here = probe->latency_ns[a * count + b];
+            if ((rack_of[a] != rack_of[b]) == across && here > 0)
+                samples->values[samples->count++] = here;
+        }
+    return figure_of(samples);
+}
+
+enum tutti_status probe_links_find(const struct probe *probe, const int *rack_of, int rack_count,
+                                   struct probe_links *links)
+{
+    const size_t hosts = (size_t)probe->host_count,
+                 rounds = (size_t)(probe_round_count(probe->host_count) * probe->tournament_count);
+    /* Of each rack, and of each pair, one of each round at most. */
+    struct samples samples = {calloc(hosts * (rounds + hosts) + 1, sizeof(double)), 0};
+    double *const rates = calloc(rounds + 1, sizeof *rates);
+    int *const order = calloc(hosts, sizeof *order);
+    const bool has_memory = samples.values != NULL && rates != NULL && order != NULL;
+    *links = (struct probe_links){.rack_ns = {.count = 0}};
+    if (has_memory) {
+        links->host_byte_ns = host_byte(probe, rack_of, &samples);
+        links->rack_ns = latency(probe, rack_of, false, &samples);
+        links->cluster_ns = latency(probe, rack_of, true, &samples);
+        for (int rack = 0; rack < rack_count && rack_count > 1; rack++)
+            add_rates(&samples, rates, uplink_rates(probe, rack_of, rack, order, rates));
+        links->uplink_byte_ns = figure_of(&samples);
+    }
+    free(samples.values);
+    free(rates);
+    free(order);
+    return has_memory ? TUTTI_OK : error_set(TUTTI_NO_MEMORY, "what links carry: out of memory");
+}
+
+/* --------------------------------------------------------------------------------------------- topology */
 
 /* Half of the least latency between hosts of one rack, or of different ones; 0: there are none. */
 static double least_latency(const struct probe *probe, const int *rack_of, bool across)
@@ -255,8 +330,18 @@ struct growing {
     double host_latency_ns, uplink_latency_ns;
     int spine; /* node, or -1 */
     int *order;
+    double *rates; /* room for one of each round */
     struct topo *topo;
 };
+
+static double uplink_rate(const struct growing *growing, int rack)
+{
+    const int count =
+        uplink_rates(growing->probe, growing->rack_of, rack, growing->order, growing->rates);
+    double sum = 0;
+    for (int i = 0; i < count; i++) sum += growing->rates[i];
+    return count > 0 ? sum / count : 0;
+}
 
 static enum tutti_status join(const struct growing *growing, int a, int b, double rate, double ns)
 {
@@ -291,8 +376,7 @@ static enum tutti_status add_rack(const struct growing *growing, int number)
     node = named(TOPO_SWITCH, rack, "leaf");
     if (status == TUTTI_OK) status = topo_add_node(growing->topo, &node, &leaf);
     if (status == TUTTI_OK && growing->spine >= 0)
-        status = join(growing, leaf, growing->spine,
-                      uplink_rate(growing->probe, growing->rack_of, number, growing->order),
+        status = join(growing, leaf, growing->spine, uplink_rate(growing, number),
                       growing->uplink_latency_ns);
     for (int host = 0; host < growing->probe->host_count && status == TUTTI_OK; host++)
         if (growing->rack_of[host] == number) status = add_host(growing, rack, leaf, host);
@@ -304,26 +388,31 @@ enum tutti_status probe_topo(const struct probe *probe, const int *rack_of, int 
                              struct topo *topo)
 {
     *topo = (struct topo){0};
-    struct growing growing = {.probe = probe,
-                              .rack_of = rack_of,
-                              .host_names = host_names,
-                              .host_of_rank = host_of_rank,
-                              .rank_count = rank_count,
-                              .host_latency_ns = least_latency(probe, rack_of, false) / 2,
-                              .spine = -1,
-                              .order = calloc((size_t)probe->host_count, sizeof(int)),
-                              .topo = topo};
-    if (growing.order == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    struct growing growing = {
+        .probe = probe,
+        .rack_of = rack_of,
+        .host_names = host_names,
+        .host_of_rank = host_of_rank,
+        .rank_count = rank_count,
+        .host_latency_ns = least_latency(probe, rack_of, false) / 2,
+        .spine = -1,
+        .order = calloc((size_t)probe->host_count, sizeof(int)),
+        .rates = calloc((size_t)(probe_round_count(probe->host_count) * probe->tournament_count) + 1,
+                        sizeof(double)),
+        .topo = topo};
+    const bool has_memory = growing.order != NULL && growing.rates != NULL;
+    enum tutti_status status = has_memory ? TUTTI_OK : error_set(TUTTI_NO_MEMORY, "out of memory");
     /* What the way across takes longer than the way within is the uplinks'. */
     const double across_ns = least_latency(probe, rack_of, true) / 2 - growing.host_latency_ns;
     growing.uplink_latency_ns = across_ns > 0 ? across_ns : 0;
     struct topo_node node = named(TOPO_CLUSTER, -1, "");
-    enum tutti_status status = topo_add_node(topo, &node, NULL);
+    if (status == TUTTI_OK) status = topo_add_node(topo, &node, NULL);
     node = named(TOPO_SWITCH, 0, "spine");
     if (status == TUTTI_OK && rack_count > 1) status = topo_add_node(topo, &node, &growing.spine);
     for (int rack = 0; rack < rack_count && status == TUTTI_OK; rack++)
         status = add_rack(&growing, rack);
     free(growing.order);
+    free(growing.rates);
     if (status != TUTTI_OK) topo_release(topo);
     return status;
 }

@@ -35,7 +35,7 @@ int probe_partner(const int *order, int host_count, int round, int host);
 struct probe {
     int host_count, tournament_count;
     const double *latency_ns; /* one way; NULL, where only racks are asked for: not measured */
-    const double *bytes_per_second; /* one matrix a tournament; in each direction, both at once */
+    const double *bytes_per_second; /* one matrix a tournament; in each direction, both at once; 0: that pair did not meet */
 };
 
 /* Puts hosts together by average linkage: the two groups whose hosts are on average the most alike become one, until the
@@ -47,6 +47,23 @@ int probe_cluster(const double *likeness, int host_count, double part, int *grou
 /* Racks, by the rates or, where these tell nothing apart, by the latencies. Fills rack_of[host_count]; one rack when nothing tells
  * hosts apart, also when that would leave every host alone. -1: out of memory. */
 int probe_racks(const struct probe *probe, int *rack_of);
+
+/* A number that was measured several times. */
+struct probe_figure {
+    int count;                   /* of the samples; 0: nothing was measured, and the rest is 0 */
+    double least, middle, upper; /* upper: a quarter of the samples are larger */
+};
+
+/* What the links between hosts carry and how long they take, in nanoseconds: of a byte that a host sends, while all others do; of a byte on
+ * the uplink of a rack, or less where it was never full; of a message within a rack, and to another one. */
+struct probe_links {
+    struct probe_figure host_byte_ns, uplink_byte_ns, rack_ns, cluster_ns;
+};
+
+/* rack_of: of each host, from 0. Cells that are 0 were not measured; an uplink needs a round in which all pairs that crossed it were.
+ * NO_MEMORY. */
+enum tutti_status probe_links_find(const struct probe *probe, const int *rack_of, int rack_count,
+                                   struct probe_links *links);
 
 /* A topology of racks, each with a switch and its machines, whose links to it carry the best that the host got; and, with several
  * racks, a switch that joins these, with links that carry what crossed them in the rounds in which

@@ -177,6 +177,48 @@ static void the_topology_has_racks_links_and_ranks(void **state)
     topo_release(&topo);
 }
 
+/* Noise makes what was measured up to 15 % less. */
+static void links_carry_what_their_pairs_got(void **state)
+{
+    (void)state;
+    struct probe probe = measured(&(struct network){8, in_turn, 1, 0.15, 30e3});
+    struct probe_links links;
+    assert_int_equal(probe_links_find(&probe, in_turn, 2, &links), TUTTI_OK);
+    assert_int_equal(links.host_byte_ns.count, 2 * 6 * TOURNAMENTS);
+    assert_true(links.host_byte_ns.least >= 8 && links.host_byte_ns.middle < 9.5);
+    assert_true(links.host_byte_ns.middle <= links.host_byte_ns.upper);
+    assert_true(links.uplink_byte_ns.count > 0);
+    assert_true(links.uplink_byte_ns.middle >= 8 && links.uplink_byte_ns.middle < 9.5);
+    assert_true(links.rack_ns.middle == 20e3 && links.cluster_ns.least == 30e3);
+    /* Of a network without racks, nothing crosses an uplink. */
+    probe = measured(&(struct network){3, together, 1, 0, 20e3});
+    assert_int_equal(probe_links_find(&probe, together, 1, &links), TUTTI_OK);
+    assert_int_equal(links.host_byte_ns.count, 3 * TOURNAMENTS);
+    assert_int_equal(links.uplink_byte_ns.count, 0);
+    assert_int_equal(links.cluster_ns.count, 0);
+}
+
+/* Only some of the rounds were played: those of which a pair is not known say nothing of uplinks. */
+static void rounds_that_were_not_played_say_nothing(void **state)
+{
+    (void)state;
+    struct probe probe = measured(&(struct network){8, four_and_four, 1, 0, 30e3});
+    struct probe_links links;
+    int order[8];
+    probe.tournament_count = 1;
+    probe_order(8, 0, order);
+    for (int round = 2; round < probe_round_count(8); round++)
+        for (int a = 0; a < 8; a++) rates[a * 8 + probe_partner(order, 8, round, a)] = 0;
+    assert_int_equal(probe_links_find(&probe, four_and_four, 2, &links), TUTTI_OK);
+    assert_true(links.uplink_byte_ns.count >= 2);
+    assert_true(links.uplink_byte_ns.least > 7.9 && links.uplink_byte_ns.upper < 8.1);
+    for (int a = 0; a < 8; a++) rates[a * 8 + probe_partner(order, 8, 1, a)] = 0;
+    for (int a = 0; a < 8; a++) rates[a * 8 + probe_partner(order, 8, 0, a)] = 0;
+    assert_int_equal(probe_links_find(&probe, four_and_four, 2, &links), TUTTI_OK);
+    assert_int_equal(links.host_byte_ns.count, 0);
+    assert_int_equal(links.uplink_byte_ns.count, 0);
+}
+
 /* A host and its partner of the other rack got half as much again as the others, in a round in which no other pair crossed the uplinks or all did. */
 static void a_round_that_was_lucky_makes_no_uplink_faster(void **state)
 {
@@ -208,6 +250,8 @@ int main(void)
         cmocka_unit_test(racks_are_found_by_latency_when_uplinks_are_wide),
         cmocka_unit_test(hosts_that_nothing_tells_apart_stand_in_one_rack),
         cmocka_unit_test(the_topology_has_racks_links_and_ranks),
+        cmocka_unit_test(links_carry_what_their_pairs_got),
+        cmocka_unit_test(rounds_that_were_not_played_say_nothing),
         cmocka_unit_test(a_round_that_was_lucky_makes_no_uplink_faster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

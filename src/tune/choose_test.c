@@ -8,6 +8,7 @@
 
 #include "algo/levels.h"
 #include "base/hash.h"
+#include "model/between.h"
 #include "transport/local/local.h"
 #include "transport/local/paths.h"
 #include "transport/tcp/paths.h"
@@ -553,6 +554,77 @@ static void hosts_that_share_cores_send_less(void **state)
         assert_int_equal(shared.ranked[i].time_ps, own.ranked[i].time_ps);
 }
 
+/* A cluster of cheap machines: one switch or two racks, 1 Gbit/s, hosts that share their cores. Shipped numbers take its cores for what
+ * everything waits for, and would have calls send more than they must. */
+static void what_hosts_measured_decides(void **state)
+{
+    enum { RANKS = 8, FLAT_RANKS = 4 };
+    static const int each[RANKS] = {0, 1, 2, 3, 4, 5, 6, 7},
+                     rack_of[RANKS] = {0, 1, 0, 1, 0, 1, 0, 1}, first[RANKS] = {0};
+    const struct probe_links links = {.host_byte_ns = {.count = 8, 8, 8.4, 8.8},
+                                      .uplink_byte_ns = {.count = 8, 8, 8.4, 8.8},
+                                      .rack_ns = {.count = 8, 30e3, 40e3, 50e3},
+                                      .cluster_ns = {.count = 8, 40e3, 50e3, 60e3}};
+    struct between between;
+    struct calibration calibration;
+    (void)state;
+    between_set(&between, &links, 0);
+    between_make_coarse(&between);
+    for (int racks = 1; racks <= 2; racks++) {
+        const struct algo_levels levels = {racks, {each, rack_of}};
+        int order[RANKS];
+        struct tune_site site = site_of(racks == 1 ? FLAT_RANKS : RANKS);
+        site.core_count = 2;
+        site.cores_of = first;
+        site.levels = &levels;
+        site.order = order;
+        site.between = tcp_paths();
+        assert_int_equal(algo_order_by_levels(&levels, site.rank_count, order), TUTTI_OK);
+        calibration_init(&calibration, NULL, NULL);
+        between_take(&between, &calibration);
+        site.calibration = &calibration;
+        site.fingerprint = tune_site_fingerprint(&site, (uint64_t)racks);
+        const size_t kib = 1 << 10, flat[] = {64 * kib, 256 * kib},
+                     in_racks[] = {16 << 20, 64 << 20};
+        for (int i = 0; i < 2; i++) {
+            const struct choose_call call = {
+                .question = {.collective = COLLECTIVE_ALLREDUCE,
+                             .dtype = TUTTI_FLOAT32,
+                             .bytes = racks == 1 ? flat[i] : in_racks[i]},
+                .site = &site};
+            const char *const name = chosen(call)->name;
+            /* Each of these sends and receives no more than it must; of racks, nothing twice over an uplink. */
+            static const char *const least[] = {"ring", "hierarchical_ring", "halving_doubling",
+                                                "circulant", "twoshot"};
+            int found = 0;
+            while (found < (racks == 1 ? 5 : 2) && strcmp(least[found], name) != 0) found++;
+            if (found == (racks == 1 ? 5 : 2))
+                fail_msg("%s, of %zu bytes, %d racks", name, call.question.bytes, racks);
+        }
+    }
+}
+
+/* A calibration that had little of the memory: all cores together moved less than one alone. Ranks that copy one after the other then seemed to
+ * take no longer than those that copy at the same time. */
+static void ranks_that_work_at_the_same_time_are_faster(void **state)
+{
+    (void)state;
+    struct tune_site site = site_of(2);
+    struct calibration calibration;
+    const struct choose_call call = {
+        .question = {.collective = COLLECTIVE_ALLGATHER, .dtype = TUTTI_FLOAT32, .bytes = 2 << 20},
+        .site = &site};
+    struct ranking ranking;
+    calibration_init(&calibration, site.within, NULL);
+    calibration.numbers[CALIBRATION_memory_byte_fs].value = 47466;
+    calibration.ways[CALIBRATION_WITHIN][PATH_SLOT].values[CALIBRATION_WAY_sender_byte_fs] = 18176;
+    site.calibration = &calibration;
+    site.fingerprint = tune_site_fingerprint(&site, 0);
+    assert_string_equal(chosen(call)->name, "direct");
+    assert_int_equal(ranking_find(&site, &call.question, &ranking), TUTTI_OK);
+    assert_true(time_of(&ranking, "gather_broadcast") > time_of(&ranking, "direct"));
+}
+
 /* Data that is only moved has the same bits by any algorithm. */
 static void deterministic_mode_leaves_moving_alone(void **state)
 {
@@ -714,6 +786,8 @@ int main(void)
         cmocka_unit_test(what_cannot_be_done_is_refused),
         cmocka_unit_test(hosts_that_are_known_can_be_made_use_of),
         cmocka_unit_test(hosts_that_share_cores_send_less),
+        cmocka_unit_test(what_hosts_measured_decides),
+        cmocka_unit_test(ranks_that_work_at_the_same_time_are_faster),
         cmocka_unit_test(deterministic_mode_leaves_moving_alone),
         cmocka_unit_test(a_measurement_decides_where_there_is_one),
         cmocka_unit_test(a_measurement_only_proposes),
