@@ -38,9 +38,10 @@ enum {
      * structs of one a communicator (endpoint, network, router). */
     FIXED_BYTES = sizeof(struct tutti_comm) + (RECORDER_ENTRIES + 1) * sizeof(struct record_entry) +
                   TCP_FRAME_BYTES_MAX + (8 << 10),
-    /* For each rank: its host and local number (8), its place in the order and its group (8), how long it was waited for (8), flags (4), the
-     * way to it (1), and a pointer to a page in each of three maps (0.4): 29.4. */
-    RANK_BYTES = 30,
+    /* For each rank: its host and local number (8), its place in the order and its group (8), how long it was waited for (8), and how
+     * long the machine had delayed it and this one (8), flags (4), the way to it (1), and a pointer to a page in each of three maps (0.4):
+     * 37.4. */
+    RANK_BYTES = 38,
     /* For each host: its first rank, how many it has, how many share its cores, how many these are, when to ask it to connect. */
     HOST_BYTES = 24,
     /* For each peer that was talked to: two connections (15 KB), control messages for it (13 KB), and what it said of one slot (1.4 KB); pages of

@@ -77,7 +77,7 @@ static const char *why_gone(const struct roster *roster, int rank, uint64_t now_
     return now_ns > roster->begin_ns + REACHED_NS ? "is out of reach, and has not come" : NULL;
 }
 
-/* A member that gave this meeting up; the domain of a parent with a network is held. */
+/* A member that gave this meeting up; the parent's domain is held. */
 static enum tutti_status look_for_the_withdrawn(struct roster *roster)
 {
     for (int i = 0; i < roster->size; i++) {
@@ -92,17 +92,16 @@ static enum tutti_status look_for_the_withdrawn(struct roster *roster)
     return TUTTI_OK;
 }
 
-/* Whether a member on another host does not come, of which the parent's connections tell: the new
+/* Whether a member gave this meeting up, or one on another host does not come, of which the parent's connections tell: the new
  * ones may never have been begun. Connections that were cut are made again here: another rank may
  * still wait for what this one sent in the parent's last call, and not come before. */
-static enum tutti_status look_at_connections(struct roster *roster)
+static enum tutti_status look_at_parent(struct roster *roster)
 {
     struct tutti_comm *parent = roster->parent;
     const uint64_t now_ns = clock_now_ns();
     const char *why = NULL;
     int i = 0;
-    if (!health_has_network(&parent->health) || !domain_try_lock(&parent->team.domain))
-        return TUTTI_OK;
+    if (!domain_try_lock(&parent->team.domain)) return TUTTI_OK; /* it looks again */
     (void)network_progress(&parent->health);
     remote_look_at_all(&parent->health, now_ns);
     while (i < roster->size && (why = why_gone(roster, roster->ranks[i], now_ns)) == NULL) i++;
@@ -117,9 +116,8 @@ static enum tutti_status look_for_the_gone(struct roster *roster)
     const int ahead =
         roster->are_survivors ? agree_gone_ahead(&roster->parent->health, clock_now_ns()) : -1;
     if (ahead >= 0) return gone(roster, ahead, "could not meet the others");
-    if (!health_has_network(&roster->parent->health)) TRY(look_for_the_withdrawn(roster));
     TRY(look_for_the_dead(roster));
-    TRY(look_at_connections(roster));
+    TRY(look_at_parent(roster));
     for (int i = 0; i < roster->size; i++)
         if (known_state(&roster->parent->health, roster->ranks[i]) == RANK_LEFT)
             return gone(roster, roster->ranks[i], "left the communicator without joining");

@@ -15,7 +15,7 @@
 
 struct kept_folder {
     struct stored_folder *folder; /* NULL: not read yet */
-    struct turn turn;      /* of who reads it */
+    struct turn turn;             /* of who reads it */
     struct kept_folder *next;
     char path[];
 };

@@ -56,6 +56,12 @@ struct call_message {
     struct progress_message progress;
 };
 
+/* Of kind CONTROL_WITHDRAWN: the word of withdrawn.c. */
+struct withdrawn_message {
+    uint32_t kind, ignored;
+    uint64_t word;
+};
+
 struct joined_message {
     uint64_t levels; /* the fingerprint of what its rank takes for hosts and racks */
     uint32_t integrity;

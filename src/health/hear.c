@@ -221,6 +221,15 @@ static void hear_joined(struct network *network, int peer, const struct joined_m
                 who);
 }
 
+static void hear_withdrawn(struct network *network, int peer, const void *bytes, size_t byte_count)
+{
+    struct withdrawn_message message;
+    if (byte_count != sizeof message) return;
+    memcpy(&message, bytes, sizeof message);
+    struct remote_rank *const remote = remote_know(network, peer);
+    if (remote != NULL) remote->withdrawn = message.word;
+}
+
 void remote_hear(void *context, int peer, const void *bytes, size_t byte_count)
 {
     struct network *network = context;
@@ -232,7 +241,7 @@ void remote_hear(void *context, int peer, const void *bytes, size_t byte_count)
     if (kind == CONTROL_AGREEMENT)
         recover_hear(network->health, peer, (const char *)bytes + sizeof kind,
                      byte_count - sizeof kind);
-    if (kind == CONTROL_WITHDRAWN) withdrawn_hear(network, peer, bytes, byte_count);
+    if (kind == CONTROL_WITHDRAWN) hear_withdrawn(network, peer, bytes, byte_count);
     if (kind >= CONTROL_HEARTBEAT || byte_count != sizeof message) return;
     memcpy(&message, bytes, sizeof message);
     switch ((enum control_kind)message.kind) {

@@ -73,8 +73,6 @@ struct remote_rank *remote_know(struct network *network, int rank);
 /* And for its calls in a slot. */
 struct board_call *remote_know_calls(struct remote_rank *remote, int slot);
 void remote_free_all(struct network *network);
-/* withdrawn.c: a rank of another host has said which meeting it gave up. */
-void withdrawn_hear(struct network *network, int peer, const void *bytes, size_t byte_count);
 /* Tells what could not be told when it was due, for want of memory or of a place. */
 void remote_tell_owed(struct network *network);
 /* A control message to that rank was dropped for want of memory or of a place: counts it, and logs it now and then. */

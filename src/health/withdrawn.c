@@ -3,15 +3,10 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "health/control_message.h"
 #include "health/lock.h"
-#include "health/network_state.h"
 
 static const uint64_t LOCK_NS = 1000000000u;
-
-struct withdrawn_message {
-    uint32_t kind, ignored;
-    uint64_t word;
-};
 
 /* One word: most of the meeting's number, and the status. */
 enum { STATUS_BITS = 8 };
@@ -41,15 +36,6 @@ enum tutti_status withdrawn_status(const struct health *health, int rank, uint64
     const struct remote_rank *const remote =
         remote_of(health, rank) != NULL ? remote_find(health->network, rank) : NULL;
     return remote != NULL ? status_of(remote->withdrawn, meeting) : TUTTI_OK;
-}
-
-void withdrawn_hear(struct network *network, int peer, const void *bytes, size_t byte_count)
-{
-    struct withdrawn_message message;
-    if (byte_count != sizeof message) return;
-    memcpy(&message, bytes, sizeof message);
-    struct remote_rank *const remote = remote_know(network, peer);
-    if (remote != NULL) remote->withdrawn = message.word;
 }
 
 static void tell_other_hosts(struct health *health, const int *ranks, int count, uint64_t word)

@@ -19,7 +19,7 @@ struct health;
  * of another host that is not told finds out at the meeting's deadline. */
 void withdrawn_tell(struct health *health, const int *ranks, int count, uint64_t meeting,
                     enum tutti_status why);
-/* Why that rank does not come to that meeting; OK: it may come. Of a communicator with a network, the domain is held. */
+/* Why that rank does not come to that meeting; OK: it may come. With the domain held. */
 enum tutti_status withdrawn_status(const struct health *health, int rank, uint64_t meeting);
 
 #endif

@@ -48,6 +48,7 @@ enum fork_rank {
     FORK_UNMAPPED,
     FORK_ORPHANS,
     FORK_PLANS,
+    FORK_ENVIRONMENT,
     FORK_LAST_WORD,
     FORK_AT_EXIT,
     FORK_FAULT_TEXT, /* a driver's answer is told with it */

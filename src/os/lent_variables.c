@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "os/fork.h"
+
 enum { SPARE = 16, TRIES_MAX = 100, NAME_MAX_BYTES = 128 };
 
 /* An array that was made here, and may be in use for ever. */
@@ -15,7 +17,7 @@ struct array {
 };
 
 static struct array *made;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+FORK_LOCK(lock, FORK_ENVIRONMENT, NULL);
 
 static size_t name_bytes(const char *variable)
 {
