@@ -28,7 +28,8 @@ enum {
     HOSTS_MAX = 64,      /* that take part */
     TOURNAMENTS_MAX = 2,
     ROUNDS_MAX = 24, /* of several tournaments for racks; one is always played to its end */
-    ROUNDS_FEW = 6   /* are enough for numbers */
+    ROUNDS_FEW = 6,  /* are enough for numbers */
+    ROUNDS_CHECK = 2
 };
 
 /* What is known of the network, as rank 0 tells it to all: whole numbers, in the order of `words`. */
@@ -288,10 +289,13 @@ static void plan_rounds(struct survey *survey)
         hosts, finds ? TOURNAMENTS_MAX : ROUNDS_FEW, finds ? ROUNDS_MAX : ROUNDS_FEW);
 }
 
+/* In the first round hosts often meet far ones alone, in the second one near ones, too. */
 static void plan_check(struct survey *survey)
 {
     const double byte_fs = value_of(survey, BETWEEN_CARD_BYTE);
-    survey->tournament.round_count = survey->tournament.tournament_count = 1;
+    const int rounds = probe_round_count(survey->tournament.host_count);
+    survey->tournament.tournament_count = 1;
+    survey->tournament.round_count = rounds < ROUNDS_CHECK ? rounds : ROUNDS_CHECK;
     survey->tournament.bytes_per_second = byte_fs > 0 ? 1e15 / byte_fs : 0;
 }
 
@@ -369,15 +373,34 @@ static enum tutti_status conclude(struct survey *survey)
     return TUTTI_OK;
 }
 
+/* Whether the rates of one of the rounds are as they should be. `rates` has room for those of all pairs. */
+static bool round_holds(const struct survey *survey, int round, const int *racks, double *rates)
+{
+    const int hosts = survey->tournament.host_count;
+    const double *const measured = survey->figures + cell_count(survey);
+    const struct probe probe = {
+        .host_count = hosts, .tournament_count = 1, .bytes_per_second = rates};
+    int order[HOSTS_MAX];
+    probe_order(hosts, 0, order);
+    memset(rates, 0, cell_count(survey) * sizeof *rates);
+    for (int host = 0; host < hosts; host++) {
+        const int other = probe_partner(order, hosts, round, host);
+        if (other >= 0) rates[host * hosts + other] = measured[host * hosts + other];
+    }
+    return between_holds(&survey->between, &probe, racks);
+}
+
 /* Whether what is kept still holds; otherwise it is as if nothing was. */
 static enum tutti_status judge(struct survey *survey)
 {
-    const struct probe round = {.host_count = survey->tournament.host_count,
-                                .tournament_count = 1,
-                                .bytes_per_second = survey->figures + cell_count(survey)};
+    double *const rates = calloc(cell_count(survey), sizeof *rates);
     int racks[HOSTS_MAX];
-    for (int i = 0; i < round.host_count; i++) racks[i] = survey->rack_of[survey->players[i]];
-    survey->is_kept = between_holds(&survey->between, &round, racks);
+    if (rates == NULL) return no_memory();
+    for (int i = 0; i < survey->tournament.host_count; i++)
+        racks[i] = survey->rack_of[survey->players[i]];
+    for (int round = 0; round < survey->tournament.round_count && survey->is_kept; round++)
+        survey->is_kept = round_holds(survey, round, racks, rates);
+    free(rates);
     if (survey->is_kept) return TUTTI_OK;
     survey->before.start_count = 0;
     return use_known_racks(survey);

@@ -8,7 +8,7 @@
  *    coarse, so that starts on the same hosts mostly choose alike.
  * 3. Rank 0 alone judges what was measured, and the others take its words: all ranks have the same, bit for bit.
  * 4. Rank 0's user keeps what was steady, for the next start on the same hosts (format/network_file.h). Once two starts have found the same,
- *    the next ones play a single round, and measure anew only if that tells something else.
+ *    the next ones play two rounds, and measure anew only if these tell something else.
  * 5. At most 64 hosts take part, however many there are. Racks are looked for among 4 to 64 hosts, and take as many rounds as there
  *    are hosts; numbers take six.
  */
