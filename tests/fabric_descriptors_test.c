@@ -33,23 +33,26 @@ static void end_descriptors(void)
 }
 
 /* Rank 0 has something for rank 1. If rank 0 is short, libfabric tells it, as it cannot send. If rank 1 is, libfabric tells nobody, as that
- * rank only cannot accept a connection. */
+ * rank only cannot accept a connection. In the communicator that they were given they have spoken over their cards since the start; in a copy
+ * they have not. */
 static int call_short(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)size, (void)seed;
     const int victim = *(const int *)context;
     static float numbers[COUNT];
     struct tutti_failure failure = {.size_bytes = sizeof failure};
+    struct tutti_comm *copy;
+    RANKS_EXPECT(tutti_comm_dup(comm, NULL, &copy) == TUTTI_OK);
     if (rank == victim) end_descriptors();
     const enum tutti_status status =
-        tutti_broadcast(numbers, numbers, COUNT, TUTTI_FLOAT32, 0, comm);
+        tutti_broadcast(numbers, numbers, COUNT, TUTTI_FLOAT32, 0, copy);
     char words[100];
     snprintf(words, sizeof words, "rank %d has no descriptor left for its network card: ", victim);
     RANKS_EXPECT(status == TUTTI_NO_DESCRIPTORS);
     RANKS_EXPECT(strstr(tutti_error_message(), words) != NULL);
-    RANKS_EXPECT(tutti_comm_failure(comm, &failure) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_failure(copy, &failure) == TUTTI_OK);
     RANKS_EXPECT(failure.culprit == victim);
-    return 0;
+    return tutti_comm_free(copy) != TUTTI_OK;
 }
 
 static void a_rank_without_descriptors_is_named(void **state)

@@ -62,7 +62,7 @@ lacks() { # words that are expected, TUTTI_FABRIC of rank 1
 }
 lacks "fabric: not used, because rank 1 (host $host) has none of the same kind" off
 lacks "UNSUPPORTED: rank 1 (host $host, pid " nonsense
-lacks "): TUTTI_FABRIC=nonsense: " nonsense
+lacks ") could not join: TUTTI_FABRIC=nonsense: " nonsense
 # A card that a rank cannot open: here because it has too few descriptors, however many it has inherited. Whatever libfabric says of that, it is
 # reported as a shortage, on both ranks. Takes seconds, of each number.
 if [[ ${TUTTI_LONG:-} == 1 ]]; then

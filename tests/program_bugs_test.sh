@@ -1,5 +1,5 @@
 #!/bin/bash
-# Random programs find every one of these bugs of arguments, kernels and messages, and say at which seed.
+# Random programs find every one of these bugs of arguments, kernels, messages, children, shortages and plans from files, and say at which seed.
 # ctest: label=long label=nosan label=once timeout=600
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
@@ -9,7 +9,8 @@ cd "${TUTTI_ROOT:?}"
 # shellcheck disable=SC2034 # read there
 seeds=200 clean_seeds=9 libraries=(-lssl -lcrypto)
 blocks=src/api/blocks.c kernel=src/kernel/kernel.c user=src/kernel/kernel_user.c match=src/p2p/match.c
-begin_planting program_main "$blocks" "$kernel" "$user" "$match"
+process=src/os/process.c derive=src/comm/derive.c stored=src/comm/stored_plan.c
+begin_planting program_main "$blocks" "$kernel" "$user" "$match" "$process" "$derive" "$stored"
 
 bug 'the last of many blocks lies one element before its displacement' "$blocks" \
     'side->displs[r] * element_bytes,' \
@@ -31,5 +32,17 @@ bug 'a receive takes the newest message of a rank' "$match" \
          arrival = arrival->newer_of_source)' \
     'for (arrival = matcher->sources[source].arrivals.newest; arrival != NULL;
          arrival = arrival->older_of_source)'
+bug 'messages that nobody received are freed twice' "$match" \
+    '    free_all(matcher->arrivals.oldest);' \
+    '    free_all(matcher->arrivals.oldest), free_all(matcher->arrivals.oldest);'
+bug 'a child of fork() takes what it inherited for its own' "$process" \
+    '    process_generation_now++;' \
+    '    process_generation_now += 0;'
+bug 'a rank without descriptors does not say that it cannot come' "$derive" \
+    'if (!roster->is_known)' \
+    'if (false)'
+bug 'plans of one folder are taken for the same' "$stored" \
+    'strcmp(entry->path, path) != 0' \
+    'strncmp(entry->path, path, 20) != 0'
 
 end_planting

@@ -335,19 +335,24 @@ static void a_rank_that_computes_lets_others_leave(void **state)
 
 /* ----------------------------------------------------------------------------------------------- the truth */
 
-/* A process that is stopped sends nothing, though it is through with the operation: nobody's counts differ. */
+/* A process that is stopped sends nothing, though it is through with the operation: nobody's counts differ. Rank 1 is the root, and is stopped
+ * before it is connected to rank 2; rank 0 has spoken to both since the start. */
 static int waits_for_what_does_not_come(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                         void *context)
 {
     (void)seed, (void)size, (void)context;
-    struct tutti_call_options soon = TUTTI_CALL_OPTIONS_INIT;
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
     int32_t data = rank;
-    soon.timeout_ns = 1500000000;
-    if (rank != 0) {
-        ranks_nap_ms(
-            500); /* the root is through with it, and is stopped: there is no connection yet */
+    options.algorithm = "tree";
+    if (rank == 0) {
+        (void)!tutti_broadcast_with(&data, &data, 1, TUTTI_INT32, 1, &options, comm);
+        return !computes_until(&shared->through[0], 1);
+    }
+    if (rank == 2) {
+        options.timeout_ns = 1500000000;
+        ranks_nap_ms(500); /* the root is through with it, and is stopped */
         const enum tutti_status status =
-            tutti_broadcast_with(&data, &data, 1, TUTTI_INT32, 0, &soon, comm);
+            tutti_broadcast_with(&data, &data, 1, TUTTI_INT32, 1, &options, comm);
         RANKS_EXPECT(status == TUTTI_TIMEOUT);
         RANKS_EXPECT(strstr(tutti_error_message(), "differ") == NULL);
         atomic_fetch_add(&shared->through[0], 1);
@@ -361,7 +366,7 @@ static int waits_for_what_does_not_come(struct tutti_comm *comm, int rank, int s
         kill(self, SIGCONT);
         _exit(!is_over);
     }
-    RANKS_EXPECT(tutti_broadcast(&data, &data, 1, TUTTI_INT32, 0, comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_broadcast_with(&data, &data, 1, TUTTI_INT32, 1, &options, comm) == TUTTI_OK);
     int status = -1;
     RANKS_EXPECT(waitpid(other, &status, 0) == other && status == 0);
     return 0;
@@ -371,7 +376,7 @@ static void data_that_does_not_come_is_not_taken_for_less(void **state)
 {
     (void)state;
     assert_int_equal(
-        run_one(2, waits_for_what_does_not_come, &(struct scene){.way = BLOCKING, .count = 1}), 0);
+        run_one(3, waits_for_what_does_not_come, &(struct scene){.way = BLOCKING, .count = 1}), 0);
 }
 
 int main(void)

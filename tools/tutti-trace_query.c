@@ -193,7 +193,8 @@ static bool ask(struct asked *asked)
         end(asked, GONE);
     if (status != TUTTI_OK) return true;
     asked->answer = WAITING;
-    if (!local_socket_peer(asked->fd, &asked->pid, &uid) || (uid != geteuid() && geteuid() != 0))
+    if (local_socket_peer(asked->fd, &asked->pid, &uid) != TUTTI_OK ||
+        (uid != geteuid() && geteuid() != 0))
         end(asked, FOREIGN);
     else if (local_socket_send(asked->fd, request, sizeof request, NULL, 0, 0) != TUTTI_OK)
         end(asked, GONE);

@@ -133,6 +133,14 @@ static void give_up(struct tutti_comm *comm, enum tutti_status status)
     (void)error_unless_ok(TUTTI_OK, why);
 }
 
+/* Whether the board says that another rank has failed. */
+static bool has_failed_elsewhere(const struct tutti_comm *comm)
+{
+    struct tutti_failure failure;
+    return comm->health.board != NULL && board_failure(comm->health.board, &failure) != TUTTI_OK &&
+           failure.culprit != comm->team.rank;
+}
+
 /* What a rank needs of its own: files and options that may be wrong, or not there, on this rank alone. */
 static enum tutti_status equip(struct tutti_comm *comm, const struct creation *creation)
 {
@@ -245,6 +253,7 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     comm_calls_open(created);
     if (status != TUTTI_OK) {
         give_up(created, status);
+        if (creation->is_known != NULL) *creation->is_known |= has_failed_elsewhere(created);
         release(created);
         return status;
     }

@@ -24,7 +24,7 @@ struct creation {
     /* OK while the missing ranks can still come, see bootstrap/rendezvous.h; or NULL. */
     enum tutti_status (*look)(void *context);
     void *look_context;
-    bool *is_known; /* becomes true if others know of a failure: it is theirs, or stands on a board; or NULL */
+    bool *is_known; /* becomes true if it fails because of another rank; or NULL */
     /* Not OK, with this thread's error: this rank cannot join. It meets the others to tell them why, and creation fails with that. */
     enum tutti_status trouble;
 };

@@ -29,6 +29,7 @@ struct roster {
     bool are_survivors; /* of a parent that may have failed */
     uint64_t begin_ns;  /* of the meeting */
     uint64_t meeting;   /* which one, see health/withdrawn.h */
+    uint64_t attempt;   /* of a meeting that may be tried again under the same key */
     bool is_known;      /* others know why this rank fails */
 };
 
@@ -173,6 +174,13 @@ static enum tutti_status find_hosts(const struct roster *roster, struct creation
     return TUTTI_OK;
 }
 
+/* Whether this rank lacks something, so that it never got as far as to wait for others. */
+static bool is_own_fault(enum tutti_status status)
+{
+    return status == TUTTI_NO_DESCRIPTORS || status == TUTTI_NO_MEMORY ||
+           status == TUTTI_NO_SPACE || status == TUTTI_SYSTEM;
+}
+
 /* `what` tells this derivation from every other one of the parent's. */
 static enum tutti_status create(struct roster *roster, const struct tutti_comm_options *user,
                                 const void *what, size_t what_bytes, struct tutti_comm **created)
@@ -200,11 +208,12 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
     if (team_spans_hosts(&parent->team)) TRY(find_hosts(roster, &creation));
     rendezvous_key_derive(&parent->team.identity, what, what_bytes, &creation.key);
     memcpy(&roster->meeting, creation.key.bytes, sizeof roster->meeting);
+    roster->meeting += roster->attempt;
     roster->begin_ns = clock_now_ns();
     const enum tutti_status status = comm_create(&creation, created);
     if (status == TUTTI_OK || board_has_failed(parent->health.board)) return status;
     const enum tutti_status explained = explain(roster, status);
-    if (!roster->is_known)
+    if (!roster->is_known && is_own_fault(status))
         withdrawn_tell(&roster->parent->health, roster->ranks, roster->size, roster->meeting,
                        status);
     return explained;
@@ -430,5 +439,9 @@ enum tutti_status tutti_comm_group(struct tutti_comm *comm, const int *ranks, in
     TRY(health_check(&comm->health));
     struct derived_list *const list = derived_list_find(comm, ranks, rank_count);
     if (list == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_comm_group: out of memory");
-    return create_of_list(&roster, options, list->count++, LIST_GROUP, created);
+    roster.attempt = list->attempts++;
+    const enum tutti_status status =
+        create_of_list(&roster, options, list->count, LIST_GROUP, created);
+    if (status == TUTTI_OK) list->count++;
+    return status;
 }

@@ -9,9 +9,10 @@
  * Invariants
  *   1. Split, dup and mesh first exchange what each rank wants, by a collective on the parent: their order among
  *      the parent's calls is checked like that of any other call, and all ranks judge the same words.
- *   2. A group's members ask no other rank. They count by themselves how often they have met as that list. A member that cannot
- *      come to the meeting, or gives it up, tells the others through the parent (health/withdrawn.h).
+ *   2. A group's members ask no other rank. They count by themselves how often that list has
+ *      succeeded; it succeeds for all or for none.
  *   3. The new communicator refers to its parent in no way.
+ *   4. A member that cannot come to the meeting tells the others through the parent (health/withdrawn.h).
  */
 #ifndef TUTTI_COMM_DERIVE_H
 #define TUTTI_COMM_DERIVE_H

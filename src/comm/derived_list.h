@@ -1,4 +1,4 @@
-/* derived_list.h - lists of ranks of which communicators were made, and how many of each. A rank
+/* derived_list.h - lists of ranks of which communicators were made, how many of each, and how often this rank tried. A rank
  * that makes one takes part in as many as the other ranks of its list, so the count tells the next
  * one from all before. */
 #ifndef TUTTI_COMM_DERIVED_LIST_H
@@ -10,7 +10,7 @@ struct tutti_comm;
 
 struct derived_list {
     struct derived_list *next;
-    uint64_t count;
+    uint64_t count, attempts;
     int rank_count;
     int ranks[];
 };

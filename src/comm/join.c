@@ -495,7 +495,6 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
 {
     const char *what;
     TRY(open_board(comm, met));
-    if (creation->is_known != NULL) *creation->is_known = true;
     enum tutti_status status = processes_open(
         &comm->health.processes, met->members, team_local_number(&comm->team, comm->team.rank),
         team_local_size(&comm->team), team_local_ranks(&comm->team));
