@@ -39,7 +39,7 @@ bug 'a child of fork() takes what it inherited for its own' "$process" \
     '    process_generation_now++;' \
     '    process_generation_now += 0;'
 bug 'a rank without descriptors does not say that it cannot come' "$derive" \
-    'if (!roster->is_known)' \
+    'if (!roster->is_known && is_own_fault(status))' \
     'if (false)'
 bug 'plans of one folder are taken for the same' "$stored" \
     'strcmp(entry->path, path) != 0' \
