@@ -23,9 +23,8 @@ struct derived_list *derived_list_find(struct tutti_comm *comm, const int *ranks
     while (list != NULL && (list->rank_count != rank_count || memcmp(list->ranks, ranks, bytes) != 0))
         list = list->next;
     if (list != NULL) return list;
-    list = malloc(sizeof *list + bytes);
+    list = calloc(1, sizeof *list + bytes);
     if (list == NULL) return NULL;
-    list->count = 0;
     list->rank_count = rank_count;
     memcpy(list->ranks, ranks, bytes);
     list->next = comm->derivations.lists;
