@@ -48,6 +48,7 @@ struct discovery {
     const struct launcher_place *place;
     struct discovery_entry *entries;
     unsigned *message_count;
+    uint64_t begin_ns;
     struct rendezvous_key report_identity; /* for the way up, before the run is known */
     struct rendezvous_key run;             /* zero: not known yet */
     struct port_client client; /* the others connect to it, and it connects to the parent, in this run alone */
@@ -294,7 +295,7 @@ static bool is_ready(const struct connection *connection, enum tutti_status stat
 static enum tutti_status check_port(const struct discovery *discovery)
 {
     char why[DISCOVERY_TEXT_MAX / 2];
-    const enum tutti_status status = port_starves(clock_now_ns());
+    const enum tutti_status status = port_starves(discovery->begin_ns, clock_now_ns());
     if (status == TUTTI_OK) return TUTTI_OK;
     error_copy(why, sizeof why);
     return error_set(status, "start-up: rank %d (host %s, pid %d): %s", discovery->place->rank,
@@ -789,8 +790,11 @@ static enum tutti_status call(const struct discovery_options *options,
             TUTTI_INVALID_OPTIONS,
             "start-up: the ranks are on several hosts, and nothing says where they can meet: "
             "MASTER_ADDR and MASTER_PORT, or TUTTI_RENDEZVOUS_DIR");
-    struct discovery discovery = {
-        .options = options, .place = place, .entries = entries, .message_count = message_count};
+    struct discovery discovery = {.options = options,
+                                  .place = place,
+                                  .entries = entries,
+                                  .message_count = message_count,
+                                  .begin_ns = clock_now_ns()};
     return over_connections(&discovery, run);
 }
 

@@ -376,12 +376,14 @@ int listener_descriptor(const struct listener *listener)
     return listener->loop.epoll;
 }
 
-enum tutti_status listener_starves(const struct listener *listener, uint64_t now_ns, uint64_t for_ns)
+enum tutti_status listener_starves(const struct listener *listener, uint64_t since_ns,
+                                   uint64_t now_ns, uint64_t for_ns)
 {
-    const bool goes_on =
-        listener->starved_last_ns != 0 && now_ns < listener->starved_last_ns + STARVED_APART_NS;
-    if (!goes_on || listener->starved_last_ns - listener->starved_first_ns <= for_ns)
-        return TUTTI_OK;
+    const uint64_t last_ns = listener->starved_last_ns;
+    const uint64_t first_ns =
+        listener->starved_first_ns > since_ns ? listener->starved_first_ns : since_ns;
+    const bool goes_on = last_ns != 0 && now_ns < last_ns + STARVED_APART_NS;
+    if (!goes_on || last_ns <= first_ns + for_ns) return TUTTI_OK;
     return error_set(listener->starved_status,
                      "connecting: no connection could come in for %.1f s: %s",
                      (double)for_ns * 1e-9, listener->starved_why);

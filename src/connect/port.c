@@ -662,11 +662,11 @@ void port_progress(uint64_t now_ns)
     pthread_mutex_unlock(&lock);
 }
 
-enum tutti_status port_starves(uint64_t now_ns)
+enum tutti_status port_starves(uint64_t since_ns, uint64_t now_ns)
 {
     if (pthread_mutex_trylock(&lock) != 0) return TUTTI_OK;
     const enum tutti_status status =
-        listener != NULL ? listener_starves(listener, now_ns, STARVED_NS) : TUTTI_OK;
+        listener != NULL ? listener_starves(listener, since_ns, now_ns, STARVED_NS) : TUTTI_OK;
     pthread_mutex_unlock(&lock);
     return status;
 }

@@ -103,8 +103,8 @@ bool port_trouble(const struct port_client *client, int peer, char text[PORT_TRO
 void port_give_up(struct port_client *client, int peer);
 /* Moves the hellos of all clients as far as they go now, unless another thread is doing so. */
 void port_progress(uint64_t now_ns);
-/* OK, or why no connection could be accepted for a while, as listener_starves says. */
-enum tutti_status port_starves(uint64_t now_ns);
+/* OK, or why no connection could be accepted for a while since then, as listener_starves says. */
+enum tutti_status port_starves(uint64_t since_ns, uint64_t now_ns);
 /* The next connection for the client; false when there is none, which costs nothing. The socket belongs to the caller. Instead of a
  * descriptor the socket may have
  *     PORT_CALLBACK      the peer asks this rank to connect to it

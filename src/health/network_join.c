@@ -54,10 +54,10 @@ static enum tutti_status fail_missing(struct health *health)
 }
 
 /* Whether one of the missing ranks has died, or this one cannot let others in. */
-static enum tutti_status look_around(struct health *health, uint64_t now)
+static enum tutti_status look_around(struct health *health, uint64_t begin_ns, uint64_t now)
 {
     const int dead = remote_find_dead(health, now);
-    if (dead < 0) return port_starves(now);
+    if (dead < 0) return port_starves(begin_ns, now);
     char who[128];
     health_name_rank(health, dead, who, sizeof who);
     return error_set(TUTTI_PROC_FAILED, "%s died or gave up during start-up", who);
@@ -96,7 +96,7 @@ enum tutti_status network_join(struct health *health, enum tutti_status (*look)(
             continue;
         }
         if (look != NULL) TRY(look(look_context));
-        TRY(look_around(health, now));
+        TRY(look_around(health, begin_ns, now));
         if (health->team->rank == 0 && now > begin_ns + MISSED_NS)
             TRY(ask_missing(health->network, now));
         if (health->team->rank == 0 && now > deadline_ns) return fail_missing(health);
