@@ -15,8 +15,8 @@ so is not run again:
 
 If more than `AGAIN_AT_MOST` tests fail in one suite, something is broken, and none is run again.
 
-Each line of the results is "OUTCOME SUITE SECONDS NAME", where OUTCOME is passed, failed, skipped or unsteady. What is printed: of
-failed tests their output, and what did not simply pass.
+Each line of the results is "OUTCOME SUITE SECONDS NAME", where OUTCOME is passed, failed, skipped or unsteady. The program
+prints the output of each failed test, and a line for each test that failed, was unsteady or was skipped.
 """
 
 import argparse

@@ -183,7 +183,7 @@ enum tutti_status api_start(const struct arguments *arguments,
     return comm_call_start(comm, &checked, false, request);
 }
 
-/* What comes before the first call does not take of the time of all its calls. */
+/* Reading and proving a plan before the first call takes nothing from the time of later calls. */
 static enum tutti_status restore_timeout(const struct tutti_call_options *options,
                                          const struct tutti_comm *comm, struct call *call)
 {

@@ -774,8 +774,10 @@ enum tutti_status rendezvous_meet(const struct rendezvous_options *options,
         char message[MESSAGE_BYTES], why[ERROR_TEXT_MAX];
         error_copy(why, sizeof why);
         snprintf(message, sizeof message, "%.*s", MESSAGE_BYTES - 1, why);
-        if (options->is_foreign != NULL)
-            *options->is_foreign = m.is_foreign |= *options->is_foreign;
+        if (options->is_foreign != NULL) {
+            m.is_foreign = m.is_foreign || *options->is_foreign;
+            *options->is_foreign = m.is_foreign;
+        }
         name_failure(&m, status, message);
         tell_all(&m, status, message);
         error_set(status, "%s", why);

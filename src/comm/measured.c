@@ -32,7 +32,7 @@ enum {
     ROUNDS_CHECK = 2
 };
 
-/* What is known of the network, as rank 0 tells it to all: whole numbers, in the order of `words`. */
+/* The words by which rank 0 tells all what it knows of the network: whole numbers, in the order of `words`. */
 enum word {
     WORD_FINDS_RACKS,
     WORD_TAKES_NUMBERS,
@@ -345,7 +345,7 @@ static enum tutti_status measure(struct survey *survey)
     return TUTTI_OK;
 }
 
-/* What the way of a small message costs its two ranks in the model, which adds it to the latency. */
+/* The cost of a small message's way to its two ranks in the model, which adds it to the latency. */
 static uint64_t way_ps(const struct tutti_comm *comm)
 {
     const struct path_row *row = path_row_of(comm->team.members.site.between, PATH_INLINE);
@@ -487,7 +487,7 @@ static enum tutti_status take_numbers(struct tutti_comm *comm, const struct betw
     return TUTTI_OK;
 }
 
-/* What was made for what was known before goes. */
+/* Programs that were made with other numbers go. */
 static enum tutti_status use(const struct survey *survey)
 {
     struct tutti_comm *const comm = survey->comm;

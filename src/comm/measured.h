@@ -4,7 +4,7 @@
  *     rank 0's wish ──► rounds of pairs (tournament.h) ──► figures of all ──► rank 0: racks, numbers ──► all ranks: levels, order, choice
  *
  * 1. Racks: a pair that shares an uplink with others gets less of it than a pair that stays within a rack (topo/probe.h).
- * 2. Numbers take the place of those of the calibration that are assumed (model/between.h). What somebody calibrated stays. They are
+ * 2. Numbers take the place of those of the calibration that are assumed (model/between.h). Calibrated numbers stay. The measured numbers are
  *    coarse, so that starts on the same hosts mostly choose alike.
  * 3. Rank 0 alone judges what was measured, and the others take its words: all ranks have the same, bit for bit.
  * 4. Rank 0's user keeps what was steady, for the next start on the same hosts (format/network_file.h). Once two starts have found the same,

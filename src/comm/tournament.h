@@ -3,7 +3,7 @@
  *     round:  barrier ── a byte to and fro ── barrier ── warm-up ── barrier ── so many bytes both ways at once, which are timed
  *
  * 1. All pairs of a round begin together, and send equally much: what shares a link shares it for as long.
- * 2. What a rank has to wait for makes a link look slower than it is, hardly ever faster: the time counts from the end of the barrier until
+ * 2. A wait of a rank makes a link look slower than it is, hardly ever faster: the time counts from the end of the barrier until
  *    all is sent and received.
  * 3. 1 MiB is sent, or as much as takes about 10 ms on a faster network, up to 16 MiB. So latency, the start, and what
  *    a network card passes at once after a rest, hardly count.

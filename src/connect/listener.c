@@ -190,8 +190,8 @@ static void incoming_start(struct listener *listener, struct incoming *incoming,
         incoming_close(listener, incoming);
 }
 
-/* The system has no descriptor, or does not let anybody in for another reason. The oldest handshake gives its own back, unless it has just begun, and the listener accepts again in a
- * moment. */
+/* The system lets nobody in, mostly for want of a descriptor. The oldest handshake gives its own back, unless it has just begun, and the
+ * listener accepts again in a moment. */
 static void pause_accepting(struct listener *listener, enum tutti_status status, uint64_t now_ns)
 {
     listener->starved_status = status;

@@ -82,7 +82,7 @@ void listener_progress(struct listener *listener, uint64_t now_ns);
 bool listener_take(struct listener *listener, struct accepted_connection *accepted);
 void listener_count(const struct listener *listener, struct listener_counts *counts);
 /* OK, or why no connection could be let in for longer than for_ns, as the system says: NO_DESCRIPTORS, NO_MEMORY; SYSTEM: a sandbox denies it,
- * say. What was before since_ns does not count. */
+ * say. Failures before since_ns do not count. */
 enum tutti_status listener_starves(const struct listener *listener, uint64_t since_ns,
                                    uint64_t now_ns, uint64_t for_ns);
 

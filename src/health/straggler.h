@@ -11,8 +11,8 @@
  * twentieth of the time at least.
  *
  * A rank that the machine holds up is no straggler: its thread could have run, and had no processor, because there are more ranks than cores,
- * or other programs. The kernel counts that of each thread. What a rank was delayed by more than this one, since this one last waited for it,
- * is taken off the wait; what is left may be nothing, and is then a wait for nobody. Ranks that are all delayed alike are judged as they were.
+ * or other programs. The kernel counts that of each thread. The delay that a rank had more than this one, since this one last waited for it,
+ * is taken off the wait. If nothing is left, it is a wait for nobody. Ranks that are all delayed alike are judged as they were.
  *
  * Two ranks that take each other for stragglers are none: the second one names nobody, nor do both from then on, for half a minute
  * after each such finding.

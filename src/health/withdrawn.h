@@ -2,9 +2,8 @@
  *
  * A rank that cannot join tells the others in the meeting, if it gets that far. It may not: without a descriptor it cannot even be
  * found. So it says so here, too, where all members can hear it: on the board of its host, and by control messages to other hosts.
- * Members that wait look now and then, and go, too, without a word
- * of their own. Each rank remembers of each other one the last meeting that it gave up; no two meetings have the
- * same number.
+ * Members that wait look there now and then. They give the meeting up, too, and say nothing of their own, so that all name the same rank.
+ * Of each rank the last meeting that it gave up is remembered. No two meetings have the same number.
  */
 #ifndef TUTTI_HEALTH_WITHDRAWN_H
 #define TUTTI_HEALTH_WITHDRAWN_H

@@ -45,7 +45,7 @@ void between_make_coarse(struct between *between);
 /* Whether the calibration lacks a number that between hosts would be measured: of a card, or of an
  * uplink where there are racks. */
 bool between_is_wanted(const struct calibration *calibration, bool has_racks);
-/* Puts what was measured in place of numbers that are assumed. What somebody calibrated stays. */
+/* Puts measured numbers in place of assumed ones. Calibrated numbers stay. */
 void between_take(const struct between *between, struct calibration *calibration);
 
 /* Whether the numbers are worth keeping for another job: there is that of a card, and neither for
