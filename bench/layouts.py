@@ -90,9 +90,10 @@ class Machine(Layout):
 
 
 class Cluster(Layout):
-    """Hosts of some ranks each behind switches with links of a known rate. Its racks take hosts in blocks, or in turns."""
+    """Hosts of some ranks each behind switches with links of a known rate. Its racks take hosts in blocks, or in turns; a file tells jobs of
+    them, unless they are not to be told."""
 
-    def __init__(self, folder, hosts, rate_mbit, racks=1, ranks_a_host=1, interleaved=False, variables=None):
+    def __init__(self, folder, hosts, rate_mbit, racks=1, ranks_a_host=1, interleaved=False, variables=None, told=True):
         super().__init__(folder, hosts * ranks_a_host, variables or {})
         self.hosts, self.racks, self.ranks_a_host, self.interleaved = hosts, racks, ranks_a_host, interleaved
         self.file = os.path.join(folder, "hosts")
@@ -102,7 +103,7 @@ class Cluster(Layout):
         with open(self.file, "w") as file:
             file.writelines(f"{address} slots={ranks_a_host}\n" for address in addresses)
         self.launcher = ["--hosts", self.file, "--rsh", f"{CLUSTER} rsh"]
-        if racks > 1:
+        if racks > 1 and told:
             self.write_racks(addresses, os.path.join(folder, "racks"))
 
     def rack_of(self, host):

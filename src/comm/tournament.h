@@ -1,12 +1,11 @@
 /* tournament.h - hosts send to each other in pairs that change from round to round (topo/probe.h), and time it.
  *
- *     round:  barrier ── a byte to and fro ── barrier ── warm-up ── barrier ── so many bytes both ways at once, which are timed
+ *     round:  barrier ── a byte to and fro ── barrier ── both ways at once: some bytes ── so many more, which are timed
  *
  * 1. All pairs of a round begin together, and send equally much: what shares a link shares it for as long.
- * 2. A wait of a rank makes a link look slower than it is, hardly ever faster: the time counts from the end of the barrier until
- *    all is sent and received.
- * 3. 1 MiB is sent, or as much as takes about 10 ms on a faster network, up to 16 MiB. So latency, the start, and what
- *    a network card passes at once after a rest, hardly count.
+ * 2. The time counts from when the first bytes are received until all are: neither a rank that comes late out of the barrier,
+ *    nor latency, nor what a network card passes at once after a rest makes a link look slower or faster than it is.
+ * 3. 1 MiB is timed, or as much as takes about 10 ms on a faster network, up to 16 MiB.
  */
 #ifndef TUTTI_COMM_TOURNAMENT_H
 #define TUTTI_COMM_TOURNAMENT_H

@@ -88,10 +88,10 @@ static struct model_work first_way(const struct path_table *table, const struct 
 }
 
 /* Rows of networks were measured with a core for each rank, whose caches have what the kernel needs for the next message. Of hosts that share
- * two cores, and over loopback, 4 and 8 ranks take for messages of 2 KiB what twice to four times the row's cost explains. */
+ * two cores, and over loopback, 4 and 8 ranks take for messages of 2 KiB what three to five times the row's cost explains. */
 static struct path_cost crowded(struct path_cost cost)
 {
-    enum { TIMES = 3 };
+    enum { TIMES = 4 };
     cost.sender_ps *= TIMES;
     cost.receiver_ps *= TIMES;
     return cost;

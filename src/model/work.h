@@ -13,7 +13,7 @@
  * by loading the line that announces it, and loads the line of the next link afterwards. So a rank
  * that receives from many takes as many latencies, even if all messages were sent at once.
  *
- * A message between hosts costs a rank that shares its core twice what its row says.
+ * A message between hosts costs a rank that shares its core four times what its row says.
  */
 #ifndef TUTTI_MODEL_WORK_H
 #define TUTTI_MODEL_WORK_H
