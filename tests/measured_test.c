@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -49,6 +50,20 @@ static int outlives(struct tutti_comm *comm, int rank)
     return 0;
 }
 
+/* tutti-trace compare predicts with what dumps have. */
+static int dumps_have(struct tutti_comm *comm, int rank, const char *what)
+{
+    char folder[] = "/tmp/tutti-measured-XXXXXX", command[512];
+    RANKS_EXPECT(mkdtemp(folder) != NULL);
+    const enum tutti_status status = tutti_trace_dump(comm, folder);
+    snprintf(command, sizeof command, "grep -q '%s' %s/tutti-*-rank%d.json", what, folder, rank);
+    const int found = system(command);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    RANKS_EXPECT(system(command) == 0);
+    RANKS_EXPECT(status == TUTTI_OK && found == 0);
+    return 0;
+}
+
 static int measures(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)size, (void)seed, (void)context;
@@ -57,6 +72,7 @@ static int measures(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     RANKS_EXPECT(known(comm, BETWEEN_UPLINK_BYTE) == CALIBRATION_ASSUMED); /* there are no racks */
     RANKS_EXPECT(known(comm, BETWEEN_LATENCY_CLUSTER) == CALIBRATION_ASSUMED);
     if (all_have(comm, rank, calibration_fingerprint(numbers_of(comm))) != 0) return 1;
+    if (dumps_have(comm, rank, "measured.: {.*card_byte_fs.: [1-9]") != 0) return 1;
     return outlives(comm, rank);
 }
 

@@ -91,6 +91,16 @@ says out "4 ranks on 1 host"
 says out "rank 2 \(host node\) came last in 3 of 3, 30.7 ms"
 does_not_say out "clocks:"
 
+echo "what a job measured counts where no calibration has it"
+cp -r late told
+sed -i 's/"pid": 1,/"pid": 1, "measured": {"card_byte_fs": 8000000},/' told/*.json
+exits 0 compare told
+says out "^numbers: as shipped, 1 of [0-9]+ measured, 1 of them by the job; 1 core a host \(assumed\)$"
+says out "^ +3  #1 allreduce 4194304 bytes float32 +53.0 ms +50\.[0-9] ms "
+exits 0 compare told --calibration fast.json
+says out "^numbers: fast.json, 1 of [0-9]+ measured; 1 core"
+does_not_say out " 50\.[0-9] ms "
+
 echo "ranks that share cores are predicted to take longer, by the cores of the dumps"
 predicted_ns() { # of the first call
     exits 0 compare "$@" --csv

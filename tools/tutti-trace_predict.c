@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "format/calibration_file.h"
+#include "model/between.h"
 #include "transport/paths.h"
 #include "tune/estimate.h"
 
@@ -193,6 +194,15 @@ static void doubt_calibration(struct predictor *predictor)
     if (calibration_is_for(calibration, &here, predictor->doubt)) predictor->doubt[0] = '\0';
 }
 
+/* All ranks have the same numbers of the job, unless a dump was written before the job had any. */
+static void take_measured(struct predictor *predictor, const struct calls *calls)
+{
+    const int before = predictor_measured_count(predictor);
+    for (size_t t = 0; t < calls->trace_count; t++)
+        between_take(&calls->traces[t].measured, &predictor->calibration);
+    predictor->job_measured_count = predictor_measured_count(predictor) - before;
+}
+
 enum tutti_status predictor_init(struct predictor *predictor, const struct calls *calls,
                                  const char *calibration)
 {
@@ -203,6 +213,7 @@ enum tutti_status predictor_init(struct predictor *predictor, const struct calls
         return error_set(TUTTI_INTERNAL, "there are no tables of paths");
     calibration_init(&predictor->calibration, within.map.tables[0], between.map.tables[0]);
     if (calibration != NULL) TRY(calibration_file_load(calibration, &predictor->calibration));
+    take_measured(predictor, calls);
     enum tutti_status status = place_ranks(predictor, calls);
     if (status == TUTTI_OK && predictor->unplaced_count > 0)
         predictor->why_not = "no dump names the hosts of some ranks";

@@ -1,6 +1,7 @@
 /* tutti-trace_predict.h - the cost model's predictions for the calls of a communicator, on the
  * machines that its dumps describe: hosts by their names, racks if the dumps know them, and cores
- * as the dumps say, or else a calibration; with neither, a core for each rank.
+ * as the dumps say, or else a calibration; with neither, a core for each rank. What the job measured
+ * between its hosts counts where no file has it.
  */
 #ifndef TUTTI_TOOLS_TRACE_PREDICT_H
 #define TUTTI_TOOLS_TRACE_PREDICT_H
@@ -26,6 +27,7 @@ struct predictor {
     int core_count; /* of each host */
     bool cores_are_assumed;
     struct calibration calibration;
+    int job_measured_count; /* numbers of it that the job measured, and the file does not have */
     char doubt[CALIBRATION_WHY_SIZE]; /* why the file is not for this job; "": it may be */
     struct algo_levels levels;
     struct tune_site site;

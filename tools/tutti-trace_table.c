@@ -366,11 +366,14 @@ static void print_head(const struct comparison *comparison, FILE *file)
         fprintf(file, " on %d host%s", predictor->host_count, plural((size_t)predictor->host_count));
     if (predictor->rack_count > 1) fprintf(file, " in %d racks", predictor->rack_count);
     fprintf(file, ", %zu call%s\nnumbers: ", calls->count, plural(calls->count));
-    if (comparison->calibration == NULL)
+    const int measured = predictor_measured_count(predictor), of_job = predictor->job_measured_count;
+    if (comparison->calibration == NULL && of_job == 0)
         fputs("as shipped, not measured on these hosts", file);
     else
-        fprintf(file, "%s, %d of %d measured", comparison->calibration,
-                predictor_measured_count(predictor), CALIBRATION_PARAMETERS);
+        fprintf(file, "%s, %d of %d measured",
+                comparison->calibration != NULL ? comparison->calibration : "as shipped", measured,
+                CALIBRATION_PARAMETERS);
+    if (of_job > 0) fprintf(file, ", %d of them by the job", of_job);
     if (predictor->core_count > 0)
         fprintf(file, "; %d core%s a host%s", predictor->core_count,
                 plural((size_t)predictor->core_count),

@@ -1,5 +1,7 @@
 #include "comm/site.h"
 
+#include <assert.h>
+
 #include "base/log.h"
 #include "base/option.h"
 #include "base/status.h"
@@ -7,6 +9,7 @@
 #include "comm/plans.h"
 #include "health/failure.h"
 #include "health/trace.h"
+#include "model/between.h"
 
 /* Fingerprints of what a rank has. */
 struct fingerprints {
@@ -152,6 +155,28 @@ bool comm_agree_on_card(const struct tutti_comm *comm, const struct rendezvous_m
     return true;
 }
 
+static void tell_trace(struct tutti_comm *comm)
+{
+    static_assert((int)TRACE_LATENCY_RACK == (int)BETWEEN_LATENCY_RACK &&
+                      (int)TRACE_LATENCY_CLUSTER == (int)BETWEEN_LATENCY_CLUSTER &&
+                      (int)TRACE_CARD_BYTE == (int)BETWEEN_CARD_BYTE &&
+                      (int)TRACE_UPLINK_BYTE == (int)BETWEEN_UPLINK_BYTE &&
+                      (int)TRACE_NUMBERS == (int)BETWEEN_NUMBERS,
+                  "one order");
+    const struct tune_site *site = &comm->team.members.site;
+    const int rank = comm->team.rank;
+    struct trace_machine machine = {.rack = -1, .cores_of = -1};
+    if (site->levels != NULL && site->levels->level_count > 1)
+        machine.rack = site->levels->group_of[1][rank];
+    if (site->cores_of != NULL) machine.cores_of = site->cores_of[rank];
+    for (int i = 0; i < TRACE_NUMBERS && site->levels != NULL; i++) {
+        const struct calibration_number *number =
+            &site->calibration->numbers[between_parameter((enum between_number)i)];
+        if (number->known == CALIBRATION_MEASURED) machine.numbers[i] = number->value;
+    }
+    trace_set_machine(&comm->health, &machine);
+}
+
 enum tutti_status comm_find_site(struct tutti_comm *comm)
 {
     struct members *members = &comm->team.members;
@@ -167,11 +192,7 @@ enum tutti_status comm_find_site(struct tutti_comm *comm)
                                        .is_loopback = has_hosts && !team_spans_hosts(&comm->team),
                                        .table = members->table,
                                        .calibration = &members->knowledge->calibration};
-    trace_set_machine(&comm->health,
-                      has_hosts && levels->levels.level_count > 1
-                          ? levels->levels.group_of[1][comm->team.rank]
-                          : -1,
-                      cores_of != NULL ? cores_of[comm->team.rank] : -1);
+    tell_trace(comm);
     TRY(tune_site_shape(&members->site, &members->site.shape));
     if (comm->team.size == 1) return TUTTI_OK;
     members->site.within = transports->host->paths.tables[0];

@@ -267,6 +267,24 @@ static enum tutti_status read_failure(const struct part *whole, struct trace_jso
     return read_place(&part, "culprit", trace, &culprit, &failure->culprit);
 }
 
+static enum tutti_status read_measured(const struct part *whole, struct between *measured)
+{
+    const struct part part = {json_object_get(whole->object, "measured"), "measured"};
+    if (part.object == NULL) return TUTTI_OK;
+    if (!json_is_object(part.object)) return fail(whole, "measured", "an object is expected");
+    for (int i = 0; i < BETWEEN_NUMBERS; i++) {
+        const struct calibration_info *info =
+            calibration_info(between_parameter((enum between_number)i));
+        const json_int_t most = info->most < (uint64_t)NS_MAX ? (json_int_t)info->most : NS_MAX;
+        json_int_t value = -1;
+        TRY(read_integer(&part, info->name, false, (json_int_t)info->least, most, &value));
+        if (value >= 0)
+            measured->numbers[i] =
+                (struct calibration_number){(uint64_t)value, 0, CALIBRATION_MEASURED};
+    }
+    return TUTTI_OK;
+}
+
 static enum tutti_status read_all(json_t *root, struct trace_json *trace)
 {
     const struct part whole = {.object = root};
@@ -282,6 +300,7 @@ static enum tutti_status read_all(json_t *root, struct trace_json *trace)
     trace->rack = trace->cores_of = -1;
     TRY(read_int(&whole, "rack", false, 0, TRACE_RANKS_MAX, &trace->rack));
     TRY(read_int(&whole, "same_cores_as", false, 0, trace->size - 1, &trace->cores_of));
+    TRY(read_measured(&whole, &trace->measured));
     TRY(read_text(&whole, "reason", false, trace->reason, sizeof trace->reason));
     TRY(read_number(&whole, "wall_ns", false, &trace->wall_ns));
     TRY(read_number(&whole, "monotonic_ns", true, &trace->monotonic_ns));

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/between.h"
 #include "tutti/tutti.h"
 
 enum {
@@ -83,6 +84,7 @@ struct trace_json {
     int core_count; /* of each host, the least of all, as the ranks took it; 0: an older dump */
     int rack;       /* of its host; -1: none is known */
     int cores_of;   /* the first rank on the same cores, where hosts share them; -1: they do not */
+    struct between measured; /* between hosts, as the job reckoned with it */
     struct trace_place own;
     uint64_t wall_ns, monotonic_ns, calls, messages_begun;
     struct trace_failure failure;

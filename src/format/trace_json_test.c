@@ -15,7 +15,8 @@
     "{\"version\": [2]}"
 
 static const char sample[] = HEAD
-    ", \"failure\": {\"status\": \"TIMEOUT\", \"reporter\": 0, \"sequence\": 9, \"message\": "
+    ", \"measured\": {\"card_byte_fs\": 8000000}, \"failure\": {\"status\": \"TIMEOUT\", "
+    "\"reporter\": 0, \"sequence\": 9, \"message\": "
     "\"m\", "
     "\"culprit\": {\"rank\": 2, \"host\": \"g\", \"pid\": 5}}, "
     "\"choices\": [{\"call\": \"barrier\", \"algorithm\": \"dissemination\", \"reason\": \"r\"}, "
@@ -46,6 +47,9 @@ static void all_members_are_read(void **state)
     assert_int_equal(trace.own.pid, 71);
     assert_int_equal(trace.size, 3);
     assert_int_equal(trace.core_count, 2);
+    assert_int_equal(trace.measured.numbers[BETWEEN_CARD_BYTE].value, 8000000);
+    assert_int_equal(trace.measured.numbers[BETWEEN_CARD_BYTE].known, CALIBRATION_MEASURED);
+    assert_int_equal(trace.measured.numbers[BETWEEN_UPLINK_BYTE].known, CALIBRATION_ASSUMED);
     assert_int_equal(trace.calls, 9);
     assert_string_equal(trace.failure.status, "TIMEOUT");
     assert_int_equal(trace.place_count, 1); /* named twice, and here once */
@@ -137,6 +141,8 @@ static void what_is_out_of_bounds_is_refused_by_name(void **state)
               "\"host\": \"\"}}" LISTS,
          "rank"},
         {HEAD ", \"wall_ns\": -1" LISTS, "wall_ns"},
+        {HEAD ", \"measured\": [8]" LISTS, "measured"},
+        {HEAD ", \"measured\": {\"card_byte_fs\": -8}" LISTS, "measured: \"card_byte_fs\""},
         {HEAD ", \"reason\": \"a reason that is much too long\"" LISTS, "reason"},
         {HEAD ", \"reason\": \"a\\u0000b\"" LISTS, "NUL"},
         {HEAD ", \"choices\": {}" LISTS, "choices"},

@@ -151,6 +151,23 @@ static uint64_t wall_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static void put_numbers(FILE *file, const struct trace *trace)
+{
+    static const char *const names[TRACE_NUMBERS] = {[TRACE_LATENCY_RACK] = "latency_rack_ps",
+                                                     [TRACE_LATENCY_CLUSTER] = "latency_cluster_ps",
+                                                     [TRACE_CARD_BYTE] = "card_byte_fs",
+                                                     [TRACE_UPLINK_BYTE] = "uplink_byte_fs"};
+    const char *before = ", \"measured\": {", *end = "";
+    for (int i = 0; i < TRACE_NUMBERS; i++) {
+        const uint64_t value = atomic_load_explicit(&trace->numbers[i], memory_order_relaxed);
+        if (value == 0) continue;
+        fprintf(file, "%s\"%s\": %" PRIu64, before, names[i], shown(value));
+        before = ", ";
+        end = "}";
+    }
+    fputs(end, file);
+}
+
 /* What the choice of algorithms knows of the machines, besides the names of hosts. */
 static void put_machines(FILE *file, const struct health *health)
 {
@@ -160,6 +177,7 @@ static void put_machines(FILE *file, const struct health *health)
     if (cores > 0) fprintf(file, ", \"cores\": %d", cores);
     if (rack >= 0) fprintf(file, ", \"rack\": %d", rack);
     if (cores_of >= 0) fprintf(file, ", \"same_cores_as\": %d", cores_of);
+    put_numbers(file, &health->trace);
 }
 
 static void write_trace(const struct health *health, const char *reason, unsigned entries_max,
@@ -320,16 +338,19 @@ enum tutti_status trace_init(struct health *health)
     struct trace *trace = &health->trace;
     const char *folder = option_text(OPTION_TRACE_DIR);
     pthread_mutex_init(&trace->lock, NULL);
-    trace_set_machine(health, -1, -1);
+    trace_set_machine(health, &(struct trace_machine){.rack = -1, .cores_of = -1});
     if (folder != NULL && (trace->folder = strdup(folder)) == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     return recorder_init(&health->recorder);
 }
 
-void trace_set_machine(struct health *health, int rack, int cores_of)
+void trace_set_machine(struct health *health, const struct trace_machine *machine)
 {
-    atomic_store_explicit(&health->trace.rack, rack, memory_order_relaxed);
-    atomic_store_explicit(&health->trace.cores_of, cores_of, memory_order_relaxed);
+    struct trace *trace = &health->trace;
+    atomic_store_explicit(&trace->rack, machine->rack, memory_order_relaxed);
+    atomic_store_explicit(&trace->cores_of, machine->cores_of, memory_order_relaxed);
+    for (int i = 0; i < TRACE_NUMBERS; i++)
+        atomic_store_explicit(&trace->numbers[i], machine->numbers[i], memory_order_relaxed);
 }
 
 void trace_open(struct health *health)

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "process/metrics.h"
 #include "process/monitor.h"
@@ -18,21 +19,37 @@
 
 struct health;
 
+/* What was measured between hosts, in the order of model/between.h. */
+enum trace_number {
+    TRACE_LATENCY_RACK,
+    TRACE_LATENCY_CLUSTER,
+    TRACE_CARD_BYTE,
+    TRACE_UPLINK_BYTE,
+    TRACE_NUMBERS
+};
+
+/* By what algorithms are chosen, besides the names of hosts. */
+struct trace_machine {
+    int rack;     /* of this rank; -1: no racks are known */
+    int cores_of; /* the first rank on the same cores, where hosts share them; -1: they do not */
+    uint64_t numbers[TRACE_NUMBERS]; /* 0: it is assumed */
+};
+
 struct trace {
     pthread_mutex_t lock;
     char *folder;          /* TUTTI_TRACE_DIR, or NULL */
     bool is_dumped;        /* for the failure; under the lock */
     _Atomic bool is_first; /* this rank told its host of the failure, and still has to tell the monitors */
-    _Atomic int rack; /* of this rank; -1: no racks are known */
-    _Atomic int cores_of; /* the first rank on the same cores, where hosts share them; -1: they do not */
+    _Atomic int rack, cores_of; /* those of struct trace_machine */
+    _Atomic uint64_t numbers[TRACE_NUMBERS];
     char id[METRICS_ID_SIZE];
     struct monitor_client client;
 };
 
 /* NO_MEMORY. */
 enum tutti_status trace_init(struct health *health);
-/* What dumps say of this rank's machine from now on; each -1 if there is no such thing. Any thread. */
-void trace_set_machine(struct health *health, int rack, int cores_of);
+/* What dumps say of this rank's machine from now on. Any thread. */
+void trace_set_machine(struct health *health, const struct trace_machine *machine);
 /* From now on the monitor may ask; *health is complete. */
 void trace_open(struct health *health);
 /* It does not any more. */
