@@ -480,6 +480,38 @@ static void the_deadline_of_a_call_bounds_the_proof(void **state)
     assert_int_equal(setenv("XDG_CACHE_HOME", path_of("cache"), 1), 0);
 }
 
+static int call_slow_on_a_failed_one(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                     void *context)
+{
+    (void)size, (void)seed, (void)context;
+    char algorithm[2 * PATH_SIZE];
+    int32_t one = rank;
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    struct tutti_failure failure = {.size_bytes = sizeof failure};
+    snprintf(algorithm, sizeof algorithm, "file:%s", path_of("slow.plan"));
+    options.algorithm = algorithm;
+    if (rank == RANKS - 1) {
+        ranks_nap_ms(100); /* the others read or prove it */
+        RANKS_EXPECT(tutti_comm_revoke(comm) == TUTTI_OK);
+    }
+    struct tutti_prepared *prepared;
+    RANKS_EXPECT(tutti_allreduce_prepare(&one, &one, 1, TUTTI_INT32, TUTTI_SUM, &options, comm,
+                                         &prepared) == TUTTI_REVOKED);
+    RANKS_EXPECT(strstr(tutti_error_message(), "revoked the communicator") != NULL);
+    RANKS_EXPECT(tutti_comm_failure(comm, &failure) == TUTTI_OK && failure.status == TUTTI_REVOKED);
+    return 0;
+}
+
+/* Whoever is stopped in the middle of a proof says why, as any other call on that communicator does. */
+static void a_proof_that_a_failure_stops_returns_the_failure(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("XDG_CACHE_HOME", path_of("fourth-cache"), 1), 0);
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .deadline_ms = 20000};
+    assert_int_equal(ranks_run(RANKS, &options, call_slow_on_a_failed_one, NULL), 0);
+    assert_int_equal(setenv("XDG_CACHE_HOME", path_of("cache"), 1), 0);
+}
+
 /* ------------------------------------------------------------------------------------------- what is not used */
 
 enum { WORDS_MAX = 5 };
@@ -667,6 +699,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_wrong_on_all_ranks_fails_that_call_alone),
         cmocka_unit_test(who_lacks_a_kept_proof_is_named_with_its_cause),
         cmocka_unit_test(the_deadline_of_a_call_bounds_the_proof),
+        cmocka_unit_test(a_proof_that_a_failure_stops_returns_the_failure),
         cmocka_unit_test(a_plan_is_for_one_root),
         cmocka_unit_test(a_plan_of_a_folder_is_chosen_by_its_cost),
         cmocka_unit_test(different_folders_are_told),

@@ -73,7 +73,7 @@ static enum tutti_status check_even(const struct arguments *a, const struct tutt
 /* given: not NULL; *options becomes complete. */
 static enum tutti_status check_options(const struct arguments *a,
                                        const struct tutti_call_options *given,
-                                       const struct tutti_comm *comm, struct call *call,
+                                       struct tutti_comm *comm, struct call *call,
                                        struct tutti_call_options *options)
 {
     TRY(options_for_call(given, options));

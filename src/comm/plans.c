@@ -291,8 +291,7 @@ static enum tutti_status find_file(const struct tutti_comm *comm, struct call *c
     return comm_program_check(comm, call);
 }
 
-enum tutti_status plans_find_file(const struct tutti_comm *comm, struct call *call,
-                                  const char *algorithm)
+enum tutti_status plans_find_file(struct tutti_comm *comm, struct call *call, const char *algorithm)
 {
     const uint64_t begin_ns = clock_now_ns(), timeout_ns = call->timeout_ns;
     const struct plan_budget limits = plans_limits(comm, timeout_ns);
@@ -300,7 +299,7 @@ enum tutti_status plans_find_file(const struct tutti_comm *comm, struct call *ca
         find_file(comm, call, &limits, algorithm + sizeof file_prefix - 1);
     const uint64_t taken_ns = clock_now_ns() - begin_ns;
     call->timeout_ns = taken_ns < timeout_ns ? timeout_ns - taken_ns : 1;
-    return status;
+    return status == TUTTI_ABORTED ? health_check(&comm->health) : status;
 }
 
 /* ---------------------------------------------------------------------------------------- plans of the user */

@@ -44,8 +44,7 @@ bool plans_names_file(const char *algorithm);
 /* Sets the call's algorithm to the plan of that file, which is read and proven the first time. That takes half of the call's time at most, and
  * the call has what is left. Other ranks may have another file, or be able to read theirs, or be faster: a call that this fails is refused
  * (call/refuse.h). Any thread. */
-enum tutti_status plans_find_file(const struct tutti_comm *comm, struct call *call,
-                                  const char *algorithm);
+enum tutti_status plans_find_file(struct tutti_comm *comm, struct call *call, const char *algorithm);
 
 /* Plans that the user has registered, by their names; the communicator takes the algorithm over, also on failure: NO_MEMORY. Any thread. */
 enum tutti_status plans_add_own(struct tutti_comm *comm, struct algorithm *algorithm);
