@@ -7,7 +7,8 @@
 #include "program.h"
 
 enum { BYTES_MAX = 4 << 20, COUNT_MAX = 1 << 20, NUMBER_MAX = 8, COMPUTE_MS_MAX = 200, TRIES = 30 };
-enum { UNAWAITED_BYTES_MAX = 1000 }; /* the sender of a longer message waits for its receiver */
+/* The sender of a longer message, or of more than a link holds, waits for its receiver. */
+enum { UNAWAITED_BYTES_MAX = 1000, UNAWAITED_MAX = 4 };
 
 /* ------------------------------------------------------------------------------------------------- validity */
 
@@ -81,7 +82,7 @@ static bool message_is_valid(const struct scene *scene, const struct program_ste
 {
     if (s->rank < 0 || s->number > NUMBER_MAX || !fits(s) || s->form == PREPARED) return false;
     if (s->pattern == PROGRAM_UNAWAITED)
-        return s->form == STARTED && scene->depth == 0 &&
+        return s->form == STARTED && scene->depth == 0 && s->number <= UNAWAITED_MAX &&
                (size_t)s->count * tutti_dtype_size((enum tutti_dtype)s->dtype) <=
                    UNAWAITED_BYTES_MAX;
     if (scene->silent[s->comm]) return false;
@@ -236,6 +237,7 @@ static void draw_message(struct author *a, struct program_step *s)
     s->number = 1 + below(a, 5);
     s->dtype = below(a, DTYPE_COUNT);
     draw_buffers(a, s, s->number);
+    if (s->pattern == PROGRAM_UNAWAITED && s->number > UNAWAITED_MAX) s->number = UNAWAITED_MAX;
     if (s->pattern == PROGRAM_UNAWAITED)
         s->count = below(a, UNAWAITED_BYTES_MAX / (int)tutti_dtype_size((enum tutti_dtype)s->dtype));
     s->in_place = s->style = 0;
