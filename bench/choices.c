@@ -6,10 +6,10 @@
  *     BYTES,ALGORITHM,CHOSEN,PREDICTED_US,US/US/...    the slowest rank's time of a call in each round
  *
  * ALGORITHM "-" is a call that names none, as users make it; CHOSEN is 1 beside the one that it takes. A round takes all of a size once,
- * in an order that changes from round to round: calls back to back for COUNTED_MS, or a single one that takes longer. What takes more than
- * 1.5 times as long as the fastest in the first round is left out of the others, unless it is chosen or among NAMES (joined by commas;
- * "-": none). What is predicted to take twice as long as the fastest, and more than 100 ms, is never tried. With ROUNDS of 0, nothing is
- * measured.
+ * in an order that changes from round to round: calls back to back for COUNTED_MS, or a single one that takes longer. An algorithm that
+ * takes more than 1.5 times as long as the fastest in the first round is left out of the others, unless it is chosen or among NAMES (joined
+ * by commas; "-": none). One that is predicted to take twice as long as the fastest, and more than 100 ms, is never tried. With ROUNDS of 0,
+ * nothing is measured.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -81,12 +81,12 @@ static void make_call(const struct cell *cell, const struct entry *entry)
           entry->name);
 }
 
-/* Of calls back to back. The first ones use up what a link that has rested passes at once. */
+/* The same on all ranks: of calls back to back. The first ones use up what a link that has rested passes at once. */
 static double time_entry(const struct cell *cell, const struct entry *entry, double counted_us)
 {
     double began = now_us();
     make_call(cell, entry);
-    const double first = agree(largest_of_ranks(now_us() - began)), fit = counted_us / first;
+    const double first = largest_of_ranks(now_us() - began), fit = counted_us / first;
     if (fit < 1) return first;
     const int calls = fit < CALLS_MAX ? (int)fit : CALLS_MAX;
     for (int i = 0; i < calls / 4; i++) make_call(cell, entry);
@@ -119,8 +119,8 @@ static void measure_round(struct cell *cell, int round, double counted_us, const
     }
     for (int i = 1; i < cell->count && round == 0; i++) {
         struct entry *const entry = &cell->entries[i];
-        if (entry->rounds > 0 && agree(entry->us[0]) > left_out_above * agree(fastest) &&
-            !entry->is_chosen && !is_among(entry->name, names))
+        if (entry->rounds > 0 && entry->us[0] > left_out_above * fastest && !entry->is_chosen &&
+            !is_among(entry->name, names))
             entry->is_left_out = true;
     }
 }

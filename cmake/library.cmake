@@ -67,7 +67,7 @@ else()
     list(FILTER sources EXCLUDE REGEX "/transport/ofi/(library|offers|calls|device|ofi|provider|regions)\\.c$")
 endif()
 
-# Vectors make kernels that take minutes to compile with sanitizers.
+# Kernels of vectors take minutes to compile with sanitizers.
 if(TUTTI_SANITIZE MATCHES "thread") # ranks use the scalar kernel then (cmake/tests.cmake)
     set_property(SOURCE ${avx2_kernels} ${avx512_kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=thread)
 elseif(TUTTI_SANITIZE) # what vectors compute is defined for all values; what they read and write is watched

@@ -1,7 +1,7 @@
 /* tutti-trace_predict.h - the cost model's predictions for the calls of a communicator, on the
  * machines that its dumps describe: hosts by their names, racks if the dumps know them, and cores
- * as the dumps say, or else a calibration; with neither, a core for each rank. What the job measured
- * between its hosts counts where no file has it.
+ * as the dumps say, or else a calibration; with neither, a core for each rank. Numbers that the job
+ * measured between its hosts count where no file has them.
  */
 #ifndef TUTTI_TOOLS_TRACE_PREDICT_H
 #define TUTTI_TOOLS_TRACE_PREDICT_H

@@ -19,7 +19,7 @@
 
 struct health;
 
-/* What was measured between hosts, in the order of model/between.h. */
+/* Numbers that are measured between hosts, in the order of model/between.h. */
 enum trace_number {
     TRACE_LATENCY_RACK,
     TRACE_LATENCY_CLUSTER,
@@ -28,7 +28,7 @@ enum trace_number {
     TRACE_NUMBERS
 };
 
-/* By what algorithms are chosen, besides the names of hosts. */
+/* The machines by which algorithms are chosen, besides the names of hosts. */
 struct trace_machine {
     int rack;     /* of this rank; -1: no racks are known */
     int cores_of; /* the first rank on the same cores, where hosts share them; -1: they do not */

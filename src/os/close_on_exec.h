@@ -23,7 +23,7 @@ struct close_on_exec {
 void close_on_exec_begin(struct close_on_exec *since);
 /* Afterwards. epoll: the library's; -1: it has none. */
 void close_on_exec_end(struct close_on_exec *since, int epoll);
-/* What it waits for now, while the library may not close anything. epoll: as above. */
+/* The descriptors that epoll watches at this moment; meanwhile the library may not close any. epoll: as above. */
 void close_on_exec_watched(int epoll);
 
 #endif
