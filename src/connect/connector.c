@@ -66,7 +66,9 @@ static void connector_pause(struct connector *connector, uint64_t now_ns)
 static void connector_fail(struct connector *connector, enum tutti_status status, uint64_t now_ns)
 {
     snprintf(connector->text, sizeof connector->text, "%.300s", tutti_error_message());
-    if (status == TUTTI_PROC_FAILED) {
+    const bool is_short = status == TUTTI_NO_DESCRIPTORS || status == TUTTI_NO_MEMORY;
+    if (is_short) handshake_loop_lacks(connector->list->loop, status, clock_now_ns());
+    if (status == TUTTI_PROC_FAILED || is_short) {
         connector_pause(connector, now_ns);
         return;
     }

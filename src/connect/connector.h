@@ -1,12 +1,14 @@
 /* connector.h - connects to another process's listener: makes attempts until that one accepts, or until a deadline.
  *
  *     PAUSING ──► CONNECTING ──► HANDSHAKE ──► OVER ──connector_test──► TAKEN
- *        ▲            │ nobody listens  │ the process there does not show the job's key
+ *        ▲            │ nobody listens, │ the process there does not show the job's key
+ *        │            │ a shortage      │
  *        └────────────┴─────────────────┘
  *
  * A connector goes on if no process listens there, or if the process that listens does not show the
  * job's key, because both may change. Otherwise a stranger who took the port of a rank that ended
- * could end a job. If the listener has shown the key and its version or configuration does not fit,
+ * could end a job. It goes on if this process lacks a descriptor or memory, too: who waits for the connection asks
+ * listener_starves whether that has lasted. If the listener has shown the key and its version or configuration does not fit,
  * that will not change, and the connector ends.
  *
  * Pauses between attempts double from 5 ms to 250 ms, with a random part: ranks that were refused together do not come back together.

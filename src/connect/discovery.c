@@ -291,7 +291,7 @@ static bool is_ready(const struct connection *connection, enum tutti_status stat
 
 /* ---------------------------------------------------------------------------------------------- answers */
 
-/* Whether ranks cannot come because this one has not been able to let them in for a while, for want of descriptors, say. */
+/* Whether this rank has not been able to let others in, or to go to them, for a while, for want of descriptors, say. */
 static enum tutti_status check_port(const struct discovery *discovery)
 {
     char why[DISCOVERY_TEXT_MAX / 2];
@@ -558,6 +558,7 @@ static enum tutti_status report(struct discovery *discovery, struct connection *
             TRY(is_too_late(discovery, 0, "was not found before the deadline"));
             status = look_for_rank_0(discovery, connection);
             if (status != TUTTI_OK && status != TUTTI_IN_PROGRESS) return status;
+            if (status == TUTTI_IN_PROGRESS) TRY(check_port(discovery));
         } else if (!connection->is_over) {
             const struct discovery_head mine = make_message(discovery, DISCOVERY_ENTRY);
             status = transmit(discovery, connection, &mine, &discovery->options->self);
@@ -628,6 +629,7 @@ static enum tutti_status fetch_looking(struct discovery *discovery, struct conne
             if (failed != TUTTI_OK)
                 return error_set((enum tutti_status)failed, "start-up: rank %d: %s", parent,
                                  discovery->client.why);
+            TRY(check_port(discovery));
             if (is_gone(probe, address))
                 return error_set(TUTTI_PROC_FAILED,
                                  "start-up: rank %d (%s) died or gave up during start-up", parent,

@@ -1,5 +1,6 @@
 #include "connect/handshake.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
@@ -8,6 +9,9 @@
 
 #include "base/log.h"
 #include "base/status.h"
+
+/* At most, between connections that come again and again. */
+static const uint64_t STARVED_APART_NS = 1000000000;
 
 /* ------------------------------------------------------------------------------------------- event loop */
 
@@ -58,6 +62,29 @@ void handshake_loop_set_timer(struct handshake_loop *loop)
     const struct itimerspec at = {
         .it_value = {(time_t)(when / 1000000000u), (long)(when % 1000000000u)}};
     timerfd_settime(loop->timer, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- shortages */
+
+void handshake_loop_lacks(struct handshake_loop *loop, enum tutti_status status, uint64_t now_ns)
+{
+    struct shortage *const shortage = &loop->shortage;
+    if (now_ns > shortage->last_ns + STARVED_APART_NS) shortage->first_ns = now_ns;
+    shortage->last_ns = now_ns;
+    shortage->status = status;
+    snprintf(shortage->why, sizeof shortage->why, "%.200s", tutti_error_message());
+}
+
+enum tutti_status handshake_loop_starves(const struct handshake_loop *loop, uint64_t since_ns,
+                                         uint64_t now_ns, uint64_t for_ns)
+{
+    const struct shortage *const shortage = &loop->shortage;
+    const uint64_t last_ns = shortage->last_ns;
+    const uint64_t first_ns = shortage->first_ns > since_ns ? shortage->first_ns : since_ns;
+    const bool goes_on = last_ns != 0 && now_ns < last_ns + STARVED_APART_NS;
+    if (!goes_on || last_ns <= first_ns + for_ns) return TUTTI_OK;
+    return error_set(shortage->status, "connecting: no connection could be made for %.1f s: %s",
+                     (double)for_ns * 1e-9, shortage->why);
 }
 
 /* ------------------------------------------------------------------------------------------- handshakes */

@@ -37,6 +37,13 @@ struct loop_entry {
     enum loop_entry_kind kind;
 };
 
+/* Since when and why the process has not had what a further connection takes. last_ns 0: it has. */
+struct shortage {
+    uint64_t first_ns, last_ns;
+    enum tutti_status status;
+    char why[HELLO_TEXT_MAX + NET_ADDRESS_TEXT_MAX];
+};
+
 /* The event loop, and what all its handshakes share. */
 struct handshake_loop {
     int epoll, timer; /* -1: closed */
@@ -45,6 +52,7 @@ struct handshake_loop {
     uint64_t timer_ns; /* what the timer is set to */
     struct hello_self self;
     struct tls_context *tls; /* NULL: it cannot encrypt */
+    struct shortage shortage;
 };
 
 struct handshake {
@@ -63,6 +71,11 @@ enum tutti_status handshake_loop_add(struct handshake_loop *loop, int fd, struct
 /* The loop's descriptor has to be readable at this time. handshake_loop_set_timer sees to it, once for all such calls. */
 void handshake_loop_wake_at(struct handshake_loop *loop, uint64_t when_ns);
 void handshake_loop_set_timer(struct handshake_loop *loop);
+/* A connection could not be accepted or begun, for this reason, and the text of this thread's error. It is tried again. */
+void handshake_loop_lacks(struct handshake_loop *loop, enum tutti_status status, uint64_t now_ns);
+/* OK, or why no connection could be made for longer than for_ns. Failures before since_ns do not count. */
+enum tutti_status handshake_loop_starves(const struct handshake_loop *loop, uint64_t since_ns,
+                                         uint64_t now_ns, uint64_t for_ns);
 
 /* Neither a socket nor a hello. */
 void handshake_init(struct handshake *handshake);

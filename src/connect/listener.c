@@ -16,8 +16,7 @@ enum {
     EVENTS_A_LOOK = 64,
     LOOKS_A_PASS = 4, /* bounds what one pass does; the next one sees what is left */
     ACCEPTS_A_LOOK = 64,
-    STARVED_PAUSE_NS = 100000000, /* without accepting, when the system has no descriptors */
-    STARVED_APART_NS = 1000000000 /* at most, between connections that come again and again */
+    STARVED_PAUSE_NS = 100000000 /* without accepting, when the system has no descriptors */
 };
 static const uint64_t LOG_EVERY_NS = 10000000000u;
 
@@ -40,10 +39,6 @@ struct listener {
     struct listener_counts counts;
     bool is_accepting;  /* epoll watches the socket */
     uint64_t resume_ns; /* it accepts nothing before */
-    uint64_t starved_first_ns,
-        starved_last_ns; /* when the system let none in, and none was accepted in between */
-    enum tutti_status starved_status; /* why, the last time */
-    char starved_why[CONNECTOR_TEXT_MAX];
     uint64_t incoming_count;
 
     struct listener_counts logged; /* what the log knows */
@@ -111,7 +106,7 @@ static void incoming_settle(struct listener *listener, struct incoming *incoming
         return;
     case HELLO_DONE:
         listener->counts.accepted++;
-        listener->starved_last_ns = 0;
+        listener->loop.shortage.last_ns = 0;
         handshake_unwatch(&listener->loop, &incoming->handshake);
         incoming->state = INCOMING_READY;
         return;
@@ -194,14 +189,11 @@ static void incoming_start(struct listener *listener, struct incoming *incoming,
  * listener accepts again in a moment. */
 static void pause_accepting(struct listener *listener, enum tutti_status status, uint64_t now_ns)
 {
-    listener->starved_status = status;
-    snprintf(listener->starved_why, sizeof listener->starved_why, "%.200s", tutti_error_message());
+    handshake_loop_lacks(&listener->loop, status, now_ns);
     listener->counts.starved++;
-    if (now_ns > listener->starved_last_ns + STARVED_APART_NS) listener->starved_first_ns = now_ns;
-    listener->starved_last_ns = now_ns;
     const struct incoming *const oldest = oldest_incoming(listener);
     if (oldest != NULL && now_ns >= oldest->came_ns + STARVED_PAUSE_NS) push_out(listener);
-    snprintf(listener->last_stray, sizeof listener->last_stray, "%s", listener->starved_why);
+    snprintf(listener->last_stray, sizeof listener->last_stray, "%s", listener->loop.shortage.why);
     listener->resume_ns = now_ns + STARVED_PAUSE_NS;
     set_accepting(listener, false);
     handshake_loop_wake_at(&listener->loop, listener->resume_ns);
@@ -379,14 +371,7 @@ int listener_descriptor(const struct listener *listener)
 enum tutti_status listener_starves(const struct listener *listener, uint64_t since_ns,
                                    uint64_t now_ns, uint64_t for_ns)
 {
-    const uint64_t last_ns = listener->starved_last_ns;
-    const uint64_t first_ns =
-        listener->starved_first_ns > since_ns ? listener->starved_first_ns : since_ns;
-    const bool goes_on = last_ns != 0 && now_ns < last_ns + STARVED_APART_NS;
-    if (!goes_on || last_ns <= first_ns + for_ns) return TUTTI_OK;
-    return error_set(listener->starved_status,
-                     "connecting: no connection could come in for %.1f s: %s",
-                     (double)for_ns * 1e-9, listener->starved_why);
+    return handshake_loop_starves(&listener->loop, since_ns, now_ns, for_ns);
 }
 
 void listener_count(const struct listener *listener, struct listener_counts *counts)

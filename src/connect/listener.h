@@ -81,8 +81,8 @@ void listener_progress(struct listener *listener, uint64_t now_ns);
 /* The accepted connection that came first; false when there is none. Take all of them after each progress. */
 bool listener_take(struct listener *listener, struct accepted_connection *accepted);
 void listener_count(const struct listener *listener, struct listener_counts *counts);
-/* OK, or why no connection could be let in for longer than for_ns, as the system says: NO_DESCRIPTORS, NO_MEMORY; SYSTEM: a sandbox denies it,
- * say. Failures before since_ns do not count. */
+/* OK, or why no connection could be let in or begun for longer than for_ns, as the system says: NO_DESCRIPTORS, NO_MEMORY; SYSTEM: a sandbox
+ * denies it, say. Failures before since_ns do not count. */
 enum tutti_status listener_starves(const struct listener *listener, uint64_t since_ns,
                                    uint64_t now_ns, uint64_t for_ns);
 

@@ -17,9 +17,6 @@
 #include "os/process.h"
 
 enum { PURPOSE_LINKS = 1, PURPOSE_CALLBACK, PAYLOAD_BYTES = sizeof(struct rendezvous_key) + 9 };
-/* So many callback requests in a row fail for want of descriptors before the client does. They come a second apart, and there may be
- * descriptors again by then. */
-enum { STARVED_CALLBACKS = 2 };
 static const uint64_t CALLBACK_NS = 2000000000, STARVED_NS = 1000000000;
 /* For so long the failure of a callback request counts. The next request is under way by then. */
 static const uint64_t FRESH_NS = 2000000000;
@@ -608,9 +605,6 @@ static void note_callback(struct port_client *client, const struct port_pending 
 {
     char why[CONNECTOR_TEXT_MAX];
     const uint64_t now = clock_now_ns();
-    const bool is_short = status == TUTTI_NO_DESCRIPTORS || status == TUTTI_NO_MEMORY;
-    client->callbacks_starved = is_short ? client->callbacks_starved + 1 : 0;
-    if (client->callbacks_starved >= STARVED_CALLBACKS) fail_client(client, status);
     if (status == TUTTI_OK && client->callback_peer == request->peer) client->callback_ns = 0;
     if (status == TUTTI_OK || !connector_trouble(request->connector, now, why)) return;
     client->callback_peer = request->peer;

@@ -52,8 +52,7 @@ struct port_client {
     int callback_peer; /* the last callback request that failed: to which peer it was, when that was, and why it failed */
     uint64_t callback_ns;
     char callback_why[PORT_TROUBLE_MAX];
-    unsigned callbacks_starved; /* how many in a row failed for want of descriptors or memory */
-    uint32_t generation;        /* of the process that called port_enter */
+    uint32_t generation; /* of the process that called port_enter */
 };
 
 /* Opens the port, which stays open until the last port_close. *address is where other ranks find it.
@@ -90,7 +89,7 @@ enum tutti_status port_connect_from(struct port_client *client, int peer, unsign
                                     const struct net_address *from,
                                     const struct net_address *address, uint64_t deadline_ns);
 /* Sends a higher rank a callback request: it should connect to this rank. Tries for a while; no
- * error is reported if the request does not get through, unless this rank lacks descriptors or memory for it again and again. */
+ * error is reported if the request does not get through. */
 enum tutti_status port_request_callback(struct port_client *client, int peer, unsigned stream,
                                         const struct net_address *address);
 /* The number of attempts in a row to connect to a peer that reached another process at its address,
@@ -103,7 +102,8 @@ bool port_trouble(const struct port_client *client, int peer, char text[PORT_TRO
 void port_give_up(struct port_client *client, int peer);
 /* Moves the hellos of all clients as far as they go now, unless another thread is doing so. */
 void port_progress(uint64_t now_ns);
-/* OK, or why no connection could be accepted for a while since then, as listener_starves says. */
+/* OK, or why no connection could be accepted or begun for a while since then, as listener_starves says. A client that waits for a connection
+ * asks this; one whose connections nobody needs yet is not harmed by a shortage that may be over by then. */
 enum tutti_status port_starves(uint64_t since_ns, uint64_t now_ns);
 /* The next connection for the client; false when there is none, which costs nothing. The socket belongs to the caller. Instead of a
  * descriptor the socket may have

@@ -248,28 +248,62 @@ static void one_connector_at_a_time_goes_to_a_peer(void **state)
     close(listener);
 }
 
-/* Once may be by chance. */
-static void a_rank_that_cannot_ask_for_want_of_descriptors_says_so(void **state)
+/* From now on this process can open no descriptor. */
+static void leave_no_descriptors(struct rlimit *before)
+{
+    const int first_free = dup(0);
+    close(first_free);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, before), 0);
+    const struct rlimit none = {(rlim_t)first_free, before->rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+}
+
+/* Others may have used them up, for a moment. */
+static void a_shortage_of_descriptors_that_ends_harms_no_connection(void **state)
 {
     (void)state;
     struct meeting meeting;
-    struct rlimit before, none;
+    struct rlimit before;
     open_meeting(&meeting, 0, 1);
-    struct port_client *low = &meeting.clients[0];
-    const int first_free = dup(0);
-    close(first_free);
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    none = (struct rlimit){(rlim_t)first_free, before.rlim_max};
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(low->status, TUTTI_OK);
-        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-        assert_int_equal(port_request_callback(low, 1, 0, &meeting.port), TUTTI_OK);
-        port_progress(clock_now_ns());
-        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    }
-    assert_int_equal(low->status, TUTTI_NO_DESCRIPTORS);
-    assert_non_null(strstr(low->why, "Too many open files"));
+    struct port_client *low = &meeting.clients[0], *high = &meeting.clients[1];
+    int peer, fds[2];
+    unsigned stream;
+    leave_no_descriptors(&before);
+    assert_int_equal(port_connect(high, 0, 0, &meeting.port, clock_now_ns() + SOON_NS), TUTTI_OK);
+    assert_false(take_within(low, 20000000, &peer, &stream, &fds[0]));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_true(take_within(low, SOON_NS, &peer, &stream, &fds[0]));
+    assert_true(take_within(high, SOON_NS, &peer, &stream, &fds[1]));
+    assert_int_equal(high->status, TUTTI_OK);
+    for (int i = 0; i < 2; i++) close(fds[i]);
     close_meeting(&meeting);
+}
+
+static void one_that_lasts_is_told_to_who_asks(void **state)
+{
+    (void)state;
+    struct meeting meeting;
+    struct rlimit before;
+    for (int asks = 0; asks < 2; asks++) {
+        open_meeting(&meeting, 0, 1);
+        const uint64_t begin_ns = clock_now_ns();
+        enum tutti_status status = TUTTI_OK;
+        leave_no_descriptors(&before);
+        assert_int_equal(asks ? port_request_callback(&meeting.clients[0], 1, 0, &meeting.port)
+                              : port_connect(&meeting.clients[1], 0, 0, &meeting.port, UINT64_MAX),
+                         TUTTI_OK);
+        while (status == TUTTI_OK && clock_now_ns() < begin_ns + SOON_NS) {
+            port_progress(clock_now_ns());
+            status = port_starves(begin_ns, clock_now_ns());
+        }
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(status, TUTTI_NO_DESCRIPTORS);
+        assert_non_null(strstr(tutti_error_message(), "connecting to"));
+        assert_non_null(strstr(tutti_error_message(), "Too many open files"));
+        assert_int_equal(port_starves(clock_now_ns(), clock_now_ns()), TUTTI_OK);
+        for (int i = 0; i < 2; i++) assert_int_equal(meeting.clients[i].status, TUTTI_OK);
+        close_meeting(&meeting);
+    }
 }
 
 /* A thread that moves the port does so for others: what fails there is not its own failure. */
@@ -304,7 +338,8 @@ int main(void)
         cmocka_unit_test(who_comes_without_end_waits_once),
         cmocka_unit_test(connections_that_nobody_has_a_number_for_are_not_let_in),
         cmocka_unit_test(one_connector_at_a_time_goes_to_a_peer),
-        cmocka_unit_test(a_rank_that_cannot_ask_for_want_of_descriptors_says_so),
+        cmocka_unit_test(a_shortage_of_descriptors_that_ends_harms_no_connection),
+        cmocka_unit_test(one_that_lasts_is_told_to_who_asks),
         cmocka_unit_test(a_connection_that_breaks_leaves_no_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
