@@ -1,5 +1,5 @@
 /* A rank that has no descriptor left cannot even meet the others for a new communicator. They hear of it at once, through the old one,
- * which goes on; and when the rank has descriptors again, the same call succeeds.
+ * which goes on, as does one beside it; and when the rank has descriptors again, the same call succeeds.
  *
  * ctest: label=notsan waits */
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -51,25 +52,30 @@ static int derive_starved(struct tutti_comm *comm, int rank, int size, uint64_t 
 {
     (void)seed;
     const struct scene *const scene = context;
-    struct tutti_comm *made = comm;
+    struct tutti_comm *made = comm, *beside = NULL;
     int32_t one[4] = {1, 1, 1, 1}, all[4 * RANKS], sum = 0;
     char who[32];
     snprintf(who, sizeof who, "rank %d (", scene->starved);
     /* Connections between hosts are there before the descriptors go. */
     RANKS_EXPECT(tutti_allgather(one, all, 4, TUTTI_INT32, comm) == TUTTI_OK);
     RANKS_EXPECT(tutti_allreduce(one, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm) == TUTTI_OK);
+    RANKS_EXPECT(tutti_comm_dup(comm, NULL, &beside) == TUTTI_OK);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     struct rlimit was = {0};
     if (rank == scene->starved) was = starve();
     const uint64_t begin_ns = clock_now_ns();
     const enum tutti_status status = scene->derive(comm, &made);
     const uint64_t took_ns = clock_now_ns() - begin_ns;
+    if (rank == 1 && scene->starved == 1) nanosleep(&(struct timespec){.tv_sec = 2}, NULL); /* heartbeats */
     if (rank == scene->starved && setrlimit(RLIMIT_NOFILE, &was) != 0) abort();
     RANKS_EXPECT(status == TUTTI_NO_DESCRIPTORS && made == NULL);
     RANKS_EXPECT(rank == scene->starved || strstr(tutti_error_message(), who) != NULL);
     RANKS_EXPECT(took_ns < 60 * SECOND); /* the deadline is later */
     RANKS_EXPECT(tutti_allreduce(one, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm) == TUTTI_OK);
     RANKS_EXPECT(sum == size);
+    /* Heartbeats have wanted connections of this one, which had none. */
+    RANKS_EXPECT(tutti_allreduce(one, &sum, 1, TUTTI_INT32, TUTTI_SUM, beside) == TUTTI_OK);
+    RANKS_EXPECT(sum == size && tutti_comm_free(beside) == TUTTI_OK);
     RANKS_EXPECT(scene->derive(comm, &made) == TUTTI_OK);
     RANKS_EXPECT(tutti_allreduce(one, &sum, 1, TUTTI_INT32, TUTTI_SUM, made) == TUTTI_OK);
     RANKS_EXPECT(sum == size && tutti_comm_free(made) == TUTTI_OK);
@@ -102,6 +108,7 @@ static void ranks_of_other_hosts_hear_of_it_at_once(void **state)
 {
     (void)state;
     for (int starved = 0; starved < RANKS; starved += 3) {
+        run("4", dup_all, 1);
         run("2", dup_all, starved);
         run("2", group_all, starved);
     }

@@ -65,7 +65,6 @@ static void want(void *context, int peer, unsigned stream)
     const uint8_t bit = (uint8_t)(1 << stream);
     about->wanted |= bit;
     endpoint->any_wanted = true;
-    if (endpoint->missing == 0) endpoint->missing_ns = clock_now_ns();
     endpoint->missing += (about->awaited & bit) == 0;
     about->awaited |= bit;
     if (peer > endpoint->base.rank) about->next_ns = clock_now_ns() + ASK_NS;
@@ -163,8 +162,7 @@ static enum tutti_status connect_wanted(struct endpoint *endpoint, bool *moved)
     }
     if (endpoint->rails != NULL) rails_progress(endpoint->rails, now);
     TRY(attach_arrived(endpoint, moved));
-    TRY(check_client(&endpoint->client));
-    return endpoint->missing > 0 ? port_starves(endpoint->missing_ns, now) : TUTTI_OK;
+    return check_client(&endpoint->client);
 }
 
 /* ------------------------------------------------------------------------------------------------ peers */
