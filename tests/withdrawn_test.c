@@ -66,7 +66,8 @@ static int derive_starved(struct tutti_comm *comm, int rank, int size, uint64_t 
     const uint64_t begin_ns = clock_now_ns();
     const enum tutti_status status = scene->derive(comm, &made);
     const uint64_t took_ns = clock_now_ns() - begin_ns;
-    if (rank == 1 && scene->starved == 1) nanosleep(&(struct timespec){.tv_sec = 2}, NULL); /* heartbeats */
+    if (rank == 1 && scene->starved == 1)
+        nanosleep(&(struct timespec){.tv_sec = 2}, NULL); /* heartbeats */
     if (rank == scene->starved && setrlimit(RLIMIT_NOFILE, &was) != 0) abort();
     RANKS_EXPECT(status == TUTTI_NO_DESCRIPTORS && made == NULL);
     RANKS_EXPECT(rank == scene->starved || strstr(tutti_error_message(), who) != NULL);
