@@ -296,16 +296,15 @@ static struct rlimit starve(int descriptors)
 static enum outcome agree(struct life *life, int index, const struct program_comm *parent,
                           const struct program_comm *made, enum tutti_status status)
 {
-    enum { WORDS = 4 }; /* as many as a split exchanges: it takes the same connections */
-    const int has[WORDS] = {status == TUTTI_OK};
-    int all[PROGRAM_RANKS_MAX][WORDS];
+    const int has = status == TUTTI_OK;
+    int all[PROGRAM_RANKS_MAX];
     const enum outcome outcome =
-        judge(life, index, parent, tutti_allgather(has, all, WORDS, TUTTI_INT32, parent->comm));
+        judge(life, index, parent, tutti_allgather(&has, all, 1, TUTTI_INT32, parent->comm));
     const bool is_member =
         made->size > 0 && made->members[made->rank] == parent->members[parent->rank];
     for (int i = 0; i < parent->size && is_member && outcome == GO_ON; i++)
         for (int m = 0; m < made->size; m++)
-            if (made->members[m] == parent->members[i] && all[i][0] != has[0])
+            if (made->members[m] == parent->members[i] && all[i] != has)
                 return complain(life, index, "not all members have it", tutti_error_message());
     return outcome;
 }
@@ -325,6 +324,17 @@ static enum tutti_status make_from(struct program_comm *made, const struct progr
     }
 }
 
+/* Each rank has something of each other one, and so a connection with it. */
+static enum outcome meet(struct life *life, int index, const struct program_comm *on)
+{
+    const int give[PROGRAM_RANKS_MAX] = {0};
+    int take[PROGRAM_RANKS_MAX];
+    struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+    options.algorithm = "pairwise";
+    return judge(life, index, on,
+                 tutti_alltoall_with(give, take, 1, TUTTI_INT32, &options, on->comm));
+}
+
 /* One rank has hardly any descriptors left meanwhile, and nothing else is under way: whether the communicator is made or not, all
  * members have the same, and the parent goes on. */
 static enum outcome make_starved(struct lane *lane, int index)
@@ -335,7 +345,7 @@ static enum outcome make_starved(struct lane *lane, int index)
     const struct program_comm *const parent = &life->comms[step->parent];
     struct program_comm *const made = &life->comms[step->comm];
     enum outcome outcome = wait_on(lane, PROGRAM_ALL, 0);
-    if (outcome == GO_ON) outcome = agree(life, index, parent, &(struct program_comm){0}, TUTTI_OK);
+    if (outcome == GO_ON) outcome = meet(life, index, parent);
     if (outcome != GO_ON) return outcome;
     const bool is_starved = parent->rank == (step->starved - 1) % parent->size;
     const struct rlimit was = starve(is_starved ? step->salt % DESCRIPTORS_MAX : INT_MAX / 2);
