@@ -121,7 +121,6 @@ bool fault_schedule_is_valid(const struct fault_schedule *s)
         s->fault_count > FAULT_FAULTS_MAX)
         return false;
     if (s->fabric[0] != '\0' && (s->integrity || (!s->tcp && s->host_count == 1))) return false;
-    if (strcmp(s->fabric, "shm") == 0 && s->host_count > 1) return false;
     for (int i = 0; i < s->operation_count; i++)
         if (!operation_is_valid(&s->operations[i], s->rank_count)) return false;
     for (int i = 0; i < s->fault_count; i++) {
@@ -203,10 +202,7 @@ static void draw_fault(struct chance *chance, struct fault_schedule *s)
 static void connect_all(struct fault_schedule *s, struct chance *chance, const char *fabric)
 {
     snprintf(s->fabric, sizeof s->fabric, "%s", fabric);
-    if (strcmp(fabric, "shm") == 0)
-        s->host_count = 1;
-    else if (chance_below(chance, 4) > 0)
-        s->host_count = 2 + chance_below(chance, s->rank_count - 1);
+    if (chance_below(chance, 4) > 0) s->host_count = 2 + chance_below(chance, s->rank_count - 1);
     if (s->host_count > 4) s->host_count = 4;
     if (s->host_count == 1) s->tcp = true;
     s->integrity = false;

@@ -71,12 +71,12 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 static void schedules_are_valid_and_can_be_read_back(void **state)
 {
     (void)state;
-    static const char *const fabrics[] = {"", "tcp;ofi_rxm", "shm"};
+    static const char *const fabrics[] = {"", "tcp;ofi_rxm"};
     for (uint64_t seed = 0; seed < 2000; seed++) {
         struct fault_schedule schedule, again;
         char text[FAULT_TEXT_BYTES], text_again[FAULT_TEXT_BYTES];
         int line;
-        fault_schedule_init(&schedule, seed, seed % 2 == 0 ? 0 : 8, fabrics[seed / 2 % 3]);
+        fault_schedule_init(&schedule, seed, seed % 2 == 0 ? 0 : 8, fabrics[seed / 2 % 2]);
         assert_true(fault_schedule_is_valid(&schedule));
         fault_schedule_print(&schedule, text);
         assert_true(fault_schedule_parse(&again, text, &line));
@@ -206,7 +206,7 @@ static void descriptors_of_a_provider_are_not_complained_of(void **state)
     strcpy(schedule.fabric, "tcp;ofi_rxm");
     fault_judge(&schedule, good, &verdict);
     const int over_tcp = verdict.complaint_count;
-    strcpy(schedule.fabric, "shm");
+    schedule.fabric[0] = '\0';
     fault_judge(&schedule, good, &verdict);
     good->ranks[3].after.descriptors--;
     assert_int_equal(over_tcp, 0);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # over_fabric_test.sh - whole communicators whose data goes over network cards through libfabric: its providers that run anywhere.
 #
-# Messages over tcp;ofi_rxm, as over TCP; their failures over shm. With TUTTI_LONG all forms, sizes and recoveries, what
+# Messages over tcp;ofi_rxm, as over TCP, and their failures. With TUTTI_LONG all forms, sizes and recoveries, what
 # holds over other providers (docs/fabric.md), and faults at random.
 # ctest: label=nosan label=once timeout=300 first
 set -uo pipefail
@@ -21,14 +21,10 @@ if ! has 'tcp;ofi_rxm'; then
     exit 77
 fi
 export TUTTI_TRANSPORT=tcp TUTTI_FABRIC='tcp;ofi_rxm'
-since=$(mktemp)
-trap 'rm -f "$since"' EXIT
 if [[ ${TUTTI_LONG:-} == 1 ]]; then
     run_tests lists forms varying collectives recover
     # Ranks of two hosts, which a card joins: whoever dies is named.
     (unset TUTTI_TRANSPORT && TUTTI_TEST_HOSTS=2 run_tests failure && exit $failed) || failed=1
-    TUTTI_FABRIC=shm run_tests messages lists forms varying collectives recover
-    (unset TUTTI_TRANSPORT && TUTTI_TEST_HOSTS=2 TUTTI_FABRIC=shm run_tests failure && exit $failed) || failed=1
     if has sockets; then TUTTI_FABRIC=sockets run_tests messages lists forms varying; fi
     if has 'udp;ofi_rxd'; then TUTTI_FABRIC='udp;ofi_rxd' run_tests messages lists forms varying recover; fi
     run "$tests/tests_fault_test" --fabric "$TUTTI_FABRIC" --faults 20
@@ -36,13 +32,7 @@ if [[ ${TUTTI_LONG:-} == 1 ]]; then
     run "$tests/tests_fault_test" --fabric "$TUTTI_FABRIC" --seed 5001 --runs 1
 fi
 run_tests messages
-TUTTI_FABRIC=shm run_tests messages_failure
-# What killed processes leave there is removed by those that are left.
-left=$(find /dev/shm -user "$(id -u)" -name '*:*:*' -newer "$since" 2>/dev/null)
-if [[ -n $left ]]; then
-    echo "left in /dev/shm: $left"
-    failed=1
-fi
+run_tests messages_failure
 # Asked to protect data, a card is not used.
 for protected in TUTTI_INTEGRITY=network TUTTI_INTEGRITY=on; do
     said=$(env "$protected" TUTTI_LOG=info timeout 60 "$bin/tutti-run" -n 2 "$bin/tutti-perf" allreduce -b 8 -e 8 -n 5 2>&1)

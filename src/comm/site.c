@@ -108,7 +108,7 @@ enum tutti_status comm_find_card(struct tutti_comm *comm)
     const struct settings *settings = &comm->team.settings;
     struct transports *transports = &comm->team.transports;
     if (comm->team.size == 1) return TUTTI_OK;
-    TRY(advise(transports_find_card(&transports->fabric, &transports->card_is_of_one_host)));
+    TRY(advise(transports_find_card(&transports->fabric)));
     const char *const wish = settings->is_encrypted ? option_names.ENCRYPTION
                              : settings->integrity == TUTTI_INTEGRITY_OFF ||
                                      settings->integrity == TUTTI_INTEGRITY_DEFAULT
@@ -120,28 +120,10 @@ enum tutti_status comm_find_card(struct tutti_comm *comm)
     return TUTTI_OK;
 }
 
-/* Why a card that leads to ranks of one host alone cannot be used; NULL: it can. From what all ranks know: whether ranks of another host
- * are threads they do not, so it does not lead to other hosts that the same machine pretends to be. */
-static const char *why_not_on_one_host(const struct tutti_comm *comm,
-                                       const struct rendezvous_member *members)
-{
-    if (comm->team.members.hosts != NULL) return "its provider leads to no other host";
-    for (int r = 1; r < team_local_size(&comm->team); r++)
-        if (members[r].process_key == members[r - 1].process_key)
-            return "ranks are threads of a process, between which its provider fails";
-    return NULL;
-}
-
 bool comm_agree_on_card(const struct tutti_comm *comm, const struct rendezvous_member *members)
 {
     const uint32_t own = comm->team.transports.fabric;
     if (own == 0) return false;
-    const char *const why =
-        comm->team.transports.card_is_of_one_host ? why_not_on_one_host(comm, members) : NULL;
-    if (why != NULL) {
-        log_write(LOG_INFO, "fabric: not used, because %s", why);
-        return false;
-    }
     for (int r = 0; r < comm->team.size; r++)
         if (of_rank(comm, members, r).fabric != own) {
             char its_host[DISCOVERY_HOST_NAME_MAX];

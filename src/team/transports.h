@@ -10,7 +10,6 @@ struct transports {
     struct transport_set set;
     bool over_tcp;   /* data goes over TCP also between ranks of this host */
     uint32_t fabric; /* fingerprint of the network card that this process would use; 0: none */
-    bool card_is_of_one_host;
     bool uses_card;  /* all ranks would use the same kind, so they do */
     bool has_port;   /* has opened the process's */
     bool maps_heaps; /* ranks, all on this host, read and write each other's heaps where they lie */

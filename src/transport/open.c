@@ -18,15 +18,13 @@ void transports_replace_remote(const struct remote_kind *kind)
     replacement = kind;
 }
 
-enum tutti_status transports_find_card(uint32_t *fingerprint, bool *is_of_one_host)
+enum tutti_status transports_find_card(uint32_t *fingerprint)
 {
     const struct ofi_choice *choice;
     *fingerprint = 0;
-    *is_of_one_host = false;
     if (replacement != NULL) return TUTTI_OK;
     TRY(ofi_choose(&choice));
     *fingerprint = choice->fingerprint;
-    *is_of_one_host = choice->is_of_one_host;
     return TUTTI_OK;
 }
 

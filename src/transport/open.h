@@ -26,9 +26,9 @@ struct transport_set {
 };
 
 /* Sets the fingerprint of the network card with remote memory access that this process would use:
- * it is the same on ranks whose cards can reach each other; 0: there is no card. *is_of_one_host:
- * the card leads to ranks of this host alone. Failures: as ofi/choice.h says. */
-enum tutti_status transports_find_card(uint32_t *fingerprint, bool *is_of_one_host);
+ * it is the same on ranks whose cards can reach each other; 0: there is no card. Failures: as
+ * ofi/choice.h says. */
+enum tutti_status transports_find_card(uint32_t *fingerprint);
 
 /* Makes the memory that the ranks of a host share; one of them calls this. The caller owns the
  * descriptor. */

@@ -12,7 +12,6 @@
 struct remote_location {
     struct net_address port;
     bool is_remote; /* on another host */
-    int pid; /* of its process, where data goes over a network though it is on this host; 0: it means nothing here */
 };
 
 struct remote_options {

@@ -31,9 +31,8 @@ src/memory/unmapped.c life              made anew in the child (forget_all)
 src/memory/unmapped.c lock              made anew in the child (forget_all)
 src/os/at_exit.c once                   registers a handler, which may be done again
 src/os/tls_openssl.c once               fork() waits for who is between at_exit_enter and at_exit_leave
-src/synth/z3.c once                     of a tool, which does not fork
+studio/synth/z3.c once                     of a tool, which does not fork
 src/transport/local/state.h sharing_lock of a communicator: a child may only free it, which does not take the lock
-src/transport/ofi/abandoned.c free      never held: other locks are compared with it
 src/transport/ofi/regions.c lock        of a network card, which a child does not close
 tools/tutti-plan_verify.c lock          of a tool, which does not fork
 train/buckets.c lock                    of buckets, whose communicator a child may only free
@@ -52,7 +51,7 @@ suffixes = {".c", ".h", ".inc", ".cc", ".cpp", ".cxx", ".hpp", ".cu"}
 bad = []
 found = set()
 
-for folder in ("include", "src", "train", "bindings", "tools"):
+for folder in ("include", "src", "studio", "train", "bindings", "tools"):
     for path in sorted((root / folder).rglob("*")):
         if path.suffix not in suffixes or re.search(r"_(test|fuzz)$", path.stem) or "tests" in path.parts:
             continue

@@ -38,7 +38,8 @@
 enum {
     CARD_RECEIVES_MAX = 64,
     CARD_OPERATIONS_MAX = 64,
-    CARD_MESSAGE_BYTES_MAX = 65536, /* that a device may take at most */
+    CARD_MESSAGE_BYTES_MAX = 65536,   /* that a device may take at most */
+    CARD_MESSAGE_BYTES_USUAL = 16320, /* and what one takes unless its maker wants less at once */
     CARD_INLINE_BYTES_MAX = 128,
     CARD_FURTHER_MAX = 3 /* cards of a rank beside its first */
 };

@@ -10,7 +10,6 @@
 #include "base/option.h"
 #include "base/status.h"
 #include "os/clock.h"
-#include "os/process.h"
 #include "os/turn.h"
 #include "transport/ofi/offers.h"
 #include "transport/ofi/rxm.h"
@@ -439,7 +438,6 @@ static enum tutti_status take(const struct ofi_library *library, const struct of
     }
     choice->host_card_count = places->host_card_count;
     snprintf(choice->provider, sizeof choice->provider, "%s", offer->provider);
-    choice->is_of_one_host = strcmp(offer->provider, "shm") == 0;
     choice->is_software = !is_hardware(offer->provider);
     choice->fingerprint = offer->fingerprint;
     note_sizes(choice);
@@ -516,17 +514,11 @@ static struct {
     struct ofi_choice choice;
     enum tutti_status status;
     char error[ERROR_TEXT_MAX];
-    uint32_t generation; /* of the process */
 } made;
 
 static struct turn making;
 static const uint64_t MAKE_NS = 120000000000; /* for providers to look for cards */
 static bool is_made;                          /* for good */
-
-/* Provider shm names its shared memory after the process in which it was loaded, and fails in a
- * child of that process. */
-static const struct ofi_choice of_child = {
-    .reason = "this process was forked from one that had loaded provider shm"};
 
 static void tell(const struct ofi_choice *choice)
 {
@@ -541,7 +533,6 @@ static void tell(const struct ofi_choice *choice)
 
 static void make(void)
 {
-    made.generation = process_generation();
     made.status = ofi_choose_anew(option_text(OPTION_FABRIC), NULL, &made.choice);
     if (made.status != TUTTI_OK) error_copy(made.error, sizeof made.error);
     tell(&made.choice);
@@ -568,8 +559,7 @@ enum tutti_status ofi_choose(const struct ofi_choice **choice)
     if (turn == TURN_TAKEN_OVER && !is_made) give_up();
     if (!is_made) make();
     is_made = !ofi_is_shortage(made.status); /* else the next one tries again */
-    const bool is_inherited = made.generation != process_generation();
-    *choice = is_inherited && made.choice.is_of_one_host ? &of_child : &made.choice;
+    *choice = &made.choice;
     const enum tutti_status status =
         made.status == TUTTI_OK ? TUTTI_OK : error_set(made.status, "%s", made.error);
     turn_give(&making);

@@ -7,7 +7,7 @@
  *                       loaded where no such card is there (/sys/class/infiniband, cxi, hfi1), so
  *                       that programs start as fast as before
  *     off               none
- *     PROVIDER          that provider ("tcp;ofi_rxm", "shm", "verbs;ofi_rxm", "efa"); not there: an
+ *     PROVIDER          that provider ("tcp;ofi_rxm", "verbs;ofi_rxm", "efa"); not there: an
  *                       error
  *     PROVIDER:CARD,... that provider and these cards, up to four, the first one named first
  *                       (card/card_rails.h); not all of them there, or not of one kind: an error
@@ -47,7 +47,6 @@ struct ofi_choice {
     struct ofi_card cards[OFI_CARDS_MAX]; /* that may be used, the best one first */
     unsigned card_count;
     unsigned host_card_count; /* of this kind on this host; 0: TUTTI_FABRIC names those to be used */
-    bool is_of_one_host;      /* shm: it leads nowhere else */
     bool is_software;         /* the host's cores do the work */
     size_t message_bytes;     /* of the longest message that the provider sends at once; 0: any */
     size_t endpoint_bytes;    /* of memory that libfabric allocates for an endpoint; 0: not known */

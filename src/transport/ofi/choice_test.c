@@ -46,14 +46,14 @@ static void wishes_are_checked(void **state)
 }
 
 #define RDM "endpoints"
+#define LOCKS "locks"
 
 /* The offers of some hosts. */
 static const struct ofi_offer none[] = {{0}};
-static const struct ofi_offer plain[] = {{"tcp;ofi_rxm", "eth0", NULL, 1, true, 1},
-                                         {"tcp;ofi_rxm", "eth1", NULL, 0, true, 1},
-                                         {"tcp;ofi_rxm", "lo", NULL, 1, true, 1},
-                                         {"shm", "shm", NULL, 2, true, 2},
-                                         {"tcp", "eth0", RDM, 1, true, 3}};
+static const struct ofi_offer plain[] = {
+    {"tcp;ofi_rxm", "eth0", NULL, 1, true, 1}, {"tcp;ofi_rxm", "eth1", NULL, 0, true, 1},
+    {"tcp;ofi_rxm", "lo", NULL, 1, true, 1},   {"sockets", "eth0", NULL, 2, true, 2},
+    {"shm", "shm", LOCKS, 2, true, 4},         {"tcp", "eth0", RDM, 1, true, 3}};
 static const struct ofi_offer two_cards[] = {
     {"tcp;ofi_rxm", "eth0", NULL, 0, true, 1},     {"verbs;ofi_rxd", "mlx5_0", NULL, 0, true, 4},
     {"verbs;ofi_rxm", "mlx5_0", NULL, 1, true, 5}, {"verbs;ofi_rxm", "mlx5_1", NULL, 0, true, 5},
@@ -86,13 +86,14 @@ static const struct row {
     {HOST(plain), "off", -1, "=off"},
     {HOST(plain), "tcp;ofi_rxm", 1, "names it"},
     {HOST(plain), "tcp", 1, "names it"}, /* tcp itself lacks something */
-    {HOST(plain), "tc", -1, "no provider tc here; there are: tcp;ofi_rxm, shm"},
+    {HOST(plain), "tc", -1, "no provider tc here; there are: tcp;ofi_rxm, sockets"},
     {HOST(plain), "tcp;", -1, "no provider"},
     {HOST(plain), "tcp;ofi_rxm:lo", 2, "names it"},
     {HOST(plain), "tcp:lo", 2, "names it"},
     {HOST(plain), "tcp:l", -1, "no card l; with this provider there are: eth0, eth1, lo"},
-    {HOST(plain), "shm", 3, "names it"},
-    {HOST(plain), "efa", -1, "there are: tcp;ofi_rxm, shm"},
+    {HOST(plain), "sockets", 3, "names it"},
+    {HOST(plain), "shm", -1, "shm lacks locks"},
+    {HOST(plain), "efa", -1, "there are: tcp;ofi_rxm, sockets"},
     {HOST(two_cards), "auto", 3, "near these cores"},
     {HOST(two_cards), "^verbs", 6, "near these cores"},
     {HOST(two_cards), "^psm,verbs", -1, "ruled out"},
@@ -402,7 +403,6 @@ static void sockets_stand_for_a_card_where_they_are_named(void **state)
     assert_int_equal(strncmp(first.provider, "tcp", 3), 0);
     assert_true(first.cards[0].domain[0] != '\0');
     assert_true(first.fingerprint != 0);
-    assert_false(first.is_of_one_host);
     /* The same card by its whole name; another provider speaks something else. */
     char wish[2 * OFI_NAME_MAX + 2];
     snprintf(wish, sizeof wish, "%s:%s", first.provider, first.cards[0].domain);
@@ -411,10 +411,10 @@ static void sockets_stand_for_a_card_where_they_are_named(void **state)
     assert_string_equal(second.cards[0].domain, first.cards[0].domain);
     assert_int_equal(second.fingerprint, first.fingerprint);
     ofi_choice_release(&second);
-    if (ofi_choose_anew("shm", NULL, &second) == TUTTI_OK) {
-        assert_true(second.is_of_one_host);
+    if (ofi_choose_anew("sockets", NULL, &second) == TUTTI_OK) /* libfabric 2 has it no longer */
         assert_true(second.fingerprint != first.fingerprint);
-    }
+    ofi_choice_release(&second);
+    assert_int_not_equal(ofi_choose_anew("shm", NULL, &second), TUTTI_OK);
     ofi_choice_release(&second);
     ofi_choice_release(&first);
 }

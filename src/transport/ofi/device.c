@@ -24,8 +24,8 @@
 
 enum {
     ALIGNMENT = 64,
-    MESSAGE_BYTES = 16320,    /* with the pair's head; if the provider sends as much at once */
-    MESSAGE_BYTES_MIN = 4160, /* even if it does not */
+    MESSAGE_BYTES_MIN =
+        4160, /* with the pair's head; even if the provider does not send as much at once */
     COPIED_BYTES =
         1024, /* up to so many are copied beside their head: dearer for a card to fetch from two places */
     OPERATIONS_MAX = 256, /* given to libfabric at a time */
@@ -1019,7 +1019,7 @@ static void find_limits(struct ofi_device *device)
 {
     const struct fi_info *info = device->provider.facts;
     const size_t most = info->ep_attr->max_msg_size, at_once = device->options.choice->message_bytes;
-    size_t bytes = MESSAGE_BYTES;
+    size_t bytes = CARD_MESSAGE_BYTES_USUAL;
     if (at_once != 0 && at_once < bytes + PREFIX_BYTES)
         bytes =
             at_once < MESSAGE_BYTES_MIN + PREFIX_BYTES ? MESSAGE_BYTES_MIN : at_once - PREFIX_BYTES;
@@ -1030,8 +1030,7 @@ static void find_limits(struct ofi_device *device)
     /* When a connection ends and the provider makes another one, writes may be lost although the
      * message behind them comes. */
     const struct ofi_choice *const choice = device->options.choice;
-    const bool has_connections = strstr(choice->provider, "ofi_rxm") != NULL ||
-                                 (choice->is_software && !choice->is_of_one_host);
+    const bool has_connections = strstr(choice->provider, "ofi_rxm") != NULL || choice->is_software;
     device->base.keeps_order =
         !device->options.is_of_several &&
         (info->tx_attr->msg_order & info->rx_attr->msg_order & FI_ORDER_SAW) != 0 &&

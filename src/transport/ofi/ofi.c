@@ -13,10 +13,8 @@
 #include "base/status.h"
 #include "transport/card/card.h"
 #include "transport/card/card_rails.h"
-#include "transport/ofi/abandoned.h"
 #include "transport/ofi/device.h"
 #include "transport/ofi/doubt.h"
-#include "transport/ofi/leftovers.h"
 #include "transport/tcp/endpoint.h"
 
 enum {
@@ -74,12 +72,10 @@ struct ofi {
         struct card_device *device;
     } cards[OFI_CARDS_MAX];
     unsigned card_count;
-    struct remote_options user;  /* the creator's */
-    struct queue **queues;       /* of each rank; NULL: none was held */
-    int both;                    /* an epoll instance of the two descriptors; -1: none yet */
-    struct gap *gaps;            /* of each rank */
-    pid_t *pids;                 /* of ranks that may leave files and locks; or NULL */
-    struct abandoned *abandoned; /* frees such locks; or NULL */
+    struct remote_options user; /* the creator's */
+    struct queue **queues;      /* of each rank; NULL: none was held */
+    int both;                   /* an epoll instance of the two descriptors; -1: none yet */
+    struct gap *gaps;           /* of each rank */
     bool is_stopped, any_held;
     bool is_drowsy;  /* about to sleep: a look sees everything */
     unsigned passes; /* of progress */
@@ -655,22 +651,6 @@ static enum tutti_status open_control(struct ofi *ofi, const struct remote_optio
     return endpoint_open(&own, &ofi->control);
 }
 
-/* For provider shm, which leaves files of processes that are killed, and locks that these held. */
-static enum tutti_status note_processes(struct ofi *ofi, const struct remote_options *options)
-{
-    const struct ofi_choice *choice;
-    TRY(ofi_choose(&choice));
-    if (!choice->is_of_one_host) return TUTTI_OK;
-    ofi->pids = calloc((size_t)options->size, sizeof *ofi->pids);
-    if (ofi->pids == NULL) return error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
-    for (int r = 0; r < options->size; r++) {
-        struct remote_location location;
-        options->locates(options->context, r, &location);
-        ofi->pids[r] = location.pid;
-    }
-    return abandoned_create(ofi->pids, options->size, &ofi->abandoned);
-}
-
 enum tutti_status ofi_open(const struct remote_options *options, struct transport **transport)
 {
     struct ofi *ofi = calloc(1, sizeof *ofi);
@@ -686,7 +666,6 @@ enum tutti_status ofi_open(const struct remote_options *options, struct transpor
     enum tutti_status status = TUTTI_OK;
     if (ofi->queues == NULL || ofi->gaps == NULL)
         status = error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
-    if (status == TUTTI_OK) status = note_processes(ofi, options);
     if (status == TUTTI_OK) status = open_data(ofi, options);
     if (status == TUTTI_OK) status = open_control(ofi, options);
     if (status != TUTTI_OK) {
@@ -704,12 +683,9 @@ void ofi_close(struct transport *transport)
     if (ofi == NULL) return;
     if (ofi->both >= 0) close(ofi->both);
     card_close(ofi->data);
-    abandoned_free(ofi->abandoned);
     endpoint_close(ofi->control);
-    if (ofi->pids != NULL) ofi_leftovers_remove(ofi->pids, ofi->base.size);
     for (int r = 0; ofi->queues != NULL && r < transport->size; r++) free(ofi->queues[r]);
     free(ofi->queues);
     free(ofi->gaps);
-    free(ofi->pids);
     free(ofi);
 }
