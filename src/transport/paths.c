@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "transport/card/card.h"
+#include "transport/card/device.h"
 #include "transport/card/message.h"
 #include "transport/card/paths.h"
 #include "transport/local/local.h"
@@ -10,7 +11,6 @@
 #include "transport/tcp/frame.h"
 #include "transport/tcp/paths.h"
 #include "transport/tcp/tcp.h"
-#include "transport/virtual_card/device.h"
 
 const struct path_table *transport_paths(const char *name)
 {
@@ -29,7 +29,7 @@ bool transport_path_of(const char *name, int rank_count, struct transport_path *
         path->piece_bytes_max = TCP_FRAME_BYTES_MAX;
         path->piece_count_max = TCP_PIECE_COUNT_DEFAULT;
     } else if (table == card_paths()) {
-        path->piece_bytes_max = VIRTUAL_CARD_MESSAGE_BYTES - CARD_MESSAGE_HEAD_BYTES;
+        path->piece_bytes_max = CARD_MESSAGE_BYTES_USUAL - CARD_MESSAGE_HEAD_BYTES;
         path->piece_count_max = CARD_PIECE_COUNT_DEFAULT;
     } else {
         local_limits(rank_count, false, &path->piece_bytes_max, &path->piece_count_max);
