@@ -22,7 +22,7 @@ JOBS ?= $(shell nproc)
 RUNS ?= 50
 MINUTES ?= 30
 SEED ?=
-SOURCES = $(shell find include src tests tools bench examples train bindings -name "*.[ch]" -o -name "*.inc" 2>/dev/null)
+SOURCES = $(shell find include src studio tests tools bench examples train bindings -name "*.[ch]" -o -name "*.inc" 2>/dev/null)
 
 .PHONY: all configure test asan tsan fuzz coverage faults soak programs format reference pictures paths kernels install clean
 .NOTPARALLEL:

@@ -20,8 +20,8 @@
 
 #include "plan/text.h"
 #include "plan/verify.h"
-#include "synth/bound.h"
-#include "synth/lay.h"
+#include "studio/synth/bound.h"
+#include "studio/synth/lay.h"
 #include "timing.h"
 
 enum { PIECES = 4, GPUS = 8, BOXES_MAX = 128, TIME_MAX_S = 300, DGX1 = 0 };

@@ -1,4 +1,4 @@
-# Every src/**/X_fuzz.c, train/X_fuzz.c, tools/X_fuzz.c and examples/**/X_fuzz.c defines LLVMFuzzerTestOneInput and becomes the program
+# Every src/**/X_fuzz.c, studio/**/X_fuzz.c, tests/**/X_fuzz.c, train/X_fuzz.c, tools/X_fuzz.c and examples/**/X_fuzz.c defines LLVMFuzzerTestOneInput and becomes the program
 # FOLDER_X_fuzz.  As a test it
 # runs for TUTTI_FUZZ_SECONDS, starting from tests/corpus/FOLDER_X/ (or tests/corpus/X/).  Inputs that it
 # finds stay in the build folder; one that fails is left in BUILD/fuzz/NAME/.
@@ -11,12 +11,10 @@ add_custom_target(fuzzers) # and nothing else, for ./check
 
 # The library reports which branches it takes, the fuzzer's program brings main().
 target_compile_options(tutti_objects PRIVATE -fsanitize=fuzzer-no-link)
-if(TUTTI_TOPOLOGY)
-    target_compile_options(tutti_topology_objects PRIVATE -fsanitize=fuzzer-no-link)
-endif()
+target_compile_options(tutti_studio_objects PRIVATE -fsanitize=fuzzer-no-link)
 
-file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_fuzz.c train/*_fuzz.c tools/*_fuzz.c examples/*_fuzz.c)
-topology_filter(fuzzers)
+file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_fuzz.c studio/*_fuzz.c train/*_fuzz.c tools/*_fuzz.c tests/*_fuzz.c examples/*_fuzz.c)
+studio_filter(fuzzers)
 foreach(source IN LISTS fuzzers)
     string(REGEX REPLACE "^(src/|)(.*)_fuzz\\.c$" "\\2" path ${source})
     get_filename_component(short ${path} NAME)
@@ -24,14 +22,14 @@ foreach(source IN LISTS fuzzers)
     add_executable(${name}_fuzz ${source})
     target_compile_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
     target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
-    target_include_directories(${name}_fuzz PRIVATE tools)
+    target_include_directories(${name}_fuzz PRIVATE tools tests)
     target_link_libraries(${name}_fuzz PRIVATE tutti_internal)
     add_dependencies(fuzzers ${name}_fuzz)
     if(path MATCHES "^examples/gpt/tokenizer") # which needs no OpenBLAS
         target_sources(${name}_fuzz PRIVATE examples/gpt/tokenizer.c examples/gpt/tokenizer_train.c)
     endif()
-    if(path MATCHES "^transport/virtual_card/") # which is for tests, and no part of the library
-        file(GLOB cards CONFIGURE_DEPENDS src/transport/virtual_card/*.c)
+    if(path MATCHES "^tests/virtual_card/")
+        file(GLOB cards CONFIGURE_DEPENDS tests/virtual_card/*.c)
         list(FILTER cards EXCLUDE REGEX "(_test|_fuzz|virtual_net)\\.c$")
         target_sources(${name}_fuzz PRIVATE ${cards})
     endif()

@@ -1,12 +1,11 @@
 # The library three times from one set of objects:
-#     tutti_internal   every symbol, for tests and tools, and what only these need; never installed
+#     tutti_internal   every symbol, for tests and tools, with studio/, which only these need; never installed
 #     tutti            libtutti.so, exports tutti_* only
 #     tutti_static     libtutti.a, one object in which everything but tutti_* is local
 # With a sanitizer also as tutti_tested: what tutti_internal has, shared. Hundreds of tests take minutes to link with all of it.
 
 file(GLOB sources CONFIGURE_DEPENDS src/*/*.c src/*/*/*.c train/*.c)
 list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
-list(FILTER sources EXCLUDE REGEX "/src/transport/(virtual_card|sim)/") # for tests: see cmake/tests.cmake
 list(FILTER sources EXCLUDE REGEX "/src/gpu/twins\\.c$")
 # The tables of paths by the names of their transports, for those who have none open.
 list(FILTER sources EXCLUDE REGEX "/src/transport/paths\\.c$")
@@ -98,41 +97,33 @@ endif()
 
 find_package(Threads REQUIRED)
 
-# What the tools need beside the library, and the libraries behind it: looking at the host and files of topologies.
-include(cmake/topology.cmake)
-list(REMOVE_ITEM sources ${topology_sources})
-list(FILTER sources EXCLUDE REGEX "/src/format/")
-list(APPEND sources ${json_sources} ${plain_sources})
+# The library reads its own files with jansson, which it loads when it is needed (src/format/jansson.h).
+include(cmake/studio.cmake)
+if(jansson_include_dir)
+    list(FILTER sources EXCLUDE REGEX "/src/format/json_files_absent\\.c$")
+else()
+    list(FILTER sources EXCLUDE REGEX "/src/format/(jansson|json_(part|place|text)|calibration_.*|table_.*)\\.c$")
+endif()
 
 add_library(tutti_objects OBJECT ${sources})
 target_include_directories(tutti_objects PUBLIC src include)
-target_include_directories(tutti_objects SYSTEM PRIVATE ${crypto_include_dir} ${json_include_dir})
+target_include_directories(tutti_objects SYSTEM PRIVATE ${crypto_include_dir} ${jansson_include_dir})
 
-add_library(tutti_internal STATIC $<TARGET_OBJECTS:tutti_objects> ${named_paths})
-target_include_directories(tutti_internal PUBLIC src include)
+add_library(tutti_studio_objects OBJECT ${studio_sources} ${named_paths})
+target_include_directories(tutti_studio_objects PUBLIC . src include)
+target_include_directories(tutti_studio_objects SYSTEM PRIVATE ${studio_include_dirs})
+
+add_library(tutti_internal STATIC $<TARGET_OBJECTS:tutti_objects> $<TARGET_OBJECTS:tutti_studio_objects>)
+target_include_directories(tutti_internal PUBLIC . src include)
 target_link_libraries(tutti_internal PUBLIC ${crypto_library} Threads::Threads m ${CMAKE_DL_LIBS})
-target_sources(tutti_internal PRIVATE ${msccl_sources})
-if(EXPAT_INCLUDE_DIR AND EXPAT_LIBRARY)
-    target_include_directories(tutti_internal SYSTEM PRIVATE ${EXPAT_INCLUDE_DIR})
+if(studio_libraries) # programs that do not look at topologies do not load what does
     target_link_libraries(tutti_internal PUBLIC
-        -Wl,--push-state,--as-needed ${EXPAT_LIBRARY} -Wl,--pop-state)
-endif()
-if(TUTTI_TOPOLOGY)
-    add_library(tutti_topology_objects OBJECT ${topology_used})
-    target_include_directories(tutti_topology_objects PUBLIC src include)
-    target_include_directories(tutti_topology_objects SYSTEM PRIVATE ${topology_include_dirs})
-    target_sources(tutti_internal PRIVATE $<TARGET_OBJECTS:tutti_topology_objects>)
-    # Programs that do not look at topologies do not load what does.
-    target_link_libraries(tutti_internal PUBLIC
-        -Wl,--push-state,--as-needed ${topology_libraries} -Wl,--pop-state)
+        -Wl,--push-state,--as-needed ${studio_libraries} -Wl,--pop-state)
 endif()
 
 if(TUTTI_SANITIZE)
-    add_library(tutti_tested SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:tutti_objects> $<TARGET_OBJECTS:tutti_internal>)
-    if(TUTTI_TOPOLOGY)
-        target_sources(tutti_tested PRIVATE $<TARGET_OBJECTS:tutti_topology_objects>)
-    endif()
-    target_include_directories(tutti_tested PUBLIC src include)
+    add_library(tutti_tested SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:tutti_objects> $<TARGET_OBJECTS:tutti_studio_objects>)
+    target_include_directories(tutti_tested PUBLIC . src include)
     target_link_libraries(tutti_tested PUBLIC $<TARGET_PROPERTY:tutti_internal,INTERFACE_LINK_LIBRARIES>)
 endif()
 

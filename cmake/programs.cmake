@@ -6,7 +6,7 @@ add_custom_target(tools)    # what a wheel has
 # tools/NAME.c is the program NAME; tools/NAME_part.c belongs to it.
 file(GLOB tool_sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/tools tools/*.c)
 list(FILTER tool_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
-topology_filter(tool_sources)
+studio_filter(tool_sources)
 set(tools ${tool_sources})
 list(FILTER tools EXCLUDE REGEX "_")
 set(tools_built "")

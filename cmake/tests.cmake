@@ -1,4 +1,4 @@
-# Every src/**/X_test.c and tests/X_test.c is a program and a test; every tests/**/X_test.sh is a test. So is every
+# Every src/**/X_test.c, studio/**/X_test.c and tests/**/X_test.c is a program and a test; every tests/**/X_test.sh is a test. So is every
 # examples/gpt/X_test.c, with the parts of that example in double, where OpenBLAS is.
 #
 # A test says what is special about it in its own source, in a comment with one line such as
@@ -18,15 +18,15 @@
 # Under --long the environment has TUTTI_LONG=1 for all tests.
 # Scripts exit with 77 when they cannot run here, after printing why.
 
-# What tests share: the other files of tests/, links in virtual time, simulated network cards, and devices' kernels on the host.
-file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c src/transport/virtual_card/*.c src/transport/sim/*.c src/gpu/twins.c)
+# What tests share: the other files of tests/, and devices' kernels on the host.
+file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c tests/virtual_card/*.c tests/sim/*.c src/gpu/twins.c)
 list(FILTER shared_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 set(cuda_standin_sources tests/cuda_standin.c tests/cuda_standin_memory.c tests/cuda_standin_mapped.c tests/cuda_standin_work.c)
 list(FILTER shared_sources EXCLUDE REGEX "/cuda_standin(_memory|_mapped|_work)?\\.c$")
 add_library(tutti_testing STATIC ${shared_sources})
 target_compile_options(tutti_testing PUBLIC -UNDEBUG) # a test's assert() always counts
 target_include_directories(tutti_testing PUBLIC tests ${CMOCKA_INCLUDE_DIR})
-target_include_directories(tutti_testing PUBLIC src include)
+target_include_directories(tutti_testing PUBLIC . src include)
 target_link_libraries(tutti_testing PUBLIC ${CMOCKA_LIBRARY})
 set(library_tested tutti_internal)
 if(TARGET tutti_tested)
@@ -95,7 +95,7 @@ function(tutti_describe_test test source)
             message(FATAL_ERROR "${source}: ctest: '${word}' is not known")
         endif()
     endforeach()
-    if(${test} MATCHES "^(algo|plan|synth|model|topo|tune|format|path|control|engine/bind)")
+    if(${test} MATCHES "^(algo|plan|studio|model|topo|tune|format|path|control|engine/bind)")
         file(STRINGS ${source} threads REGEX "pthread|\"ranks\\.h\"|RANKS_THREADS" LIMIT_COUNT 1)
         if(NOT threads)
             list(APPEND labels notsan)
@@ -145,10 +145,10 @@ tutti_replace(os_tls_test SSL_CTX_ctrl)
 tutti_replace(os_shm_test memfd_create)
 tutti_replace(health_remote_rank_test malloc)
 
-file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_test.c train/*_test.c)
-topology_filter(unit_tests)
-file(GLOB system_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.c)
-topology_filter(system_tests)
+file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_test.c studio/*_test.c train/*_test.c)
+studio_filter(unit_tests)
+file(GLOB system_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.c tests/*/*_test.c)
+studio_filter(system_tests)
 set(gpt_tests "")
 if(TARGET gpt_double_parts)
     file(GLOB gpt_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} examples/gpt/*_test.c)

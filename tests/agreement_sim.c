@@ -8,9 +8,9 @@
 
 #include "control/agreement.h"
 #include "control/rank_set.h"
+#include "sim/sim.h"
 #include "sim_seeds.h"
 #include "sim_story.h"
-#include "transport/sim/sim.h"
 
 #define MILLISECOND UINT64_C(1000000)
 #define CALM_NS (300 * MILLISECOND)

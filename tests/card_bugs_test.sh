@@ -2,7 +2,7 @@
 # The simulation of whole jobs, or games of two ranks (tests/card_game.h), find every one of these bugs of the transport over simulated
 # network cards, and say at which seed.
 #
-# Bugs that the tests in src/transport/virtual_card find when they are planted by hand:
+# Bugs that the tests in tests/virtual_card find when they are planted by hand:
 #     device_test  a write beyond a region's end is stored; a region can be written until the next one is deregistered; keys are used
 #                  again; memory is read after it was deregistered; a message without a receive is taken; a write completes when its
 #                  first packet is acknowledged; packets of another user, another socket or an earlier device are believed; a peer
@@ -19,7 +19,7 @@ cd "${TUTTI_ROOT:?}"
 # shellcheck source=tests/planted_bugs.sh
 . tests/planted_bugs.sh
 export TUTTI_LOG=off
-link=src/transport/card/link.c pair=src/transport/card/pair.c device=src/transport/virtual_card/device.c
+link=src/transport/card/link.c pair=src/transport/card/pair.c device=tests/virtual_card/device.c
 rails=src/transport/card/card_rails.c
 clean_seeds=100
 begin_planting engine_sim_card_main "$link" "$pair" "$device" "$rails"

@@ -9,7 +9,7 @@
 
 #include "transport/ofi/choice.h"
 #include "transport/ofi/device.h"
-#include "transport/virtual_card/socket_wire.h"
+#include "virtual_card/socket_wire.h"
 
 enum { SETTLE_STEPS_MAX = 2000000, EVENTS = SIM_MESSAGE + 1 };
 

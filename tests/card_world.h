@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "transport/card/card.h"
-#include "transport/virtual_card/device.h"
-#include "transport/virtual_card/virtual_net.h"
+#include "virtual_card/device.h"
+#include "virtual_card/virtual_net.h"
 
 enum { CARD_WORLD_RANKS_MAX = 8 };
 

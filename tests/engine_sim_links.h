@@ -1,13 +1,13 @@
 /* engine_sim_links.h - what carries data between the simulated ranks of a communicator (engine_sim.h): links as over TCP
- * (transport/sim/net.h), or simulated network cards (transport/virtual_card/virtual_net.h). */
+ * (tests/sim/net.h), or simulated network cards (tests/virtual_card/virtual_net.h). */
 #ifndef TUTTI_TESTS_ENGINE_SIM_LINKS_H
 #define TUTTI_TESTS_ENGINE_SIM_LINKS_H
 
 #include <stdbool.h>
 
 #include "engine_sim.h"
-#include "transport/sim/net.h"
-#include "transport/virtual_card/virtual_net.h"
+#include "sim/net.h"
+#include "virtual_card/virtual_net.h"
 
 /* One of the two, the other is NULL. */
 struct sim_links {

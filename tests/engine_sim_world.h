@@ -21,9 +21,9 @@
 #include "control/heartbeat.h"
 #include "engine_sim.h"
 #include "engine_sim_links.h"
+#include "sim/sim.h"
 #include "sim_story.h"
 #include "sim_task.h"
-#include "transport/sim/sim.h"
 
 #define MILLISECOND UINT64_C(1000000)
 /* Times are those of the library, a tenth as long. */

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "sanitized.h"
-#include "synth/z3.h"
+#include "studio/synth/z3.h"
 
 static void add(struct synth_graph *graph, int from, int to, uint32_t capacity)
 {

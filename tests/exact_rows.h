@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "synth/exact.h"
+#include "studio/synth/exact.h"
 
 /* Cables in both directions, of capacity 1: rank i to i+1; all ranks to rank 0. */
 struct synth_graph graph_ring(int rank_count);

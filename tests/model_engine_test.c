@@ -1,4 +1,4 @@
-/* The engine beside its model, without noise: every algorithm runs over links in virtual time that have a latency and a rate (transport/sim),
+/* The engine beside its model, without noise: every algorithm runs over links in virtual time that have a latency and a rate (sim/),
  * and takes as long as its simulation (src/model) with the same numbers says.
  * ctest: timeout=300 label=once label=nosan
  */
@@ -16,8 +16,8 @@
 #include "call.h"
 #include "model/simulate.h"
 #include "sanitized.h"
+#include "sim/net.h"
 #include "sim_task.h"
-#include "transport/sim/net.h"
 #include "transport/tcp/link.h"
 
 enum { RANKS_MAX = 17, NET = SIM_MESSAGE + 1, PIECE_BYTES = 16 << 10, PIECES = 32 };

@@ -3,7 +3,7 @@
 #define TESTS_PLAN_ROUNDS_H
 
 #include "algo/algo.h"
-#include "plan/rounds.h"
+#include "studio/plan/rounds.h"
 
 /* Of that listed algorithm; ends the program when there is no such algorithm or plan. plan_free() it. */
 struct plan *plan_named(const char *name, const struct algo_params *params);

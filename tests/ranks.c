@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "launched_rank.h"
-#include "transport/virtual_card/card_remote.h"
+#include "virtual_card/card_remote.h"
 
 enum {
     DEADLINE_MS_DEFAULT = 60000,

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "transport/sim/sim.h"
+#include "sim/sim.h"
 
 struct sim_story {
     const struct sim *sim; /* whose time stands before each line */

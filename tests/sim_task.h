@@ -12,7 +12,7 @@
 #include "algo/algo.h"
 #include "base/op.h"
 #include "engine/run.h"
-#include "transport/sim/sim.h"
+#include "sim/sim.h"
 
 /* The same on all ranks. */
 struct sim_job {

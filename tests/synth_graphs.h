@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "synth/graph.h"
+#include "studio/synth/graph.h"
 
 /* The hybrid cube mesh of eight V100; an NVLink has that capacity. */
 struct synth_graph graph_dgx1(uint32_t link);

@@ -10,7 +10,7 @@
 #define TUTTI_TESTS_SYNTH_PACE_H
 
 #include "plan/plan.h"
-#include "synth/forest.h"
+#include "studio/synth/forest.h"
 
 enum { PACE_RANKS_MAX = 64 };
 

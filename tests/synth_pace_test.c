@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 #include "plan/verify.h"
-#include "synth/lay.h"
+#include "studio/synth/lay.h"
 #include "synth_graphs.h"
 #include "synth_pace.h"
 

@@ -18,7 +18,7 @@ if [[ ! -x $other/bin/tutti-perf ]]; then
     exit 77
 fi
 for build in "$own" "$other"; do
-    newer=$(find src include -name '*.[ch]' -newer "$build/bin/tutti-perf" -print -quit)
+    newer=$(find src studio include -name '*.[ch]' -newer "$build/bin/tutti-perf" -print -quit)
     if [[ $newer ]]; then
         echo "skipped: $newer is newer than $build/bin/tutti-perf"
         exit 77

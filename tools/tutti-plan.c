@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/draw.h"
 #include "plan/text.h"
+#include "studio/plan/draw.h"
 #include "tutti-plan_explain.h"
 #include "tutti-plan_file.h"
 #include "tutti-plan_options.h"

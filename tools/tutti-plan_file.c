@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/msccl_depth.h"
-#include "format/msccl_export.h"
-#include "format/msccl_xml.h"
-#include "format/mscclpp_export.h"
 #include "os/file.h"
 #include "plan/text.h"
 #include "plan/verify.h"
+#include "studio/foreign/msccl_depth.h"
+#include "studio/foreign/msccl_export.h"
+#include "studio/foreign/msccl_xml.h"
+#include "studio/foreign/mscclpp_export.h"
 
 enum { FILE_BYTES_MAX = 1 << 28 };
 

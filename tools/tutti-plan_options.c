@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/msccl_export.h"
 #include "path/path.h"
+#include "studio/foreign/msccl_export.h"
 #include "transport/paths.h"
 #include "tutti/tutti.h"
 

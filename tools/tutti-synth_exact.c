@@ -4,9 +4,9 @@
 #include <stdio.h>
 
 #include "base/status.h"
-#include "synth/direct.h"
-#include "synth/exact.h"
-#include "synth/steps.h"
+#include "studio/synth/direct.h"
+#include "studio/synth/exact.h"
+#include "studio/synth/steps.h"
 
 static enum tutti_status check_graph(const struct job *job)
 {

@@ -4,9 +4,9 @@
 #include <stdio.h>
 
 #include "base/status.h"
-#include "synth/bound.h"
-#include "synth/greedy.h"
-#include "synth/steps.h"
+#include "studio/synth/bound.h"
+#include "studio/synth/greedy.h"
+#include "studio/synth/steps.h"
 
 enum { CHUNKS_PER_BLOCK = 4 };
 

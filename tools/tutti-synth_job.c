@@ -10,12 +10,12 @@
 
 #include "algo/loaded.h"
 #include "base/status.h"
-#include "format/nccl_xml.h"
-#include "format/topo_json.h"
 #include "os/clock.h"
 #include "os/file.h"
 #include "plan/text.h"
-#include "synth/bound.h"
+#include "studio/foreign/nccl_xml.h"
+#include "studio/synth/bound.h"
+#include "studio/topo/topo_json.h"
 #include "tutti-synth_watch.h"
 
 static void print_note(const char *note, void *file_name)

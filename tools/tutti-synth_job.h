@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 #include "plan/plan.h"
-#include "synth/from_topo.h"
-#include "synth/graph.h"
-#include "synth/ratio.h"
+#include "studio/synth/from_topo.h"
+#include "studio/synth/graph.h"
+#include "studio/synth/ratio.h"
 #include "tutti-synth_options.h"
 #include "tutti/tutti.h"
 

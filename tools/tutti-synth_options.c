@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "synth/direct.h"
-#include "synth/exact.h"
-#include "synth/forest.h"
-#include "synth/lay.h"
-#include "synth/steps.h"
+#include "studio/synth/direct.h"
+#include "studio/synth/exact.h"
+#include "studio/synth/forest.h"
+#include "studio/synth/lay.h"
+#include "studio/synth/steps.h"
 
 static const char help[] =
     "tutti-synth - makes a plan for a collective on a machine, as fast as its links allow\n"

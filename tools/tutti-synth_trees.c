@@ -6,9 +6,9 @@
 
 #include "base/status.h"
 #include "plan/verify.h"
-#include "synth/bound.h"
-#include "synth/forest.h"
-#include "synth/lay.h"
+#include "studio/synth/bound.h"
+#include "studio/synth/forest.h"
+#include "studio/synth/lay.h"
 
 /* What is made on the way. */
 struct trees {

@@ -6,11 +6,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "format/nccl_xml.h"
-#include "format/topo_json.h"
 #include "os/file.h"
-#include "topo/discover.h"
-#include "topo/draw.h"
+#include "studio/foreign/nccl_xml.h"
+#include "studio/topo/discover.h"
+#include "studio/topo/draw.h"
+#include "studio/topo/topo_json.h"
 #include "topo/racks.h"
 #include "tutti-topo_between.h"
 #include "tutti-topo_calibrate.h"

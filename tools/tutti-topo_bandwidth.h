@@ -4,7 +4,7 @@
 #define TUTTI_TOOLS_TOPO_BANDWIDTH_H
 
 #include "model/calibration.h"
-#include "os/load.h"
+#include "studio/load.h"
 
 /* Sets memory_byte_fs of the calibration, whose key must be set, using all processors on which this
  * process may run. */

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "format/calibration_file.h"
-#include "os/load.h"
+#include "studio/load.h"
 #include "transport/paths.h"
 #include "tutti-topo_bandwidth.h"
 #include "tutti-topo_kernels.h"

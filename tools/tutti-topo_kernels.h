@@ -4,7 +4,7 @@
 #define TUTTI_TOOLS_TOPO_KERNELS_H
 
 #include "model/calibration.h"
-#include "os/load.h"
+#include "studio/load.h"
 
 /* Sets copy_... and reduce_... of the calibration, whose key must be set. NO_MEMORY. */
 enum tutti_status measure_kernels(struct calibration *calibration, struct load *load);

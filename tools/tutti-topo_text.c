@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "topo/levels.h"
-#include "topo/path.h"
+#include "studio/topo/levels.h"
+#include "studio/topo/path.h"
 
 static enum tutti_status no_memory(void)
 {

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #include "base/collective.h"
-#include "format/trace_json.h"
+#include "studio/trace/trace_json.h"
 
 /* The recorder does not distinguish times up to this one from 0. */
 enum { CALLS_TIMED_NS = 2000 };

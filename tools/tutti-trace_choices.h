@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "format/trace_json.h"
+#include "studio/trace/trace_json.h"
 
 /* Prints a line for each choice, the oldest first, and lines for the user's plans that were not
  * chosen; each begins with four blanks. */

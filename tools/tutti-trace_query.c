@@ -9,10 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "format/trace_json.h"
 #include "os/clock.h"
 #include "os/local_socket.h"
 #include "os/process.h"
+#include "studio/trace/trace_json.h"
 #include "tutti-trace_choices.h"
 #include "tutti-trace_text.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "format/trace_json.h"
+#include "studio/trace/trace_json.h"
 
 /* Any number of dumps; zeros at the beginning, and released by its owner, also after a failure. */
 struct traces {

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "format/trace_json.h"
+#include "studio/trace/trace_json.h"
 
 enum { ENTRY_TEXT_SIZE = 160, RANK_TEXT_SIZE = TRACE_HOST_SIZE + 64, DURATION_TEXT_SIZE = 32 };
 

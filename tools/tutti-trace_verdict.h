@@ -12,7 +12,7 @@
 #ifndef TUTTI_TOOLS_TRACE_VERDICT_H
 #define TUTTI_TOOLS_TRACE_VERDICT_H
 
-#include "format/trace_json.h"
+#include "studio/trace/trace_json.h"
 
 /* A later kind explains the earlier ones: a dead rank makes others late. */
 enum verdict_kind {

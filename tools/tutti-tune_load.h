@@ -4,7 +4,7 @@
 #ifndef TUTTI_TOOLS_TUNE_LOAD_H
 #define TUTTI_TOOLS_TUNE_LOAD_H
 
-#include "os/load.h"
+#include "studio/load.h"
 #include "tutti/tutti.h"
 
 enum { TUNE_HOST_SIZE = 64 };

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "topo/levels.h"
+#include "studio/topo/levels.h"
 #include "topo/probe.h"
 
 enum { HOSTS_MAX = 33, TOURNAMENTS = 3 };

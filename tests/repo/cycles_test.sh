@@ -33,7 +33,7 @@ def objects_of_library():
         for command in json.load(commands):
             words = shlex.split(command["command"])
             place = words[words.index("-o") + 1]
-            if re.search(r"\btutti_(topology_)?objects\.dir/", place):
+            if re.search(r"\btutti_(studio_)?objects\.dir/", place):
                 yield os.path.relpath(command["file"], root), os.path.join(command["directory"], place)
 
 

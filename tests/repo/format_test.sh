@@ -9,7 +9,7 @@ if ! command -v clang-format >/dev/null; then
     exit 77
 fi
 folders=()
-for folder in include src tests tools bench examples train bindings; do
+for folder in include src studio tests tools bench examples train bindings; do
     if [[ -d $folder ]]; then folders+=("$folder"); fi
 done
 offences=$(find "${folders[@]}" -name '*.[ch]' -print0 -o -name '*.inc' -print0 |

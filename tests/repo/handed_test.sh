@@ -16,7 +16,7 @@ import pathlib, re, sys
 
 root = pathlib.Path(sys.argv[1])
 declaring = set()
-for header in root.glob("src/**/*.h"):
+for header in sorted([*root.glob("src/**/*.h"), *root.glob("studio/**/*.h")]):
     code = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
     member = re.search(r"\(\*\w+\)\(", code)
     type_of_function = re.search(r"^typedef [\w *]+\b(?!VECTOR_OF|__attribute__)\w+\((?!.*\) *vector)", code, re.M)
@@ -26,7 +26,7 @@ for header in root.glob("src/**/*.h"):
 page = (root / "docs/architecture.md").read_text()
 section = re.search(r"^## Functions that are handed over$(.*?)^## ", page + "\n## ", re.M | re.S)
 rows = re.findall(r"^\| ([^|]*) \|", section[1], re.M) if section else []
-listed = {name for row in rows for name in re.findall(r"`(src/[^`]*)`", row)}
+listed = {name for row in rows for name in re.findall(r"`((?:src|studio)/[^`]*)`", row)}
 
 for header in sorted(declaring - listed):
     print(f"{header}: functions are handed over here, and docs/architecture.md does not say why")

@@ -13,7 +13,7 @@ table=$(layers_table)
 # Findings of one tree, the current folder.
 find_offences() {
     local folder folders=() files
-    for folder in include src tools bench train examples; do
+    for folder in include src studio tools bench train examples; do
         if [[ -d $folder ]]; then folders+=("$folder"); fi
     done
     files=$(find "${folders[@]}" -name '*.[ch]' -o -name '*.inc' | sort)
@@ -61,8 +61,8 @@ find_offences() {
             other = target
             sub(/\/.*/, "", other)
             if (target ~ /_state\.h$/ && folder != "src/" other) offence("\"" target "\" is private to src/" other)
-            if (other == "tutti" || folder == "src/" other || (folder, other) in allowed) next
-            if (("src/" other) in known) offence(folder " may not include \"" target "\"")
+            if (other == "tutti" || folder == other || folder == "src/" other || (folder, other) in allowed) next
+            if (("src/" other) in known || other in known) offence(folder " may not include \"" target "\"")
             else if (quoted) offence("\"" target "\": no such folder in src/")
         }
         END { exit found }' $files </dev/null

@@ -46,7 +46,7 @@ known = {row.variable for row in rows}
 declared = words_of("include/tutti/*.h", "include/tutti/train/*.h", "src/tutti.map")
 built = words_of("CMakeLists.txt", "CMakePresets.json", "cmake/*")
 
-code = [path for path in files("src/**/*.[ch]", "src/**/*.inc", "tools/*.[ch]", "train/*.[ch]")
+code = [path for path in files("src/**/*.[ch]", "src/**/*.inc", "studio/**/*.[ch]", "tools/*.[ch]", "train/*.[ch]")
         if not re.search(r"_(test\.c|fuzz\.[ch])$", path)]
 used = ""
 for path in code:
@@ -71,13 +71,13 @@ for path in files("bindings/*/src/**/*.py"):
             offences.append("%s: %s is not in the table of options" % (path, name))
 
 # Tests may have options of their own, with a prefix that says so.
-for path in files("src/**/*_test.c", "tests/**/*.[ch]", "tests/**/*.sh", "tests/**/*.py", "check", "bench/*", "bindings/*/tests/**/*.py"):
+for path in files("src/**/*_test.c", "studio/**/*_test.c", "tests/**/*.[ch]", "tests/**/*.sh", "tests/**/*.py", "check", "bench/*", "bindings/*/tests/**/*.py"):
     for name in re.findall(r"(?:getenv\(\"|\$\{?|environ(?:\.get\(|\[)\")(TUTTI_[A-Z0-9_]+)", read(path)):
         if name not in known and not name.startswith("TUTTI_TEST_") and path != "tests/repo/options_test.sh":
             offences.append("%s: reads %s, which is not in the table of options" % (path, name))
 
 python = words_of("bindings/*/src/**/*.py")
-tests = words_of("tests/**/*.[ch]", "tests/**/*.sh", "tests/*.py", "src/**/*_test.c", "check", "bindings/*/tests/**/*.py")
+tests = words_of("tests/**/*.[ch]", "tests/**/*.sh", "tests/*.py", "src/**/*_test.c", "studio/**/*_test.c", "check", "bindings/*/tests/**/*.py")
 for row in rows:
     name = row.variable[len(options.PREFIX):]
     if row.group == "PYTHON":
