@@ -17,6 +17,7 @@
 
 #include "agree.h"
 #include "base/dtype.h"
+#include "base/hash.h"
 #include "base/sized.h"
 #include "base/status.h"
 #include "norm.h"
@@ -179,25 +180,19 @@ static enum tutti_status prepare_bucket(struct tutti_buckets *b, struct bucket *
 
 /* ------------------------------------------------------------------------------------------ life cycle */
 
-static uint64_t mixed(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
-
 /* What all ranks have to give alike, as one number of 62 bits. */
 static int64_t fingerprint(const struct tutti_buckets *b)
 {
-    uint64_t norm_bits, hash = mixed(1, b->gradient_count);
+    uint64_t norm_bits, hash = hash_take(1, b->gradient_count);
     memcpy(&norm_bits, &b->options.norm_max, sizeof norm_bits);
-    hash = mixed(hash, b->options.bucket_bytes);
-    hash = mixed(hash, b->options.first_bucket_bytes);
-    hash = mixed(hash, norm_bits);
-    hash = mixed(hash, b->options.find_unused != 0);
-    hash = mixed(hash, (uint64_t)b->options.start);
+    hash = hash_take(hash, b->options.bucket_bytes);
+    hash = hash_take(hash, b->options.first_bucket_bytes);
+    hash = hash_take(hash, norm_bits);
+    hash = hash_take(hash, b->options.find_unused != 0);
+    hash = hash_take(hash, (uint64_t)b->options.start);
     for (size_t i = 0; i < b->gradient_count; i++) {
-        hash = mixed(hash, b->gradients[i].what.count);
-        hash = mixed(hash, (uint64_t)b->gradients[i].what.dtype);
+        hash = hash_take(hash, b->gradients[i].what.count);
+        hash = hash_take(hash, (uint64_t)b->gradients[i].what.dtype);
     }
     return (int64_t)(hash >> 2);
 }

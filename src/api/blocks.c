@@ -256,7 +256,7 @@ static bool varying_is_in_place(const struct arguments *a, const struct tutti_co
     if (a->collective == COLLECTIVE_ALLTOALL)
         return memcmp(send->counts, recv->counts, (size_t)comm->team.size * sizeof(size_t)) == 0 &&
                are_one(&input, 0, &output, 0, send->count * element_bytes);
-    if (recv->counts != NULL)
+    if (collective_gathers(a->collective))
         return are_one(&input, 0, &output, own_offset(recv, rank) * element_bytes,
                        send->count * element_bytes);
     return are_one(&input, own_offset(send, rank) * element_bytes, &output, 0,
@@ -287,10 +287,7 @@ enum tutti_status blocks_check_varying(const struct arguments *a, const struct t
     call->send = settle(call->extra, 0, send.base);
     call->recv = (void *)(uintptr_t)settle(call->extra, 1, recv.base);
     call->what.varies = true;
-    call->what.count =
-        a->collective == COLLECTIVE_SCATTER || a->collective == COLLECTIVE_REDUCE_SCATTER
-            ? recv.count
-            : send.count;
+    call->what.count = collective_scatters(a->collective) ? recv.count : send.count;
     call->in_place = varying_is_in_place(a, comm, &send, &recv, call, element_bytes);
 
     const struct buffer input = buffer_of(call, 0), output = buffer_of(call, 1);
@@ -385,11 +382,8 @@ enum tutti_status blocks_check_lists(const struct arguments *a, const struct tut
     const size_t block_bytes = call->what.count * element_bytes,
                  own = (size_t)comm->team.rank * block_bytes;
     if (blocks[0] == 0 || blocks[1] == 0 || block_bytes == 0) return TUTTI_OK;
-    if (blocks[0] == blocks[1])
-        call->in_place = are_one(&input, 0, &output, 0, blocks[0] * block_bytes);
-    else if (blocks[1] > blocks[0])
-        call->in_place = are_one(&input, 0, &output, own, block_bytes);
-    else
-        call->in_place = are_one(&input, own, &output, 0, block_bytes);
+    call->in_place = are_one(&input, collective_scatters(a->collective) ? own : 0, &output,
+                             collective_gathers(a->collective) ? own : 0,
+                             (blocks[0] < blocks[1] ? blocks[0] : blocks[1]) * block_bytes);
     return TUTTI_OK;
 }

@@ -28,13 +28,8 @@ static bool is_in_place(const struct arguments *a, const struct tutti_comm *comm
 {
     const uintptr_t send = (uintptr_t)a->send, recv = (uintptr_t)a->recv;
     const size_t own = (size_t)comm->team.rank * block_bytes;
-    switch (a->collective) {
-    case COLLECTIVE_GATHER:
-    case COLLECTIVE_ALLGATHER: return send == recv + own;
-    case COLLECTIVE_SCATTER:
-    case COLLECTIVE_REDUCE_SCATTER: return recv == send + own;
-    default: return send == recv;
-    }
+    return send + (collective_scatters(a->collective) ? own : 0) ==
+           recv + (collective_gathers(a->collective) ? own : 0);
 }
 
 static enum tutti_status check_even(const struct arguments *a, const struct tutti_comm *comm,

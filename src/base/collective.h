@@ -60,6 +60,21 @@ static inline size_t collective_blocks_received(enum collective collective, bool
     default: return 1;
     }
 }
+/* Each rank gives its block, or gets it. What "in place" means follows: the input of one that gathers is the rank's own block of its
+ * output, and the output of one that scatters the own block of its input; in all others both begin at the same place. */
+static inline bool collective_gathers(enum collective collective)
+{
+    return collective == COLLECTIVE_GATHER || collective == COLLECTIVE_ALLGATHER;
+}
+static inline bool collective_scatters(enum collective collective)
+{
+    return collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_REDUCE_SCATTER;
+}
+/* Every rank knows the counts of all blocks of the v form; else each end of a transfer knows its own. */
+static inline bool collective_knows_all_counts(enum collective collective)
+{
+    return collective == COLLECTIVE_ALLGATHER || collective == COLLECTIVE_REDUCE_SCATTER;
+}
 /* COLLECTIVE_COUNT when there is none of that name. */
 enum collective collective_from_name(const char *name);
 

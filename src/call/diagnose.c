@@ -171,11 +171,6 @@ static bool look_for_leavers(struct tutti_comm *comm, struct call_request *reque
 
 /* ------------------------------------------------------------------------------------- disagreements */
 
-static bool knows_all_counts(const struct call_description *what)
-{
-    return what->collective == COLLECTIVE_ALLGATHER || what->collective == COLLECTIVE_REDUCE_SCATTER;
-}
-
 /* What differs where the descriptions show nothing. The count of a v form is that of a rank's own block. */
 static const char *hidden_difference(const struct call_description *mine,
                                      const struct call_description *theirs)
@@ -187,7 +182,7 @@ static const char *hidden_difference(const struct call_description *mine,
         theirs->dtype != mine->dtype || theirs->op != mine->op || theirs->root != mine->root ||
         (!mine->varies && theirs->count != mine->count))
         return "";
-    return mine->varies && knows_all_counts(mine)
+    return mine->varies && collective_knows_all_counts(mine->collective)
                ? " with other counts, another algorithm (or plan of it) or another `deterministic`"
                : " with another algorithm (or plan of it) or another `deterministic`";
 }

@@ -15,13 +15,6 @@
 #include "call/program.h"
 #include "tune/choose.h"
 
-/* Blocks of different counts that every rank knows; else each end of a transfer knows its own. */
-static bool knows_all_counts(const struct call *call)
-{
-    return call->what.collective == COLLECTIVE_ALLGATHER ||
-           call->what.collective == COLLECTIVE_REDUCE_SCATTER;
-}
-
 static const size_t *counts_of(const struct call *call)
 {
     return call->extra->input_counts != NULL ? call->extra->input_counts
@@ -52,7 +45,7 @@ static uint64_t signature_of(const struct tutti_comm *comm, const struct call *c
     uint64_t hash = hash_take(0x7475747469u, described(what));
     if (!what->varies)
         hash = hash_take(hash, what->count);
-    else if (knows_all_counts(call))
+    else if (collective_knows_all_counts(what->collective))
         for (int r = 0; r < comm->team.size; r++) hash = hash_take(hash, counts_of(call)[r]);
     hash = hash_take(hash, (uint64_t)(uint32_t)what->root);
     if (collective_reduces(what->collective)) hash = hash_take(hash, call->op->identity);
@@ -73,7 +66,7 @@ static size_t shared_bytes(const struct tutti_comm *comm, const struct call *cal
     size_t count = what->count;
     if (what->varies) {
         count = 0;
-        for (int r = 0; knows_all_counts(call) && r < comm->team.size; r++)
+        for (int r = 0; collective_knows_all_counts(what->collective) && r < comm->team.size; r++)
             count += counts_of(call)[r];
         count /= (size_t)comm->team.size;
     }
@@ -92,7 +85,7 @@ static struct choose_call wanted_by(const struct tutti_comm *comm, const struct 
         .root = what->root,
         .deterministic = call->deterministic,
         .in_rank_order = collective_reduces(what->collective) && !call->op->commutative,
-        .counts_are_local = what->varies && !knows_all_counts(call),
+        .counts_are_local = what->varies && !collective_knows_all_counts(what->collective),
         .algorithm = call->algorithm,
         .radix = call->radix,
         .rules = comm->team.settings.rules};

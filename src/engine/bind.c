@@ -229,20 +229,14 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     return TUTTI_OK;
 }
 
-/* In place the smaller of the two buffers is this rank's block of the larger one. */
-static size_t begin_in_place(const struct binder *binder, int buffer)
+/* Where a buffer begins in the memory that input and output are in place, in bytes. */
+static size_t begin_in_place(const struct binder *binder, enum plan_buffer buffer)
 {
     const struct plan_shape *shape = &binder->plan->shape;
-    const uint32_t own = (uint32_t)binder->plan->rank * shape->parts;
-    switch (shape->collective) {
-    case COLLECTIVE_GATHER:
-    case COLLECTIVE_ALLGATHER:
-        return buffer == PLAN_INPUT ? layout_chunk_offset(&binder->layout, false, own) : 0;
-    case COLLECTIVE_SCATTER:
-    case COLLECTIVE_REDUCE_SCATTER:
-        return buffer == PLAN_OUTPUT ? layout_chunk_offset(&binder->layout, true, own) : 0;
-    default: return 0;
-    }
+    const bool is_block = buffer == PLAN_INPUT ? collective_gathers(shape->collective)
+                                               : collective_scatters(shape->collective);
+    const uint32_t own = plan_begin_in_place(shape, binder->plan->rank, buffer);
+    return is_block ? layout_chunk_offset(&binder->layout, buffer == PLAN_OUTPUT, own) : 0;
 }
 
 /* Whether a step copies input, sends it on, and leaves its source as it is: the destination lies

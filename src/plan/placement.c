@@ -6,26 +6,13 @@ struct range {
     uint32_t begin, end;
 };
 
-/* In place the smaller of the two buffers is this rank's block of the larger one. */
-static uint32_t begin_in_place(const struct rank_plan *plan, enum plan_buffer buffer)
-{
-    const uint32_t own = (uint32_t)plan->rank * plan->shape.parts;
-    switch (plan->shape.collective) {
-    case COLLECTIVE_GATHER:
-    case COLLECTIVE_ALLGATHER: return buffer == PLAN_INPUT ? own : 0;
-    case COLLECTIVE_SCATTER:
-    case COLLECTIVE_REDUCE_SCATTER: return buffer == PLAN_OUTPUT ? own : 0;
-    default: return 0;
-    }
-}
-
 static struct range range_of(const struct rank_plan *plan, const struct plan_place *place,
                              uint32_t chunk_count, bool in_place)
 {
     enum plan_buffer space = place->buffer;
     uint32_t begin = place->first;
     if (in_place && space != PLAN_SCRATCH) {
-        begin += begin_in_place(plan, space);
+        begin += plan_begin_in_place(&plan->shape, plan->rank, space);
         space = PLAN_OUTPUT;
     }
     return (struct range){space, begin, begin + chunk_count};

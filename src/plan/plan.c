@@ -56,29 +56,25 @@ void plan_free(struct plan *plan)
     free(plan);
 }
 
-static uint32_t block_count(const struct plan_shape *shape, int rank, enum plan_buffer buffer)
+static size_t block_count(const struct plan_shape *shape, int rank, enum plan_buffer buffer)
 {
-    const uint32_t all = (uint32_t)shape->rank_count, on_root = rank == shape->root;
-    const bool input = buffer == PLAN_INPUT;
-    if (buffer == PLAN_SCRATCH) return 0;
-    switch (shape->collective) {
-    case COLLECTIVE_ALLREDUCE: return 1;
-    case COLLECTIVE_REDUCE: return input ? 1 : on_root;
-    case COLLECTIVE_BROADCAST: return input ? on_root : 1;
-    case COLLECTIVE_GATHER: return input ? 1 : on_root * all;
-    case COLLECTIVE_SCATTER: return input ? on_root * all : 1;
-    case COLLECTIVE_ALLGATHER: return input ? 1 : all;
-    case COLLECTIVE_REDUCE_SCATTER: return input ? all : 1;
-    case COLLECTIVE_ALLTOALL: return all;
-    case COLLECTIVE_BARRIER:
-    case COLLECTIVE_COUNT: return 0;
-    }
-    return 0;
+    const bool is_root = rank == shape->root;
+    if (buffer == PLAN_SCRATCH || shape->collective == COLLECTIVE_BARRIER) return 0;
+    return buffer == PLAN_INPUT
+               ? collective_blocks_sent(shape->collective, is_root, shape->rank_count)
+               : collective_blocks_received(shape->collective, is_root, shape->rank_count);
 }
 
 uint32_t plan_chunk_count(const struct plan_shape *shape, int rank, enum plan_buffer buffer)
 {
-    return block_count(shape, rank, buffer) * shape->parts;
+    return (uint32_t)block_count(shape, rank, buffer) * shape->parts;
+}
+
+uint32_t plan_begin_in_place(const struct plan_shape *shape, int rank, enum plan_buffer buffer)
+{
+    const bool is_block = buffer == PLAN_INPUT ? collective_gathers(shape->collective)
+                                               : collective_scatters(shape->collective);
+    return is_block ? (uint32_t)rank * shape->parts : 0;
 }
 
 uint32_t plan_chunk_class(const struct plan_shape *shape, int rank, enum plan_buffer buffer,
@@ -87,15 +83,9 @@ uint32_t plan_chunk_class(const struct plan_shape *shape, int rank, enum plan_bu
     const uint32_t parts = shape->parts, all = (uint32_t)shape->rank_count, mine = (uint32_t)rank;
     const uint32_t block = chunk / parts, part = chunk % parts;
     const bool input = buffer == PLAN_INPUT;
-    switch (shape->collective) {
-    case COLLECTIVE_GATHER:
-    case COLLECTIVE_ALLGATHER: return input ? mine * parts + chunk : chunk;
-    case COLLECTIVE_SCATTER:
-    case COLLECTIVE_REDUCE_SCATTER: return input ? chunk : mine * parts + chunk;
-    case COLLECTIVE_ALLTOALL:
-        return input ? (mine * all + block) * parts + part : (block * all + mine) * parts + part;
-    default: return chunk;
-    }
+    if (shape->collective != COLLECTIVE_ALLTOALL)
+        return plan_begin_in_place(shape, rank, buffer) + chunk;
+    return input ? (mine * all + block) * parts + part : (block * all + mine) * parts + part;
 }
 
 bool plan_has_all(const struct plan_shape *shape, int rank)

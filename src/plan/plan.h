@@ -146,6 +146,8 @@ void plan_free(struct plan *plan);
 
 /* Chunks of a buffer of that rank; scratch is the rank plan's own matter. */
 uint32_t plan_chunk_count(const struct plan_shape *shape, int rank, enum plan_buffer buffer);
+/* Where the input or the output begins in the memory that both are in place, in chunks (base/collective.h). */
+uint32_t plan_begin_in_place(const struct plan_shape *shape, int rank, enum plan_buffer buffer);
 /* The class of an input or output chunk, see the table above. */
 uint32_t plan_chunk_class(const struct plan_shape *shape, int rank, enum plan_buffer buffer,
                           uint32_t chunk);

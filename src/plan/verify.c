@@ -165,16 +165,10 @@ static const char *buffer_name(enum plan_buffer buffer)
 /* In place, an output chunk may be an input chunk: that one's index, or the number of inputs. */
 static uint32_t aliased_input(const struct plan_shape *shape, int rank, uint32_t output)
 {
-    const uint32_t own = (uint32_t)rank * shape->parts;
     const uint32_t none = plan_chunk_count(shape, rank, PLAN_INPUT);
-    switch (shape->collective) {
-    case COLLECTIVE_GATHER:
-    case COLLECTIVE_ALLGATHER:
-        return output >= own && output - own < shape->parts ? output - own : none;
-    case COLLECTIVE_SCATTER:
-    case COLLECTIVE_REDUCE_SCATTER: return none == 0 ? 0 : own + output;
-    default: return none == 0 ? 0 : output;
-    }
+    const uint32_t at = output + plan_begin_in_place(shape, rank, PLAN_OUTPUT);
+    const uint32_t begin = plan_begin_in_place(shape, rank, PLAN_INPUT);
+    return at >= begin && at - begin < none ? at - begin : none;
 }
 
 static bool is_in_place(const struct run *run, int rank)

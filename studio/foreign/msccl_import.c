@@ -151,31 +151,21 @@ static bool out_of_memory(struct importer *importer)
  * will be its output. */
 static int output_of_input(const struct importer *importer, int gpu, int chunk)
 {
-    const int own = gpu * (int)importer->shape.parts;
-    if (!importer->algo->in_place) return -1;
-    switch (importer->shape.collective) {
-    case COLLECTIVE_GATHER: return gpu == importer->shape.root ? own + chunk : -1;
-    case COLLECTIVE_ALLGATHER: return own + chunk;
-    case COLLECTIVE_SCATTER:
-    case COLLECTIVE_REDUCE_SCATTER:
-        if (importer->shape.collective == COLLECTIVE_SCATTER && gpu != importer->shape.root)
-            return -1;
-        return chunk >= own && chunk < own + (int)importer->shape.parts ? chunk - own : -1;
-    case COLLECTIVE_REDUCE: return gpu == importer->shape.root ? chunk : -1;
-    default: return chunk;
-    }
+    const struct plan_shape *const shape = &importer->shape;
+    if (!importer->algo->in_place || (shape->collective == COLLECTIVE_SCATTER && gpu != shape->root))
+        return -1;
+    const int output = chunk + (int)plan_begin_in_place(shape, gpu, PLAN_INPUT) -
+                       (int)plan_begin_in_place(shape, gpu, PLAN_OUTPUT);
+    return output >= 0 && output < (int)plan_chunk_count(shape, gpu, PLAN_OUTPUT) ? output : -1;
 }
 
 /* The other way round. */
 static int input_of_output(const struct importer *importer, int gpu, int chunk)
 {
-    const int own = gpu * (int)importer->shape.parts;
-    const int inputs = (int)plan_chunk_count(&importer->shape, gpu, PLAN_INPUT);
-    const enum collective collective = importer->shape.collective;
-    int input = chunk;
-    if (collective == COLLECTIVE_GATHER || collective == COLLECTIVE_ALLGATHER) input = chunk - own;
-    if (collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_REDUCE_SCATTER)
-        input = chunk + own;
+    const struct plan_shape *const shape = &importer->shape;
+    const int inputs = (int)plan_chunk_count(shape, gpu, PLAN_INPUT);
+    const int input = chunk + (int)plan_begin_in_place(shape, gpu, PLAN_OUTPUT) -
+                      (int)plan_begin_in_place(shape, gpu, PLAN_INPUT);
     return input >= 0 && input < inputs && output_of_input(importer, gpu, input) == chunk ? input
                                                                                           : -1;
 }
@@ -993,9 +983,7 @@ static void write_own_block(struct importer *importer, struct plan_builder *buil
     if (!importer->algo->in_place || lane_count == PLAN_LANES_MAX) return;
     for (int i = 0; i < inputs; i++) {
         const int output = output_of_input(importer, gpu, i);
-        if (output < 0 || output >= chunks_of(importer, gpu, MSCCL_OUTPUT) ||
-            cell_at(importer, gpu, MSCCL_OUTPUT, output)->writer >= 0)
-            continue;
+        if (output < 0 || cell_at(importer, gpu, MSCCL_OUTPUT, output)->writer >= 0) continue;
         if (!has_lane) plan_lane(builder);
         has_lane = true;
         plan_copy(builder, PLAN_INPUT, (uint32_t)i, PLAN_OUTPUT, (uint32_t)output, 1);

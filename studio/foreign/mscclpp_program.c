@@ -75,17 +75,8 @@ int mscclpp_program_new_semaphore(struct mscclpp_program *program)
 /* In place, a range of the input or of the output by the name of the larger of the two. */
 static struct plan_place in_memory(const struct mscclpp_program *program, struct plan_place place)
 {
-    const uint32_t first_block = (uint32_t)program->rank * program->shape.parts;
     if (!program->in_place || place.buffer == PLAN_SCRATCH) return place;
-    switch (program->shape.collective) {
-    case COLLECTIVE_ALLGATHER:
-        if (place.buffer == PLAN_INPUT) place.first += first_block;
-        break;
-    case COLLECTIVE_REDUCE_SCATTER:
-        if (place.buffer == PLAN_OUTPUT) place.first += first_block;
-        break;
-    default: break;
-    }
+    place.first += plan_begin_in_place(&program->shape, program->rank, place.buffer);
     place.buffer = PLAN_OUTPUT;
     return place;
 }
