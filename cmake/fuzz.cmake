@@ -22,7 +22,7 @@ foreach(source IN LISTS fuzzers)
     add_executable(${name}_fuzz ${source})
     target_compile_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
     target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
-    target_include_directories(${name}_fuzz PRIVATE tools tests)
+    target_include_directories(${name}_fuzz PRIVATE tests)
     target_link_libraries(${name}_fuzz PRIVATE tutti_internal)
     add_dependencies(fuzzers ${name}_fuzz)
     if(path MATCHES "^examples/gpt/tokenizer") # which needs no OpenBLAS

@@ -3,20 +3,19 @@
 add_custom_target(programs) # what ./demo builds
 add_custom_target(tools)    # what a wheel has
 
-# tools/NAME.c is the program NAME; tools/NAME_part.c belongs to it.
-file(GLOB tool_sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/tools tools/*.c)
+# tools/X/ is the program tutti-X.
+file(GLOB tool_sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tools/*/*.c)
 list(FILTER tool_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 studio_filter(tool_sources)
 set(tools ${tool_sources})
-list(FILTER tools EXCLUDE REGEX "_")
+list(FILTER tools INCLUDE REGEX "/main\\.c$")
 set(tools_built "")
 foreach(source IN LISTS tools)
-    get_filename_component(tool ${source} NAME_WE)
+    get_filename_component(folder ${source} DIRECTORY)
+    string(REPLACE tools/ tutti- tool ${folder})
     set(parts ${tool_sources})
-    list(FILTER parts INCLUDE REGEX "^${tool}(_.*)?\\.c$")
-    list(TRANSFORM parts PREPEND tools/)
+    list(FILTER parts INCLUDE REGEX "^${folder}/")
     add_executable(${tool} ${parts})
-    target_include_directories(${tool} PRIVATE tools)
     target_link_libraries(${tool} PRIVATE tutti_internal)
     add_dependencies(programs ${tool})
     add_dependencies(tools ${tool})

@@ -33,7 +33,7 @@ if(HWLOC_INCLUDE_DIR AND HWLOC_LIBRARY AND JANSSON_INCLUDE_DIR AND JANSSON_LIBRA
 elseif(CMAKE_CROSSCOMPILING OR SKBUILD) # a compiler for another machine seldom has its libraries; a wheel goes without
     message(STATUS "hwloc or jansson is not here: no tutti-topo, tutti-trace, tutti-tune or tutti-synth")
     list(APPEND unbuildable "studio/topo/(discover|topo_json)" "studio/trace/" "studio/foreign/nccl_" "studio/synth/from_topo_"
-        "src/format/.*_test" "src/format/.*_fuzz" "tutti-topo" "tutti-trace" "tutti-tune" "tutti-synth"
+        "src/format/.*_test" "src/format/.*_fuzz" "tools/(topo|trace|tune|synth)/"
         "tests/tutti_trace_verdict_" "tests/tutti_trace_calls_")
 else()
     message(FATAL_ERROR "Tutti needs hwloc and jansson (Debian: libhwloc-dev libjansson-dev)")

@@ -15,13 +15,13 @@
 
 #include <cmocka.h>
 
-#include "../tools/tutti-perf_buffer.c"
-#include "../tools/tutti-perf_dtype.c"
-#include "../tools/tutti-perf_layout.c"
-#include "../tools/tutti-perf_operation.c"
-#include "../tools/tutti-perf_plot.c"
-#include "../tools/tutti-perf_reduction.c"
-#include "../tools/tutti-perf_value.c"
+#include "../tools/perf/buffer.c"
+#include "../tools/perf/dtype.c"
+#include "../tools/perf/layout.c"
+#include "../tools/perf/operation.c"
+#include "../tools/perf/plot.c"
+#include "../tools/perf/reduction.c"
+#include "../tools/perf/value.c"
 #include "base/dtype.h"
 #include "base/op.h"
 #include "kernel/kernel.h"

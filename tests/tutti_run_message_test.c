@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "../tools/tutti-run_hosts.c"
-#include "../tools/tutti-run_message.c"
+#include "../tools/run/hosts.c"
+#include "../tools/run/message.c"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 

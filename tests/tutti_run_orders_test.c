@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "../tools/tutti-run_orders.c"
+#include "../tools/run/orders.c"
 
 static int count_of(const struct orders *orders, int order)
 {

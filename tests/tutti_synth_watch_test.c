@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "../tools/tutti-synth_watch.c"
+#include "../tools/synth/watch.c"
 
 /* A child that never looks at the time: its exit status, and what it says. */
 static int end_of_child(bool is_stopped, char *said, size_t said_bytes)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "../tools/tutti-trace_calls.c"
+#include "../tools/trace/calls.c"
 
 enum { RANKS = 4, CALLS = 3, LATE_RANK = 2 };
 static const uint64_t MS = 1000000, BASE_NS = 50000000000, EVERY_NS = 1000000000;

@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "../tools/tutti-trace_choices.c"
-#include "../tools/tutti-trace_query.c"
-#include "../tools/tutti-trace_text.c"
+#include "../tools/trace/choices.c"
+#include "../tools/trace/query.c"
+#include "../tools/trace/text.c"
 #include "process/monitor.h"
 
 enum { TEXT_SIZE = 1 << 20 };

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "../tools/tutti-trace_text.c"
-#include "../tools/tutti-trace_verdict.c"
+#include "../tools/trace/text.c"
+#include "../tools/trace/verdict.c"
 
 enum { RANKS_MAX = 4, CALLS = 5 };
 static const uint64_t SECOND = 1000000000u;

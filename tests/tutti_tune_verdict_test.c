@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "../tools/tutti-tune_candidates.c"
-#include "../tools/tutti-tune_measure.c"
+#include "../tools/tune/candidates.c"
+#include "../tools/tune/measure.c"
 #include "transport/local/local.h"
 #include "transport/local/paths.h"
 #include "transport/tcp/paths.h"

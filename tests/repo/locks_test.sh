@@ -34,7 +34,7 @@ src/os/tls_openssl.c once               fork() waits for who is between at_exit_
 studio/synth/z3.c once                     of a tool, which does not fork
 src/transport/local/state.h sharing_lock of a communicator: a child may only free it, which does not take the lock
 src/transport/ofi/regions.c lock        of a network card, which a child does not close
-tools/tutti-plan_verify.c lock          of a tool, which does not fork
+tools/plan/verify.c lock          of a tool, which does not fork
 train/buckets.c lock                    of buckets, whose communicator a child may only free
 '
 

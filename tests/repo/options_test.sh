@@ -46,7 +46,7 @@ known = {row.variable for row in rows}
 declared = words_of("include/tutti/*.h", "include/tutti/train/*.h", "src/tutti.map")
 built = words_of("CMakeLists.txt", "CMakePresets.json", "cmake/*")
 
-code = [path for path in files("src/**/*.[ch]", "src/**/*.inc", "studio/**/*.[ch]", "tools/*.[ch]", "train/*.[ch]")
+code = [path for path in files("src/**/*.[ch]", "src/**/*.inc", "studio/**/*.[ch]", "tools/**/*.[ch]", "train/*.[ch]")
         if not re.search(r"_(test\.c|fuzz\.[ch])$", path)]
 used = ""
 for path in code:

@@ -1,0 +1,248 @@
+#include "verify.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "plan/verify.h"
+
+enum { WORKERS_MAX = 64, RANKS_MIN_OF_ALL = 1, RANKS_MAX_OF_ALL = 33 };
+
+/* One plan to prove, with separate buffers and in place. */
+struct task {
+    const struct algorithm *algorithm;
+    int rank_count, root;
+};
+
+struct work {
+    struct task *tasks;
+    size_t task_count, task_capacity;
+    unsigned radix;
+    const int *order;
+    const struct algo_levels *levels; /* NULL: what needs some gets some */
+    atomic_size_t next;               /* relaxed: it only hands out numbers */
+
+    pthread_mutex_t lock; /* of what follows, and of the terminal */
+    size_t proven, wrong, unknown;
+    uint64_t step_count, message_count;
+    bool shows_progress;
+    uint64_t progress_ns;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* ----------------------------------------------------------------------------------------------- one plan */
+
+enum exit_code verify_plan(const struct plan *plan, bool in_place)
+{
+    struct verify_report report;
+    const struct verify_options how = {.in_place = in_place};
+    const enum verify_verdict verdict = plan_verify(plan, &how, &report);
+    const char *collective = collective_name(plan->shape.collective);
+    const char *buffers = in_place ? "in place" : "separate buffers";
+    if (verdict != VERIFY_PROVEN) {
+        fprintf(stderr, "%s of %d ranks, %s: %s: %s\n", collective, plan->shape.rank_count, buffers,
+                verdict == VERIFY_WRONG ? "WRONG" : "not known", report.message);
+        return EXIT_WRONG;
+    }
+    printf("%s of %d ranks, %s: proven (%llu steps, %llu messages%s)\n", collective,
+           plan->shape.rank_count, buffers, (unsigned long long)report.step_count,
+           (unsigned long long)report.message_count,
+           !collective_reduces(plan->shape.collective) ? ""
+           : report.rank_ordered                       ? ", operands in rank order"
+                                                       : ", needs a commutative operation");
+    return EXIT_FINE;
+}
+
+/* -------------------------------------------------------------------------------------------- many plans */
+
+static enum verify_verdict prove_with(const struct work *work, const struct task *task,
+                                      const struct algo_levels *levels, bool in_place,
+                                      struct verify_report *report)
+{
+    const struct algorithm *algorithm = task->algorithm;
+    const struct algo_params params = {.collective = algorithm->collective,
+                                       .rank_count = task->rank_count,
+                                       .root = task->root,
+                                       .in_place = in_place,
+                                       .radix = work->radix,
+                                       .order = work->order,
+                                       .levels = levels};
+    const struct verify_options how = {.in_place = in_place,
+                                       .associative_tree_uniform = algorithm->deterministic};
+    struct plan *plan;
+    const char *message;
+    const enum tutti_status status = algo_plan(algorithm, &params, &plan, &message);
+    if (status != TUTTI_OK) {
+        snprintf(report->message, sizeof report->message, "it makes no plan: %s", message);
+        return status == TUTTI_NO_MEMORY ? VERIFY_NO_MEMORY : VERIFY_WRONG;
+    }
+    const enum verify_verdict verdict = plan_verify(plan, &how, report);
+    plan_free(plan);
+    if (verdict == VERIFY_PROVEN && collective_reduces(algorithm->collective) &&
+        !algorithm->needs_commutative && work->order == NULL && !report->rank_ordered) {
+        snprintf(report->message, sizeof report->message,
+                 "it promises operands in rank order and does not keep it");
+        return VERIFY_WRONG;
+    }
+    return verdict;
+}
+
+/* On hosts that were named; or on some, where it needs them. */
+static enum verify_verdict prove(const struct work *work, const struct task *task, bool in_place,
+                                 struct verify_report *report)
+{
+    struct hosts hosts;
+    if (work->levels != NULL || !task->algorithm->needs_levels)
+        return prove_with(work, task, work->levels, in_place, report);
+    if (!hosts_generate(&hosts, task->rank_count, task->rank_count % 2 == 1)) {
+        snprintf(report->message, sizeof report->message, "out of memory");
+        return VERIFY_NO_MEMORY;
+    }
+    const enum verify_verdict verdict = prove_with(work, task, &hosts.levels, in_place, report);
+    hosts_release(&hosts);
+    return verdict;
+}
+
+static void clear_progress(const struct work *work)
+{
+    if (work->shows_progress) fputs("\r\x1b[K", stderr);
+}
+
+static void show_progress(struct work *work, const struct task *task)
+{
+    const uint64_t now = now_ns();
+    if (!work->shows_progress || now - work->progress_ns < 100000000u) return;
+    work->progress_ns = now;
+    clear_progress(work);
+    fprintf(stderr, "%zu of %zu: %s %s, %d ranks", work->proven + work->wrong + work->unknown,
+            2 * work->task_count, collective_name(task->algorithm->collective),
+            task->algorithm->name, task->rank_count);
+    fflush(stderr);
+}
+
+static void count_verdict(struct work *work, const struct task *task, bool in_place,
+                          enum verify_verdict verdict, const struct verify_report *report)
+{
+    pthread_mutex_lock(&work->lock);
+    if (verdict == VERIFY_PROVEN) {
+        work->proven++;
+        work->step_count += report->step_count;
+        work->message_count += report->message_count;
+    } else {
+        clear_progress(work);
+        fprintf(stderr, "%s %s of %d ranks, root %d, %s: %s\n",
+                collective_name(task->algorithm->collective), task->algorithm->name,
+                task->rank_count, task->root, in_place ? "in place" : "separate buffers",
+                report->message);
+        if (verdict == VERIFY_WRONG)
+            work->wrong++;
+        else
+            work->unknown++;
+    }
+    show_progress(work, task);
+    pthread_mutex_unlock(&work->lock);
+}
+
+static void *work_on(void *context)
+{
+    struct work *work = context;
+    for (;;) {
+        const size_t index = atomic_fetch_add_explicit(&work->next, 1, memory_order_relaxed);
+        if (index >= work->task_count) return NULL;
+        /* Backwards: what takes longest comes last in the list. */
+        const struct task *task = &work->tasks[work->task_count - 1 - index];
+        for (int in_place = 0; in_place < 2; in_place++) {
+            struct verify_report report = {0};
+            const enum verify_verdict verdict = prove(work, task, in_place != 0, &report);
+            count_verdict(work, task, in_place != 0, verdict, &report);
+        }
+    }
+}
+
+static bool add_task(struct work *work, struct task task)
+{
+    if (work->task_count == work->task_capacity) {
+        const size_t capacity = work->task_capacity * 2 + 256;
+        struct task *grown = realloc(work->tasks, capacity * sizeof *grown);
+        if (grown == NULL) return false;
+        work->tasks = grown;
+        work->task_capacity = capacity;
+    }
+    work->tasks[work->task_count++] = task;
+    return true;
+}
+
+static bool add_roots(struct work *work, const struct options *options,
+                      const struct algorithm *algorithm, int rank_count)
+{
+    const bool every = options->root == ALL_ROOTS && collective_is_rooted(algorithm->collective);
+    const int first = options->root == ALL_ROOTS ? 0 : options->root;
+    const int last = every ? rank_count - 1 : first;
+    for (int root = first; root <= last; root++)
+        if (!add_task(work, (struct task){algorithm, rank_count, root})) return false;
+    return true;
+}
+
+static bool add_tasks(struct work *work, const struct options *options)
+{
+    const int min = options->ranks_min > 0 ? options->ranks_min : RANKS_MIN_OF_ALL;
+    const int max = options->ranks_min > 0 ? options->ranks_max : RANKS_MAX_OF_ALL;
+    for (int rank_count = min; rank_count <= max; rank_count++)
+        for (int i = 0; i < algo_count; i++) {
+            const struct algorithm *algorithm = &algo_list[i];
+            if (options->algorithm != NULL && options->algorithm != algorithm) continue;
+            if (options->collective != COLLECTIVE_COUNT &&
+                options->collective != algorithm->collective)
+                continue;
+            if (algo_supports_levels(algorithm, rank_count) &&
+                !add_roots(work, options, algorithm, rank_count))
+                return false;
+        }
+    return true;
+}
+
+static void run_workers(struct work *work)
+{
+    pthread_t workers[WORKERS_MAX];
+    long wanted = sysconf(_SC_NPROCESSORS_ONLN) - 1; /* this thread works, too */
+    int started = 0;
+    if (wanted > WORKERS_MAX) wanted = WORKERS_MAX;
+    while (started < wanted && pthread_create(&workers[started], NULL, work_on, work) == 0)
+        started++;
+    work_on(work);
+    for (int i = 0; i < started; i++) pthread_join(workers[i], NULL);
+}
+
+enum exit_code verify_algorithms(const struct options *options)
+{
+    struct work work = {.radix = options->radix,
+                        .order = options->order,
+                        .levels = options->hosts.rank_count > 0 ? &options->hosts.levels : NULL,
+                        .lock = PTHREAD_MUTEX_INITIALIZER,
+                        .shows_progress = isatty(STDERR_FILENO)};
+    const uint64_t begin_ns = now_ns();
+    if (!add_tasks(&work, options)) {
+        free(work.tasks);
+        fputs("tutti-plan: out of memory\n", stderr);
+        return EXIT_WRONG;
+    }
+    run_workers(&work);
+    clear_progress(&work);
+    free(work.tasks);
+    const double seconds = (double)(now_ns() - begin_ns) / 1e9;
+    printf("%zu plans proven", work.proven);
+    if (work.wrong > 0) printf(", %zu WRONG", work.wrong);
+    if (work.unknown > 0) printf(", %zu not known", work.unknown);
+    printf(" (%llu steps, %llu messages, %.1f s)\n", (unsigned long long)work.step_count,
+           (unsigned long long)work.message_count, seconds);
+    return work.wrong + work.unknown == 0 && work.proven > 0 ? EXIT_FINE : EXIT_WRONG;
+}

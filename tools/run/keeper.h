@@ -1,0 +1,68 @@
+/* keeper.h - the process that owns the ranks of one host.
+ *
+ *     shell ── tutti-run (front) ──orders──> keeper ──┬── rank 0 ── ...
+ *              terminal, signals, stdin               ├── rank 1 ── ...
+ *                                                     └── rank 2 ── ...
+ *
+ * There are two processes, so that either may be killed with SIGKILL and nothing is left behind:
+ * the keeper sees the front's end at the orders pipe, the front sees the keeper's end as its parent
+ * does, and both adopt orphans. The kernel kills the ranks when the keeper dies (PR_SET_PDEATHSIG).
+ *
+ * In a job on several hosts, each host has such a pair. The conductor (conductor.h) takes
+ * the place that the keeper has here, and gives the orders to the fronts.
+ *
+ *     RUNNING ──a rank fails──> GRACE ──time is up──> TERMINATING (SIGTERM) ──2 s──> KILLING (SIGKILL)
+ *        │ all ranks ended        │                        │                            │
+ *        └────────────────────────┴────────────────────────┴────────────────────────────┘
+ *                                        v
+ *                LINGERING: what ranks left behind may finish writing ── 200 ms ──> FLUSHING
+ *
+ * An order is one byte (orders.h).
+ */
+#ifndef TUTTI_TOOLS_RUN_KEEPER_H
+#define TUTTI_TOOLS_RUN_KEEPER_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { RANKS_MAX = 1 << 16 };
+
+enum run_exit {
+    RUN_TIMED_OUT = 124,
+    RUN_FAILED = 125, /* tutti-run itself */
+    RUN_CANNOT_EXEC = 126,
+    RUN_NOT_FOUND = 127,
+    RUN_SIGNALLED = 128 /* plus the signal's number */
+};
+
+/* The part of a job that is on one host. */
+struct run_options {
+    int size;         /* ranks of the job */
+    int rank_count;   /* ranks on this host */
+    const int *ranks; /* their numbers, ascending */
+    int node_index, node_count;
+    const char *host;  /* what it is called in messages; "" where there is only one */
+    const char *token; /* of reports, see message.h; "": none are wanted */
+    bool prefix;
+    bool pin;
+    bool colours[2];           /* of prefixes, on stdout and stderr */
+    const char *output_folder; /* "": none */
+    uint64_t grace_ns;
+    uint64_t timeout_ns;       /* 0: none */
+    uint64_t start_timeout_ns; /* for all ranks to be running; UINT64_MAX: none */
+    const char *master_address;
+    int master_port;
+    const char *job_id;
+    const char *program;     /* with a slash in it */
+    char **arguments;        /* of the program, its name first, NULL last */
+    int stdin_fd;            /* for rank 0 */
+    sigset_t signals_before; /* the mask that ranks get */
+};
+
+/* Starts the ranks, stays until they and everything below them have gone, and returns the exit
+ * code. Must run in a process of its own, with all signals blocked. Takes over both descriptors;
+ * orders_fd is the reading end. */
+int keeper_run(const struct run_options *options, int orders_fd);
+
+#endif
