@@ -90,14 +90,14 @@ static enum tutti_status start(struct tutti_comm *comm, int32_t *send, int32_t *
                                struct tutti_request **request)
 {
     struct call call = sum_call(comm, send, recv, count, timeout_ms, gate);
-    return comm_call_start(comm, &call, false, request);
+    return call_start(comm, &call, false, request);
 }
 
 static enum tutti_status block(struct tutti_comm *comm, int32_t *send, int32_t *recv, size_t count,
                                uint64_t timeout_ms, struct gate *gate)
 {
     struct call call = sum_call(comm, send, recv, count, timeout_ms, gate);
-    return comm_call(comm, &call);
+    return call_run(comm, &call);
 }
 
 static void fill(int32_t *data, size_t count, int32_t value)
@@ -323,7 +323,7 @@ static int run_prepared(struct tutti_comm *comm, int rank, int size, uint64_t se
     struct gate gate;
     gate_init(&gate);
     struct call call = sum_call(comm, data, data, COUNT, 0, &gate);
-    RANKS_EXPECT(comm_call_prepare(comm, &call, &prepared) == TUTTI_OK);
+    RANKS_EXPECT(call_prepare(comm, &call, &prepared) == TUTTI_OK);
     for (int i = 0; i < 3; i++) {
         fill(data, COUNT, rank + i);
         gate_init(&gate);

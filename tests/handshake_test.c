@@ -418,7 +418,7 @@ struct quiescing {
     struct program program;
 };
 
-/* comm_begin: board_begin, health_publish, the look, reading what was posted; board_end. comm_fail and health_quiesce. */
+/* call_begin: board_begin, health_publish, the look, reading what was posted; board_end. call_fail and health_quiesce. */
 static void write_quiescing(struct quiescing *quiescing, bool has_membarrier)
 {
     static const struct step beginner[BEGINNER_STEPS] = {

@@ -59,7 +59,7 @@ static int send_without_reading(struct tutti_comm *comm, int rank)
     struct transport *const tcp = ((struct endpoint *)comm->team.transports.set.remote)->tcp;
     const uint64_t deadline_ns = clock_now_ns() + 10 * SECOND;
     do { /* the first pass may have to begin it */
-        comm_progress(comm);
+        calls_progress(comm);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     } while (comm->messages.p2p == NULL || !p2p_is_referenced(comm->messages.p2p));
     while (!tcp_is_idle(tcp)) {
@@ -91,7 +91,7 @@ static int send_to_a_leaver(struct tutti_comm *comm, int rank, int size, uint64_
     atomic_store(&shared->is_ready, true);
     const int failed = send_without_reading(comm, rank);
     const bool was_done = request_message(request)->message.done;
-    if (failed == 0) comm_message_diagnose(comm, request_message(request), clock_now_ns());
+    if (failed == 0) diagnose_message(comm, request_message(request), clock_now_ns());
     health_unlock(&comm->health);
     RANKS_EXPECT(failed == 0 && !was_done);
     RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);
@@ -114,7 +114,7 @@ static int wait_without_reading(struct tutti_comm *comm, int rank, struct shared
 {
     const uint64_t deadline_ns = clock_now_ns() + 10 * SECOND;
     do {
-        comm_progress(comm);
+        calls_progress(comm);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     } while (comm->messages.p2p == NULL || p2p_held_back(comm->messages.p2p, 1) < 0);
     atomic_store(&shared->is_ready, true);
@@ -148,7 +148,7 @@ static int fill_the_mailbox_beside_a_leaver(struct tutti_comm *comm, int rank, i
     atomic_store(&request->is_waited_for, true);
     request->started_ns =
         clock_now_ns() - 5 * SECOND; /* long enough for a full mailbox to be blamed */
-    if (failed == 0) comm_message_diagnose(comm, request_message(request), clock_now_ns());
+    if (failed == 0) diagnose_message(comm, request_message(request), clock_now_ns());
     health_unlock(&comm->health);
     RANKS_EXPECT(failed == 0 && !was_done);
     RANKS_EXPECT(tutti_wait(&request) == TUTTI_OK);

@@ -153,7 +153,7 @@ static void open_world(struct world *world, int size)
     assert_int_equal(health_init(&comm->health, team), TUTTI_OK);
     show(world, "communicator, recorders, waits for each rank");
 
-    assert_int_equal(comm_hosts_create(entries, 0, size, &team->members.hosts), TUTTI_OK);
+    assert_int_equal(team_hosts_create(entries, 0, size, &team->members.hosts), TUTTI_OK);
     show(world, "hosts, with a table of all ranks");
     team->members.levels = calloc(1, sizeof *team->members.levels);
     assert_int_equal(host_levels_init(team->members.levels, size, team->members.hosts->host_of,
@@ -192,7 +192,7 @@ static void close_world(struct world *world)
     comm->team.transports.set.host = NULL;
     transports_close(&comm->team.transports.set, false);
     health_release(&comm->health);
-    comm_hosts_free(comm->team.members.hosts);
+    team_hosts_free(comm->team.members.hosts);
     host_levels_release(comm->team.members.levels);
     free(comm->team.members.levels);
     free(comm);

@@ -88,14 +88,14 @@ static enum tutti_status check_options(const struct arguments *a,
                          "\"%.40s\"",
                          name_of(a), options->algorithm);
     /* Also a communicator of one says what the others would. */
-    return comm_program_check(comm, call);
+    return call_program_check(comm, call);
 }
 
 static enum tutti_status check(const struct arguments *a, const struct tutti_call_options *options,
                                struct tutti_comm *comm, struct call *call)
 {
     const char *name = name_of(a);
-    TRY(comm_check_handle(comm, name));
+    TRY(communicator_check_handle(comm, name));
     TRY(api_check_dtype(name, a->dtype));
     const struct tutti_operation *op = op_resolve(a->op);
     if (op == NULL)
@@ -155,12 +155,12 @@ enum tutti_status api_call(const struct arguments *arguments,
     TRY(check(arguments, options, comm, &checked));
     const bool is_on_stream = call_is_on_stream(&checked);
     if (__builtin_expect(checked.refused != TUTTI_OK, 0))
-        return comm_call_refuse(comm, &checked, is_on_stream || comm_group_is_open());
-    if (is_on_stream) return comm_call_unattended(comm, &checked);
-    if (!comm_group_is_open()) return comm_call(comm, &checked);
+        return call_refuse(comm, &checked, is_on_stream || group_is_open());
+    if (is_on_stream) return call_unattended(comm, &checked);
+    if (!group_is_open()) return call_run(comm, &checked);
     struct tutti_request *request;
-    TRY(comm_call_start(comm, &checked, true, &request));
-    return comm_group_add(request);
+    TRY(call_start(comm, &checked, true, &request));
+    return group_add(request);
 }
 
 enum tutti_status api_start(const struct arguments *arguments,
@@ -174,8 +174,8 @@ enum tutti_status api_start(const struct arguments *arguments,
                          name_of(arguments));
     *request = NULL;
     TRY(check(arguments, options, comm, &checked));
-    if (checked.refused != TUTTI_OK) return comm_call_refuse(comm, &checked, true);
-    return comm_call_start(comm, &checked, false, request);
+    if (checked.refused != TUTTI_OK) return call_refuse(comm, &checked, true);
+    return call_start(comm, &checked, false, request);
 }
 
 /* Reading and proving a plan before the first call takes nothing from the time of later calls. */
@@ -204,5 +204,5 @@ enum tutti_status api_prepare(const struct arguments *arguments,
         return checked.refused;
     }
     if (checked.algorithm != NULL) TRY(restore_timeout(options, comm, &checked));
-    return comm_call_prepare(comm, &checked, prepared);
+    return call_prepare(comm, &checked, prepared);
 }

@@ -35,7 +35,7 @@ static enum tutti_status check(const struct message_call *given,
                                struct message_call *call)
 {
     const char *name = given->is_send ? "send" : "recv";
-    TRY(comm_check_handle(comm, name));
+    TRY(communicator_check_handle(comm, name));
     TRY(api_check_dtype(name, given->dtype));
     const size_t element_bytes = dtype_size(given->dtype), count_max = SIZE_MAX / 2 / element_bytes;
     if (given->count > count_max)
@@ -67,10 +67,10 @@ static enum tutti_status message_call(const struct message_call *given,
 {
     struct message_call checked;
     TRY(check(given, options, comm, &checked));
-    if (!comm_group_is_open()) return comm_message_call(comm, &checked);
+    if (!group_is_open()) return message_call_run(comm, &checked);
     struct tutti_request *request;
-    TRY(comm_message_start(comm, &checked, true, &request));
-    return comm_group_add(request);
+    TRY(message_call_start(comm, &checked, true, &request));
+    return group_add(request);
 }
 
 static enum tutti_status message_start(const struct message_call *given,
@@ -84,7 +84,7 @@ static enum tutti_status message_start(const struct message_call *given,
                          given->is_send ? "send" : "recv");
     *request = NULL;
     TRY(check(given, options, comm, &checked));
-    return comm_message_start(comm, &checked, false, request);
+    return message_call_start(comm, &checked, false, request);
 }
 
 static enum tutti_status message_prepare(const struct message_call *given,
@@ -98,7 +98,7 @@ static enum tutti_status message_prepare(const struct message_call *given,
                          given->is_send ? "send" : "recv");
     *prepared = NULL;
     TRY(check(given, options, comm, &checked));
-    return comm_message_prepare(comm, &checked, prepared);
+    return message_call_prepare(comm, &checked, prepared);
 }
 
 #define PARAMETERS(...) __VA_ARGS__

@@ -35,7 +35,7 @@ static uint64_t signature_of_messages(const struct call_request *request)
     return request->program->signature + request->begun * 0x9e3779b97f4a7c15u;
 }
 
-void comm_end_wait(struct tutti_comm *comm, const struct call_request *request)
+void call_end_wait(struct tutti_comm *comm, const struct call_request *request)
 {
     const struct straggler_call call = call_of_request(request);
     straggler_end(&comm->health, &call);
@@ -65,7 +65,7 @@ static struct engagement engagement_of(const struct call_request *request)
                                .any_advertised = request->operation.any_advertised};
 }
 
-void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request)
+void call_quiesce(struct tutti_comm *comm, struct call_request *request)
 {
     if (comm->team.size == 1) { /* only its gate held it up */
         gated_end(&request->call.extra->gate, false);
@@ -77,10 +77,10 @@ void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request)
     operation_give_up(&request->operation);
 }
 
-bool comm_quit_call(struct tutti_comm *comm, struct call_request *request)
+bool call_quit(struct tutti_comm *comm, struct call_request *request)
 {
     if (comm->team.size == 1) {
-        comm_quiesce_call(comm, request);
+        call_quiesce(comm, request);
         return true;
     }
     const struct engagement engagement = engagement_of(request);
@@ -104,7 +104,7 @@ __attribute__((cold, noinline)) static void begin_gated(struct tutti_comm *comm,
                       signature_of_messages(request));
 }
 
-enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *request)
+enum tutti_status call_begin(struct tutti_comm *comm, struct call_request *request)
 {
     struct program *program = request->program;
     if (__builtin_expect(program->tx[request->slot] == NULL, 0))
@@ -121,7 +121,7 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *reque
     board_begin(calls, &request->call.what, request->begun);
     health_publish(&comm->team);
     if (board_has_failed(comm->health.board)) {
-        comm_quiesce_call(comm, request);
+        call_quiesce(comm, request);
         return health_check(&comm->health);
     }
     if (__builtin_expect(call_has_gate(&request->call), 0))
@@ -131,7 +131,7 @@ enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *reque
     return TUTTI_OK;
 }
 
-void comm_begin_refused(struct tutti_comm *comm, struct call *call, int slot, uint64_t sequence)
+void call_begin_refused(struct tutti_comm *comm, struct call *call, int slot, uint64_t sequence)
 {
     struct board_call *const calls = health_own_calls(&comm->health, slot);
     const uint64_t begun = ++comm->calls.begun[slot];
@@ -180,7 +180,7 @@ static enum tutti_status move_alone(const struct call *call)
     return TUTTI_OK;
 }
 
-void comm_call_alone(struct tutti_comm *comm, const struct call *call)
+void call_alone(struct tutti_comm *comm, const struct call *call)
 {
     const uint64_t sequence = recorder_next(&comm->health.recorder);
     const bool is_short = call_may_be_short(comm, call);
@@ -191,7 +191,7 @@ void comm_call_alone(struct tutti_comm *comm, const struct call *call)
 
 enum { GATE_NAP_NS = 50000 };
 
-enum tutti_status comm_call_alone_gated(struct tutti_comm *comm, struct call *call)
+enum tutti_status call_alone_gated(struct tutti_comm *comm, struct call *call)
 {
     struct operation_gate *asked = call->extra->gate.asked;
     const uint64_t sequence = recorder_next(&comm->health.recorder);
@@ -217,20 +217,20 @@ enum tutti_status comm_call_alone_gated(struct tutti_comm *comm, struct call *ca
     return status;
 }
 
-void comm_begin_alone(struct tutti_comm *comm, struct call_request *request)
+void call_begin_alone(struct tutti_comm *comm, struct call_request *request)
 {
     request->begun = ++comm->calls.begun[request->slot];
     board_begin(health_own_calls(&comm->health, request->slot), &request->call.what, request->begun);
     gated_begin(comm, request);
 }
 
-enum run_result comm_run_alone(struct call_request *request)
+enum run_result call_run_alone(struct call_request *request)
 {
     struct operation_gate *gate = &request->call.extra->gate.base;
     if (!gate->ops->is_open(gate)) return RUN_BLOCKED;
     const enum tutti_status status = move_alone(&request->call);
     gated_end(&request->call.extra->gate, status == TUTTI_OK);
     if (status == TUTTI_OK) return RUN_DONE;
-    comm_fail(request->base.comm, &request->base, status, 0, "%s", tutti_error_message());
+    call_fail(request->base.comm, &request->base, status, 0, "%s", tutti_error_message());
     return RUN_FAULT;
 }

@@ -43,8 +43,8 @@ static inline void call_record(struct tutti_comm *comm, const struct call *call,
         count, what->root, what->signature, algorithm);
 }
 
-static inline void comm_record(struct tutti_comm *comm, const struct call_request *request,
-                               uint64_t begin_ticks)
+static inline void call_record_request(struct tutti_comm *comm, const struct call_request *request,
+                                       uint64_t begin_ticks)
 {
     call_record(comm, &request->call, request->base.sequence, request->slot,
                 request->program->algorithm, begin_ticks);
@@ -60,24 +60,24 @@ static inline struct straggler_call call_of_request(const struct call_request *r
                                    .root = collective_is_rooted(what->collective) ? what->root : -1};
 }
 /* A call is over in which this rank slept, perhaps for a straggler. */
-void comm_end_wait(struct tutti_comm *comm, const struct call_request *request);
+void call_end_wait(struct tutti_comm *comm, const struct call_request *request);
 /* After a failure: blocks until no other rank can still be reading or writing the call's memory.
  * Then its gate, if it has one, is told that it was given up. */
-void comm_quiesce_call(struct tutti_comm *comm, struct call_request *request);
+void call_quiesce(struct tutti_comm *comm, struct call_request *request);
 /* The same of a started call, without waiting for other ranks. False: not yet; ask again, and do nothing else with the call until then. */
-bool comm_quit_call(struct tutti_comm *comm, struct call_request *request);
+bool call_quit(struct tutti_comm *comm, struct call_request *request);
 
 /* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be recorded. */
-enum tutti_status comm_begin(struct tutti_comm *comm, struct call_request *request);
+enum tutti_status call_begin(struct tutti_comm *comm, struct call_request *request);
 /* A call that this rank cannot make (refuse.h) takes its number in its slot and is over, as other ranks see; domain held. Then it is in the
  * recorder, without its end. */
-void comm_begin_refused(struct tutti_comm *comm, struct call *call, int slot, uint64_t sequence);
+void call_begin_refused(struct tutti_comm *comm, struct call *call, int slot, uint64_t sequence);
 /* A communicator of one: input becomes output. Of a call without a gate. */
-void comm_call_alone(struct tutti_comm *comm, const struct call *call);
+void call_alone(struct tutti_comm *comm, const struct call *call);
 /* The same with a gate. A blocking call comes back when the gate has opened, or when the communicator has failed, and has told the gate. */
-enum tutti_status comm_call_alone_gated(struct tutti_comm *comm, struct call *call);
+enum tutti_status call_alone_gated(struct tutti_comm *comm, struct call *call);
 /* A started one begins in its slot, and goes on when its gate has opened; domain held. */
-void comm_begin_alone(struct tutti_comm *comm, struct call_request *request);
-enum run_result comm_run_alone(struct call_request *request);
+void call_begin_alone(struct tutti_comm *comm, struct call_request *request);
+enum run_result call_run_alone(struct call_request *request);
 
 #endif

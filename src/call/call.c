@@ -20,7 +20,7 @@ static enum run_result run_first(struct tutti_comm *comm, struct call_request *r
     const uint64_t before = is_short ? 0 : clock_ticks();
     const enum run_result result = operation_run(&request->operation);
     const bool waits = result != RUN_DONE;
-    comm_record(comm, request, is_short && waits ? clock_ticks() : before);
+    call_record_request(comm, request, is_short && waits ? clock_ticks() : before);
     return result;
 }
 
@@ -30,35 +30,35 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     if (board_has_failed(comm->health.board)) return health_check(&comm->health);
     const bool is_large = all_memory_matters(comm, call);
     if (is_large) call->all_were_mapped = all_memory_is_mapped(comm, call->what.collective);
-    enum tutti_status status = comm_program(comm, call, &request->program);
+    enum tutti_status status = call_program(comm, call, &request->program);
     if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED)
         return status; /* so it is on all ranks */
     if (is_large) all_memory_note(comm, call);
     if (__builtin_expect(comm->calls.all_memory.is_due, 0)) all_memory_tell(comm, call);
     request->call = *call;
     request->base.sequence = recorder_next(&comm->health.recorder);
-    if (status == TUTTI_OK) status = comm_begin(comm, request);
+    if (status == TUTTI_OK) status = call_begin(comm, request);
     if (status != TUTTI_OK) {
         /* The other ranks wait for this call: it cannot fail here alone. */
         faulted_fail(comm, request, status);
         return health_check(&comm->health);
     }
-    comm_program_hold(request->program); /* calls that begin while this one waits may take its place */
+    call_program_hold(request->program); /* calls that begin while this one waits may take its place */
     request->passes = 0;
     const bool may_end_soon = call_may_be_short(comm, call);
     if (run_first(comm, request, may_end_soon) != RUN_DONE) {
         gated_record(comm, request);
-        status = comm_await_blocking(comm, request);
+        status = call_await_blocking(comm, request);
     }
     recorder_note_ways(&comm->health.recorder, request->base.sequence, request->operation.ways);
-    comm_program_release(request->program);
+    call_program_release(request->program);
     board_end(health_own_calls(&comm->health, 0), request->begun);
     recorder_end(&comm->health.recorder, request->base.sequence, status,
                  may_end_soon && request->passes <= SHORT_PASSES_MAX);
     return status;
 }
 
-enum tutti_status comm_call(struct tutti_comm *comm, struct call *call)
+enum tutti_status call_run(struct tutti_comm *comm, struct call *call)
 {
     enum tutti_status status = TUTTI_OK;
     if (call_is_on_device(call)) status = on_device_begin(comm, call);
@@ -71,9 +71,9 @@ enum tutti_status comm_call(struct tutti_comm *comm, struct call *call)
         if (board_has_failed(comm->health.board))
             status = health_check(&comm->health);
         else if (call_has_gate(call))
-            status = comm_call_alone_gated(comm, call);
+            status = call_alone_gated(comm, call);
         else
-            comm_call_alone(comm, call);
+            call_alone(comm, call);
     } else {
         if (!domain_try_lock(&comm->team.domain))
             status = health_lock(&comm->health, call->timeout_ns);

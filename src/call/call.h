@@ -5,6 +5,6 @@
 #include "call/request.h"
 
 /* Takes over call->extra, also on failure. */
-enum tutti_status comm_call(struct tutti_comm *comm, struct call *call);
+enum tutti_status call_run(struct tutti_comm *comm, struct call *call);
 
 #endif

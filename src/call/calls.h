@@ -25,7 +25,7 @@ struct calls {
     struct call_request *order[STARTED_SLOT_COUNT];     /* the same requests, most urgent first */
     int running_count;
     _Atomic uint32_t outstanding; /* begun and not done; written with the domain held */
-    struct comm_report report;    /* what was said of who holds one up */
+    struct report_call report;    /* what was said of who holds one up */
     uint64_t looked_ns;           /* when started calls and messages were last looked at */
 };
 

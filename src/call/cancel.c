@@ -10,13 +10,13 @@
 /* Who has the domain may keep it for long, in a call of its own: then that thread does it. */
 static enum tutti_status cancel_in_line(struct tutti_comm *comm, struct message_request *receive)
 {
-    struct message_request *request = comm_message_request(comm, false);
+    struct message_request *request = message_request_make(comm, false);
     if (request == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_cancel: out of memory");
     request->takes_back = receive;
-    comm_message_enqueue(comm, request);
-    comm_await_started(comm, &request->base);
+    message_enqueue(comm, request);
+    call_await_started(comm, &request->base);
     const enum tutti_status status = request->base.status;
-    comm_give_back(&request->base);
+    request_give_back(&request->base);
     return status;
 }
 
@@ -24,7 +24,7 @@ static enum tutti_status cancel(struct message_request *request)
 {
     struct tutti_comm *comm = request->base.comm;
     if (!domain_try_lock(&comm->team.domain)) return cancel_in_line(comm, request);
-    const enum tutti_status status = comm_message_take_back(comm, request);
+    const enum tutti_status status = message_take_back(comm, request);
     health_unlock(&comm->health);
     return status;
 }
@@ -35,7 +35,7 @@ enum tutti_status tutti_cancel(struct tutti_request **request)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_cancel: the request is NULL");
     struct tutti_request *cancelled = *request;
     if (cancelled->comm == NULL) return TUTTI_IN_PROGRESS;
-    TRY(comm_check_handle(cancelled->comm, "cancel"));
+    TRY(communicator_check_handle(cancelled->comm, "cancel"));
     if (!cancelled->is_message || request_message(cancelled)->call.is_send)
         return error_set(TUTTI_UNSUPPORTED,
                          "tutti_cancel: %s cannot be taken back, other ranks know of it or wait "
@@ -43,5 +43,5 @@ enum tutti_status tutti_cancel(struct tutti_request **request)
                          cancelled->is_message ? "a send" : "a collective");
     if (atomic_load_explicit(&cancelled->done, memory_order_acquire)) return TUTTI_IN_PROGRESS;
     TRY(cancel(request_message(cancelled)));
-    return comm_collect(request);
+    return call_collect(request);
 }

@@ -12,7 +12,7 @@
  *
  * Lock and unlock with health/lock.h.
  *
- * A call goes: api (arguments) → comm_call or comm_call_start (program from the cache) → slot → wait loop. Blocking calls use
+ * A call goes: api (arguments) → call_run or call_start (program from the cache) → slot → wait loop. Blocking calls use
  * slot 0; started ones take slots 1 to 16 in turn, and wait in a queue while their slot is busy. So the order of calls alone decides the
  * slot, the same on every rank.
  *
@@ -75,21 +75,22 @@ struct tutti_comm {
 };
 
 /* Whether this process inherited the communicator by fork(): then it may only free it. */
-static inline bool comm_is_foreign(const struct tutti_comm *comm)
+static inline bool communicator_is_foreign(const struct tutti_comm *comm)
 {
     return __builtin_expect(comm->team.generation != process_generation(), 0);
 }
 
 /* OK, or INVALID_COMM if the pointer is no communicator of this process, or one that it inherited by fork(); `function` is the public one, without "tutti_". */
-static inline enum tutti_status comm_check_handle(const struct tutti_comm *comm,
-                                                  const char *function)
+static inline enum tutti_status communicator_check_handle(const struct tutti_comm *comm,
+                                                          const char *function)
 {
-    if (__builtin_expect(handle_is_known(comm) && !comm_is_foreign(comm), 1)) return TUTTI_OK;
+    if (__builtin_expect(handle_is_known(comm) && !communicator_is_foreign(comm), 1))
+        return TUTTI_OK;
     return handle_error(comm, function);
 }
 
 /* Whether anything was started that is not done. */
-static inline bool comm_has_requests(struct tutti_comm *comm)
+static inline bool communicator_has_requests(struct tutti_comm *comm)
 {
     return atomic_load_explicit(&comm->calls.outstanding, memory_order_relaxed) > 0 ||
            atomic_load_explicit(&comm->requests.queue.count, memory_order_relaxed) > 0 ||
@@ -97,9 +98,9 @@ static inline bool comm_has_requests(struct tutti_comm *comm)
            atomic_load_explicit(&comm->messages.queue.count, memory_order_relaxed) > 0;
 }
 /* Whether a thread has to move it: it has requests, or finished calls still have unsent data. */
-static inline bool comm_is_busy(struct tutti_comm *comm)
+static inline bool communicator_is_busy(struct tutti_comm *comm)
 {
-    return comm_has_requests(comm) || domain_has_output(&comm->team.domain);
+    return communicator_has_requests(comm) || domain_has_output(&comm->team.domain);
 }
 
 #endif

@@ -27,7 +27,7 @@ static enum tutti_status end_staged(struct message_request *done)
     return status;
 }
 
-enum tutti_status comm_collect(struct tutti_request **request)
+enum tutti_status call_collect(struct tutti_request **request)
 {
     struct tutti_request *done = *request;
     enum tutti_status status = done->status;
@@ -45,7 +45,7 @@ enum tutti_status comm_collect(struct tutti_request **request)
     else if (done->comm == NULL)
         orphans_free(done);
     else
-        comm_give_back(done);
+        request_give_back(done);
     return status;
 }
 
@@ -54,13 +54,13 @@ enum tutti_status tutti_wait(struct tutti_request **request)
     if (request == NULL || *request == NULL)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_wait: the request is NULL");
     struct tutti_request *waited = *request;
-    if (waited->comm == NULL) return comm_collect(request);
-    TRY(comm_check_handle(waited->comm, "wait"));
+    if (waited->comm == NULL) return call_collect(request);
+    TRY(communicator_check_handle(waited->comm, "wait"));
     if (!atomic_load_explicit(&waited->done, memory_order_acquire)) {
         atomic_store_explicit(&waited->is_waited_for, true, memory_order_relaxed);
-        comm_await_started(waited->comm, waited);
+        call_await_started(waited->comm, waited);
     }
-    return comm_collect(request);
+    return call_collect(request);
 }
 
 enum tutti_status tutti_test(struct tutti_request **request)
@@ -69,22 +69,22 @@ enum tutti_status tutti_test(struct tutti_request **request)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_test: the request is NULL");
     struct tutti_request *tested = *request;
     struct tutti_comm *comm = tested->comm;
-    if (comm == NULL) return comm_collect(request);
-    TRY(comm_check_handle(comm, "test"));
+    if (comm == NULL) return call_collect(request);
+    TRY(communicator_check_handle(comm, "test"));
     if (!atomic_load_explicit(&tested->done, memory_order_acquire) &&
         domain_try_lock(&comm->team.domain)) {
-        comm_progress(comm);
+        calls_progress(comm);
         health_unlock(&comm->health);
     }
     if (!atomic_load_explicit(&tested->done, memory_order_acquire)) return TUTTI_IN_PROGRESS;
-    return comm_collect(request);
+    return call_collect(request);
 }
 
 enum tutti_status tutti_notify(struct tutti_request *request, int event_fd)
 {
     if (request == NULL)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_notify: the request is NULL");
-    if (request->comm != NULL) TRY(comm_check_handle(request->comm, "notify"));
+    if (request->comm != NULL) TRY(communicator_check_handle(request->comm, "notify"));
     if (fcntl(event_fd, F_GETFD) < 0)
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_notify: %d is not a descriptor", event_fd);
     int seen = EVENT_NONE;
@@ -95,6 +95,6 @@ enum tutti_status tutti_notify(struct tutti_request *request, int event_fd)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_notify: it has a descriptor already");
     /* Whoever finishes it is between two stores: who is told must find it done. */
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) sched_yield();
-    comm_tell_event(event_fd);
+    request_tell_event(event_fd);
     return TUTTI_OK;
 }

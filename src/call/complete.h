@@ -5,6 +5,6 @@
 #include "call/request.h"
 
 /* The end of a request that is done, for its waiter: its status and text; *request is NULL then. */
-enum tutti_status comm_collect(struct tutti_request **request);
+enum tutti_status call_collect(struct tutti_request **request);
 
 #endif

@@ -103,7 +103,7 @@ static void fail(struct tutti_comm *comm, const struct call_request *request,
     health_name_rank(&comm->health, pair->blocking, caller, sizeof caller);
     health_name_rank(&comm->health, pair->started, starter, sizeof starter);
     describe_plainly(&pair->waits.started_what, what, sizeof what);
-    comm_fail(comm, &request->base, TUTTI_MISMATCH, pair->started,
+    call_fail(comm, &request->base, TUTTI_MISMATCH, pair->started,
               "%s blocks in it, %s started %s #%llu: blocking calls meet only blocking ones",
               caller, starter, what, (unsigned long long)pair->waits.sequence);
 }
@@ -146,7 +146,7 @@ bool crossing_fail_late(struct tutti_comm *comm, const struct call_request *requ
     if (rank < 0 || !crossing_is(comm, request, rank, &theirs)) return false;
     health_name_rank(&comm->health, rank, who, sizeof who);
     crossing_describe(request, &theirs, what, sizeof what);
-    comm_fail(comm, &request->base, TUTTI_MISMATCH, rank, "%s has not %s, %s", who,
+    call_fail(comm, &request->base, TUTTI_MISMATCH, rank, "%s has not %s, %s", who,
               is_blocking(request) ? "called it as a blocking call" : "started it", what);
     return true;
 }

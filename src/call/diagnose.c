@@ -43,19 +43,19 @@ static void fail_dead(struct tutti_comm *comm, const struct tutti_request *reque
     char who[128], trouble[COMM_TROUBLE_MAX];
     health_name_rank(&comm->health, rank, who, sizeof who);
     remote_trouble(&comm->health, rank, trouble);
-    comm_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s %s%s", who,
+    call_fail(comm, request, TUTTI_PROC_FAILED, rank, "%s %s%s", who,
               health_has_executed(&comm->health, rank) ? "executed another program" : "died",
               trouble);
 }
 
-bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request)
+bool diagnose_corruption(struct tutti_comm *comm, const struct tutti_request *request)
 {
     const struct transport *data = comm->team.transports.set.all;
     const int rank = data != NULL ? data->ops->corrupt_rank(data) : -1;
     if (rank < 0) return false;
     char who[128];
     health_name_rank(&comm->health, rank, who, sizeof who);
-    comm_fail(comm, request, TUTTI_CORRUPT, rank, "what %s sent to rank %d arrived changed, twice",
+    call_fail(comm, request, TUTTI_CORRUPT, rank, "what %s sent to rank %d arrived changed, twice",
               who, comm->team.rank);
     return true;
 }
@@ -68,21 +68,21 @@ static bool look_for_shortage(struct tutti_comm *comm, const struct tutti_reques
     const struct transport *data = comm->team.transports.set.all;
     enum tutti_status status = network_starves(&comm->health, request->started_ns, now_ns);
     if (status != TUTTI_OK) {
-        comm_fail(comm, request, status, comm->team.rank, "%s", tutti_error_message());
+        call_fail(comm, request, status, comm->team.rank, "%s", tutti_error_message());
         return true;
     }
     if (data != NULL) status = data->ops->shortage(data, now_ns, &peer);
     if (status == TUTTI_OK) return false;
     char who[128];
     health_name_rank(&comm->health, peer, who, sizeof who);
-    comm_fail(comm, request, status, comm->team.rank, "rank %d has no %s left to read what %s sent",
+    call_fail(comm, request, status, comm->team.rank, "rank %d has no %s left to read what %s sent",
               comm->team.rank, status == TUTTI_NO_DESCRIPTORS ? "descriptor" : "memory", who);
     return true;
 }
 
-bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request)
+bool diagnose_deaths(struct tutti_comm *comm, const struct tutti_request *request)
 {
-    if (comm_look_for_corruption(comm, request) || look_for_shortage(comm, request)) return true;
+    if (diagnose_corruption(comm, request) || look_for_shortage(comm, request)) return true;
     const int dead = remote_find_dead(&comm->health, clock_now_ns());
     if (dead >= 0) {
         fail_dead(comm, request, dead);
@@ -120,7 +120,7 @@ static void fail_short(struct tutti_comm *comm, const struct call_request *reque
 {
     char who[128];
     health_name_rank(&comm->health, peer, who, sizeof who);
-    comm_fail(comm, &request->base, TUTTI_MISMATCH, peer,
+    call_fail(comm, &request->base, TUTTI_MISMATCH, peer,
               "rank %d expects more than %s sent: their counts differ", comm->team.rank, who);
 }
 
@@ -132,7 +132,7 @@ static uint64_t last_bytes_ns(const struct transport *transport, int rank)
     return report.state == PEER_LOST ? REST_NS : 0;
 }
 
-bool comm_may_still_hear(struct tutti_comm *comm, struct tutti_request *request, int rank)
+bool diagnose_may_still_hear(struct tutti_comm *comm, struct tutti_request *request, int rank)
 {
     const struct transport *data = comm->team.transports.set.all;
     uint64_t most_ns = 0;
@@ -156,7 +156,7 @@ static bool look_for_leavers(struct tutti_comm *comm, struct call_request *reque
     network_read_all(&comm->health);
     if (operation_run(&request->operation) != RUN_BLOCKED) return false;
     if (leaver_waited_for(comm, request) != peer) return false;
-    if (comm_may_still_hear(comm, &request->base, peer)) return false;
+    if (diagnose_may_still_hear(comm, &request->base, peer)) return false;
     if (request->call.what.varies &&
         board_begun(known_calls(&comm->health, peer, request->slot)) >= request->begun) {
         fail_short(comm, request, peer);
@@ -164,7 +164,7 @@ static bool look_for_leavers(struct tutti_comm *comm, struct call_request *reque
     }
     char who[128];
     health_name_rank(&comm->health, peer, who, sizeof who);
-    comm_fail(comm, &request->base, TUTTI_PROC_FAILED, peer,
+    call_fail(comm, &request->base, TUTTI_PROC_FAILED, peer,
               "%s left the communicator without this operation", who);
     return true;
 }
@@ -199,10 +199,10 @@ static bool compare_with(struct tutti_comm *comm, const struct call_request *req
     health_name_rank(&comm->health, peer, who, sizeof who);
     board_describe(&theirs, what, sizeof what);
     if (theirs.collective != mine->collective)
-        comm_fail(comm, &request->base, TUTTI_DESYNC, peer, "called by rank %d while %s called %s",
+        call_fail(comm, &request->base, TUTTI_DESYNC, peer, "called by rank %d while %s called %s",
                   comm->team.rank, who, what);
     else
-        comm_fail(comm, &request->base, TUTTI_MISMATCH, peer,
+        call_fail(comm, &request->base, TUTTI_MISMATCH, peer,
                   "called by rank %d while %s called %s%s", comm->team.rank, who, what,
                   hidden_difference(mine, &theirs));
     return true;
@@ -224,7 +224,7 @@ static bool compare_earlier_with(struct tutti_comm *comm, const struct call_requ
         health_name_rank(&comm->health, peer, who, sizeof who);
         board_describe(&mine, my_call, sizeof my_call);
         board_describe(&theirs, their_call, sizeof their_call);
-        comm_fail(comm, &request->base,
+        call_fail(comm, &request->base,
                   theirs.collective != mine.collective ? TUTTI_DESYNC : TUTTI_MISMATCH, peer,
                   "before it, rank %d called %s while %s called %s%s", comm->team.rank, my_call,
                   who, their_call, hidden_difference(&mine, &theirs));
@@ -243,14 +243,14 @@ static bool is_being_asked(struct tutti_comm *comm, struct call_request *request
     return now - request->faulted_ns < ANSWER_NS;
 }
 
-bool comm_fault(struct tutti_comm *comm, struct call_request *request, int peer)
+bool diagnose_fault(struct tutti_comm *comm, struct call_request *request, int peer)
 {
-    if (comm_look_for_corruption(comm, &request->base)) return true;
+    if (diagnose_corruption(comm, &request->base)) return true;
     if (compare_with(comm, request, peer) || compare_earlier_with(comm, request, peer)) return true;
     if (is_being_asked(comm, request, peer)) return false;
     char who[128];
     health_name_rank(&comm->health, peer, who, sizeof who);
-    comm_fail(comm, &request->base, TUTTI_MISMATCH, peer,
+    call_fail(comm, &request->base, TUTTI_MISMATCH, peer,
               "called by rank %d does not fit to what %s sent", comm->team.rank, who);
     return true;
 }
@@ -259,7 +259,7 @@ bool comm_fault(struct tutti_comm *comm, struct call_request *request, int peer)
 static int absentee(const struct tutti_comm *comm, const struct call_request *request)
 {
     for (int r = 0; r < comm->team.size; r++)
-        if (comm_has_not_begun(comm, request, r)) return r;
+        if (call_has_not_begun(comm, request, r)) return r;
     return -1;
 }
 
@@ -281,15 +281,15 @@ static void fail_late(struct tutti_comm *comm, struct call_request *request)
     if (r >= 0) {
         health_name_rank(&comm->health, r, who, sizeof who);
         remote_trouble(&comm->health, r, trouble);
-        comm_fail(comm, &request->base, TUTTI_TIMEOUT, r,
+        call_fail(comm, &request->base, TUTTI_TIMEOUT, r,
                   "%s has not called it; deadline of %.3g s%s", who, seconds, trouble);
         return;
     }
     const int peer = operation_waits_for(&request->operation);
-    const int gated = comm_rank_at_gate(comm, request, peer);
+    const int gated = call_rank_at_gate(comm, request, peer);
     if (gated >= 0) {
         health_name_rank(&comm->health, gated, who, sizeof who);
-        comm_fail(comm, &request->base, TUTTI_TIMEOUT, gated,
+        call_fail(comm, &request->base, TUTTI_TIMEOUT, gated,
                   "%s has called it, and waits for its gate (earlier work of its stream or GPU); "
                   "deadline of %.3g s",
                   who, seconds);
@@ -300,7 +300,7 @@ static void fail_late(struct tutti_comm *comm, struct call_request *request)
     else
         snprintf(who, sizeof who, "its peers");
     remote_trouble(&comm->health, peer, trouble);
-    comm_fail(comm, &request->base, TUTTI_TIMEOUT, peer,
+    call_fail(comm, &request->base, TUTTI_TIMEOUT, peer,
               "rank %d still waits for %s; deadline of %.3g s%s", comm->team.rank, who, seconds,
               trouble);
 }
@@ -335,7 +335,7 @@ static void fail_device_late(struct tutti_comm *comm, struct call_request *reque
     const enum tutti_status status = on_device_late(&request->call);
     error_copy(why, sizeof why);
     health_name_rank(&comm->health, comm->team.rank, who, sizeof who);
-    comm_fail(comm, &request->base, status, comm->team.rank, "%s has called it, but %.200s", who,
+    call_fail(comm, &request->base, status, comm->team.rank, "%s has called it, but %.200s", who,
               why);
 }
 
@@ -343,9 +343,9 @@ static void fail_device_late(struct tutti_comm *comm, struct call_request *reque
  * or that its own rank frees the communicator, which has to come to an end. */
 static void diagnose_gated(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
 {
-    comm_report_presence(comm, now_ns);
+    report_presence(comm, now_ns);
     if (comm->team.size > 1 &&
-        (comm_look_for_deaths(comm, &request->base) || look_for_leavers(comm, request)))
+        (diagnose_deaths(comm, &request->base) || look_for_leavers(comm, request)))
         return;
     if (!request_is_gated(request)) return; /* looking has found it open */
     if (call_waits_for_device(&request->call) &&
@@ -356,13 +356,13 @@ static void diagnose_gated(struct tutti_comm *comm, struct call_request *request
     const uint64_t finish_ns = atomic_load_explicit(&comm->gated.finish_ns, memory_order_relaxed);
     if (finish_ns == 0 || now_ns < finish_ns || now_ns - finish_ns < request->call.timeout_ns)
         return;
-    comm_fail(comm, &request->base, TUTTI_TIMEOUT, comm->team.rank,
+    call_fail(comm, &request->base, TUTTI_TIMEOUT, comm->team.rank,
               "rank %d frees the communicator, and it waits for its gate (earlier work of its "
               "stream or GPU); deadline of %.3g s",
               comm->team.rank, (double)request->call.timeout_ns * 1e-9);
 }
 
-void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
+void diagnose_call(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
 {
     if (faulted_look(comm, request)) return;
     if (request_is_gated(request)) {
@@ -371,8 +371,8 @@ void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64
     }
     recorder_wait(&comm->health.recorder, request->base.sequence, whom_it_waits_for(comm, request),
                   request->base.started_ns, now_ns);
-    comm_report_presence(comm, now_ns);
-    if (comm_look_for_deaths(comm, &request->base) || look_for_leavers(comm, request)) return;
+    report_presence(comm, now_ns);
+    if (diagnose_deaths(comm, &request->base) || look_for_leavers(comm, request)) return;
     const uint64_t waited_ns = now_ns - request->base.started_ns;
     const int peer = operation_waits_for(&request->operation);
     if (waited_ns >= COMPARE_NS && peer >= 0)
@@ -390,6 +390,6 @@ void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64
         if (!may_learn_more(comm, request, waited_ns) && !crossing_fail_late(comm, request))
             fail_late(comm, request);
     } else if (waited_ns >= REPORT_NS) {
-        comm_report(comm, request, now_ns);
+        report_call(comm, request, now_ns);
     }
 }

@@ -10,15 +10,15 @@ struct call_request;
 struct tutti_request;
 
 /* Looks for reasons why a request does not move (deaths, mismatches, the deadline) and fails it. */
-void comm_diagnose(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
+void diagnose_call(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
 /* Only for processes that died; true when the communicator failed of it. */
-bool comm_look_for_deaths(struct tutti_comm *comm, const struct tutti_request *request);
+bool diagnose_deaths(struct tutti_comm *comm, const struct tutti_request *request);
 /* The same of what arrives changed. request NULL: what arrived was for none. */
-bool comm_look_for_corruption(struct tutti_comm *comm, const struct tutti_request *request);
+bool diagnose_corruption(struct tutti_comm *comm, const struct tutti_request *request);
 /* Whether the last of what a rank that has left sent may still be on its way to this one; TUTTI_ANY_RANK: of any. For a moment only. */
-bool comm_may_still_hear(struct tutti_comm *comm, struct tutti_request *request, int rank);
+bool diagnose_may_still_hear(struct tutti_comm *comm, struct tutti_request *request, int rank);
 /* A message of that peer made no sense for this request: fails it. False: the peer is on another host and is asked first what it
  * means; once more, please. */
-bool comm_fault(struct tutti_comm *comm, struct call_request *request, int peer);
+bool diagnose_fault(struct tutti_comm *comm, struct call_request *request, int peer);
 
 #endif

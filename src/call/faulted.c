@@ -13,7 +13,7 @@ bool faulted_look(struct tutti_comm *comm, const struct call_request *request)
     if (fault == NULL) return false;
     char who[128];
     health_name_rank(&comm->health, comm->team.rank, who, sizeof who);
-    comm_fail(comm, &request->base, TUTTI_SYSTEM, comm->team.rank, "%s: %s", who, fault);
+    call_fail(comm, &request->base, TUTTI_SYSTEM, comm->team.rank, "%s: %s", who, fault);
     return true;
 }
 
@@ -22,7 +22,7 @@ void faulted_fail(struct tutti_comm *comm, const struct call_request *request,
 {
     if (call_is_on_device(&request->call)) gpu_fault_look(request->call.extra->device);
     if (!faulted_look(comm, request))
-        comm_fail(comm, &request->base, status, comm->team.rank, "%s", tutti_error_message());
+        call_fail(comm, &request->base, status, comm->team.rank, "%s", tutti_error_message());
 }
 
 /* Whether this is how errors of a broken driver arrive here; others are the caller's. */
@@ -57,7 +57,7 @@ enum tutti_status faulted_message(struct tutti_comm *comm, const struct message_
 {
     struct call_name name = {.sequence = 0};
     if (status != TUTTI_TIMEOUT && !may_be_fault(status)) return status;
-    comm_message_describe(message, name.what, sizeof name.what);
+    message_describe(message, name.what, sizeof name.what);
     if (status == TUTTI_TIMEOUT) {
         health_fail(&comm->health, &name, status, comm->team.rank,
                     "rank %d still waits for its GPU to copy; deadline of %.3g s", comm->team.rank,

@@ -38,7 +38,7 @@ static enum tutti_status call_for_help(const struct tutti_request *next)
     return TUTTI_OK;
 }
 
-enum tutti_status comm_group_add(struct tutti_request *request)
+enum tutti_status group_add(struct tutti_request *request)
 {
     const enum tutti_status status = call_for_help(request);
     if (group.count == group.capacity) {

@@ -9,10 +9,10 @@
 /* The number of open groups of this thread. Every call reads it, so it has a place of its own. */
 extern _Thread_local unsigned comm_group_depth __attribute__((tls_model("initial-exec")));
 /* Whether this thread's calls are to be started, and one that was. */
-static inline bool comm_group_is_open(void)
+static inline bool group_is_open(void)
 {
     return __builtin_expect(comm_group_depth > 0, 0);
 }
-enum tutti_status comm_group_add(struct tutti_request *request);
+enum tutti_status group_add(struct tutti_request *request);
 
 #endif

@@ -8,45 +8,45 @@
 #include "health/lock.h"
 #include "os/clock.h"
 
-void comm_calls_init(struct tutti_comm *comm)
+void calls_init(struct tutti_comm *comm)
 {
     pthread_mutex_init(&comm->requests.lock, NULL);
     comm->calls.blocking.base.comm = comm;
 }
 
-void comm_calls_open(struct tutti_comm *comm)
+void calls_open(struct tutti_comm *comm)
 {
     operation_init(&comm->calls.blocking.operation, team_spin_budget(&comm->team));
 }
 
-void comm_calls_finish(struct tutti_comm *comm)
+void calls_finish(struct tutti_comm *comm)
 {
     atomic_store_explicit(&comm->gated.finish_ns, clock_now_ns(), memory_order_relaxed);
-    while (comm_has_requests(comm)) {
+    while (communicator_has_requests(comm)) {
         struct tutti_request *request = NULL;
         if (domain_try_lock(&comm->team.domain)) {
-            comm_progress(comm);
+            calls_progress(comm);
             request =
                 comm->calls.running_count > 0 ? &comm->calls.order[0]->base : comm->messages.first;
             health_unlock(&comm->health);
         }
-        if (request != NULL) comm_await_started(comm, request);
+        if (request != NULL) call_await_started(comm, request);
     }
 }
 
-bool comm_calls_were_busy(struct tutti_comm *comm)
+bool calls_were_busy(struct tutti_comm *comm)
 {
     if (pthread_mutex_trylock(&comm->requests.lock) != 0) return true;
     pthread_mutex_unlock(&comm->requests.lock);
     return false;
 }
 
-void comm_calls_release(struct tutti_comm *comm)
+void calls_close(struct tutti_comm *comm)
 {
     operation_release(&comm->calls.blocking.operation);
-    comm_requests_free(comm);
-    comm_programs_free(comm);
-    comm_messages_free(comm);
+    requests_free(comm);
+    call_programs_free(comm);
+    messages_free(comm);
     pthread_mutex_destroy(&comm->requests.lock);
 }
 
@@ -55,7 +55,7 @@ static size_t call_bytes(const struct call_request *request)
     return held(request->call.extra) + operation_bytes(&request->operation);
 }
 
-void comm_calls_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum)
+void calls_footprint(const struct tutti_comm *comm, struct tutti_footprint *sum)
 {
     sum->private_bytes +=
         held(comm->messages.p2p) + operation_bytes(&comm->calls.blocking.operation);

@@ -1,6 +1,6 @@
 /* message.c - point to point on a communicator: requests for p2p's messages, and why one is stuck.
  *
- * Messages are moved with everything else (comm_progress) by whoever holds the domain; once somebody has sent or
+ * Messages are moved with everything else (calls_progress) by whoever holds the domain; once somebody has sent or
  * received, also by ranks that only wait in a collective, so that small messages leave their senders. Messages of
  * threads that find the domain taken line up for whoever has it: who has it may be waiting for just these. Their slot
  * on the board says when this rank may be reading a peer's memory, so that peers can wait for that when something
@@ -118,7 +118,7 @@ static enum tutti_status truncated(const struct message_request *request)
 {
     const struct p2p_request *m = &request->message;
     char what[96];
-    comm_message_describe(&request->call, what, sizeof what);
+    message_describe(&request->call, what, sizeof what);
     return error_set(TUTTI_TRUNCATED, "%s: rank %d sent %zu elements of %s with tag %d", what,
                      m->source, m->sent_bytes / dtype_size(m->sent_dtype),
                      tutti_dtype_name(m->sent_dtype), m->message_tag);
@@ -138,8 +138,8 @@ static void finished(struct p2p_request *message)
         SIZED_WRITE(tutti_message, result, request->call.result_bytes, &own);
     }
     take_out(request->base.comm, request);
-    comm_finish_request(&request->base,
-                        message->status == TUTTI_TRUNCATED ? truncated(request) : message->status);
+    request_finish(&request->base,
+                   message->status == TUTTI_TRUNCATED ? truncated(request) : message->status);
 }
 
 /* ------------------------------------------------------------------------------------------ moving */
@@ -189,7 +189,7 @@ static void fail_all(struct tutti_comm *comm)
     while (comm->messages.first != NULL) {
         struct message_request *request = request_message(comm->messages.first);
         take_out(comm, request);
-        comm_finish_request(&request->base, status);
+        request_finish(&request->base, status);
     }
 }
 
@@ -242,7 +242,7 @@ static enum tutti_status take_back(struct tutti_comm *comm, struct message_reque
         !p2p_take_back(comm->messages.p2p, &receive->message))
         return TUTTI_IN_PROGRESS;
     take_out(comm, receive);
-    comm_finish_request(&receive->base, TUTTI_OK);
+    request_finish(&receive->base, TUTTI_OK);
     return TUTTI_OK;
 }
 
@@ -250,11 +250,11 @@ static void begin_one(struct tutti_comm *comm, struct message_request *request)
 {
     struct message_request *receive = request->takes_back;
     if (receive != NULL) {
-        comm_finish_request(&request->base, take_back(comm, receive));
+        request_finish(&request->base, take_back(comm, receive));
         return;
     }
     const enum tutti_status status = begin(comm, request); /* OK: it may be done, and used again */
-    if (status != TUTTI_OK) comm_finish_request(&request->base, status);
+    if (status != TUTTI_OK) request_finish(&request->base, status);
 }
 
 /* What threads wanted while somebody else had the domain, in their order. */
@@ -262,7 +262,7 @@ static bool begin_queued(struct tutti_comm *comm)
 {
     struct tutti_request *request;
     bool any = false;
-    while ((request = comm_dequeue(comm, &comm->messages.queue)) != NULL) {
+    while ((request = request_dequeue(comm, &comm->messages.queue)) != NULL) {
         begin_one(comm, request_message(request));
         atomic_fetch_sub_explicit(&comm->messages.queue.count, 1, memory_order_release);
         any = true;
@@ -281,12 +281,12 @@ static void look_for_faults(struct tutti_comm *comm)
     error_copy(why, sizeof why); /* of the pass that found it, which was this thread's */
     health_name_rank(&comm->health, peer >= 0 ? peer : comm->team.rank, who, sizeof who);
     if (peer < 0)
-        comm_fail(comm, NULL, status, comm->team.rank, "%s cannot receive %s", who, why);
-    else if (!comm_look_for_corruption(comm, NULL))
-        comm_fail(comm, NULL, TUTTI_INTERNAL, peer, "%s sent rank %d %s", who, comm->team.rank, why);
+        call_fail(comm, NULL, status, comm->team.rank, "%s cannot receive %s", who, why);
+    else if (!diagnose_corruption(comm, NULL))
+        call_fail(comm, NULL, TUTTI_INTERNAL, peer, "%s sent rank %d %s", who, comm->team.rank, why);
 }
 
-bool comm_messages_progress(struct tutti_comm *comm)
+bool messages_progress(struct tutti_comm *comm)
 {
     bool moved = begin_queued(comm);
     if (comm->messages.p2p == NULL) { /* a peer has begun to send */
@@ -304,16 +304,16 @@ bool comm_messages_progress(struct tutti_comm *comm)
 }
 
 /* With the domain held: behind those that lined up before. */
-enum tutti_status comm_message_begin_held(struct tutti_comm *comm, struct message_request *request)
+enum tutti_status message_begin_held(struct tutti_comm *comm, struct message_request *request)
 {
     begin_queued(comm);
     return begin(comm, request);
 }
 
 /* Without it. */
-void comm_message_enqueue(struct tutti_comm *comm, struct message_request *request)
+void message_enqueue(struct tutti_comm *comm, struct message_request *request)
 {
-    comm_enqueue(comm, &comm->messages.queue, &request->base);
+    request_enqueue(comm, &comm->messages.queue, &request->base);
     if (comm->team.transports.set.all != NULL)
         comm->team.transports.set.all->ops->wake(comm->team.transports.set.all);
     if (!domain_try_lock(&comm->team.domain)) return; /* whoever has it begins it */
@@ -321,14 +321,14 @@ void comm_message_enqueue(struct tutti_comm *comm, struct message_request *reque
     health_unlock(&comm->health);
 }
 
-enum tutti_status comm_message_begin(struct tutti_comm *comm, struct message_request *request)
+enum tutti_status message_begin(struct tutti_comm *comm, struct message_request *request)
 {
     if (domain_try_lock(&comm->team.domain)) {
-        const enum tutti_status status = comm_message_begin_held(comm, request);
+        const enum tutti_status status = message_begin_held(comm, request);
         health_unlock(&comm->health);
         TRY(status);
     } else {
-        comm_message_enqueue(comm, request);
+        message_enqueue(comm, request);
     }
     if (!atomic_load_explicit(&request->base.done, memory_order_acquire)) progress_notify();
     return TUTTI_OK;
@@ -336,32 +336,32 @@ enum tutti_status comm_message_begin(struct tutti_comm *comm, struct message_req
 
 /* Any number of threads may send and receive at once: free requests belong to the domain, and others to the line
  * before it. */
-struct message_request *comm_message_request(struct tutti_comm *comm, bool has_domain)
+struct message_request *message_request_make(struct tutti_comm *comm, bool has_domain)
 {
     struct tutti_request *request;
     if (has_domain) {
-        request = comm_take_free(&comm->messages.free);
+        request = request_take_free(&comm->messages.free);
     } else {
         pthread_mutex_lock(&comm->requests.lock);
-        request = comm_take_free(&comm->messages.free_queued);
+        request = request_take_free(&comm->messages.free_queued);
         pthread_mutex_unlock(&comm->requests.lock);
     }
     if (request == NULL)
-        request = comm_make_request(
-            comm, true, has_domain ? &comm->messages.free : &comm->messages.free_queued);
+        request = request_make(comm, true,
+                               has_domain ? &comm->messages.free : &comm->messages.free_queued);
     if (request == NULL) return NULL;
-    comm_reset_request(comm, request);
+    request_reset(comm, request);
     request_message(request)->takes_back = NULL;
     return request_message(request);
 }
 
-enum tutti_status comm_message_take_back(struct tutti_comm *comm, struct message_request *receive)
+enum tutti_status message_take_back(struct tutti_comm *comm, struct message_request *receive)
 {
     begin_queued(comm); /* it may be among them */
     return take_back(comm, receive);
 }
 
-void comm_messages_free(struct tutti_comm *comm)
+void messages_free(struct tutti_comm *comm)
 {
     p2p_free(comm->messages.p2p);
     comm->messages.p2p = NULL;
@@ -405,7 +405,7 @@ static bool fail_held_back(struct tutti_comm *comm, const struct message_request
         return false;
     char first[64];
     p2p_describe_unexpected(comm->messages.p2p, first, sizeof first);
-    comm_fail(comm, &request->base, TUTTI_UNEXPECTED_FULL, comm->team.rank,
+    call_fail(comm, &request->base, TUTTI_UNEXPECTED_FULL, comm->team.rank,
               "rank %d has no room for messages of rank %d before others are received, first that "
               "of %s",
               comm->team.rank, peer, first);
@@ -417,7 +417,7 @@ static void fail_left(struct tutti_comm *comm, const struct message_request *req
 {
     char who[128];
     health_name_rank(&comm->health, leaver, who, sizeof who);
-    comm_fail(comm, &request->base, TUTTI_PROC_FAILED, leaver,
+    call_fail(comm, &request->base, TUTTI_PROC_FAILED, leaver,
               "%s left the communicator without this message", who);
 }
 
@@ -427,12 +427,12 @@ static void fail_late(struct tutti_comm *comm, const struct message_request *req
     char who[128] = "any rank", trouble[COMM_TROUBLE_MAX];
     if (peer != TUTTI_ANY_RANK) health_name_rank(&comm->health, peer, who, sizeof who);
     remote_trouble(&comm->health, peer != TUTTI_ANY_RANK ? peer : -1, trouble);
-    comm_fail(comm, &request->base, TUTTI_TIMEOUT, peer,
+    call_fail(comm, &request->base, TUTTI_TIMEOUT, peer,
               "rank %d still waits for %s; deadline of %.3g s%s", comm->team.rank, who,
               (double)request->call.timeout_ns * 1e-9, trouble);
 }
 
-bool comm_message_diagnose(struct tutti_comm *comm, struct message_request *request, uint64_t now_ns)
+bool diagnose_message(struct tutti_comm *comm, struct message_request *request, uint64_t now_ns)
 {
     const uint64_t waited_ns = now_ns - request->base.started_ns;
     const int peer = request->message.peer;
@@ -444,7 +444,7 @@ bool comm_message_diagnose(struct tutti_comm *comm, struct message_request *requ
     if (leaver >= 0 && (request->message.is_send || p2p_held_back(comm->messages.p2p, peer) < 0)) {
         network_read_all(&comm->health);
         if (move_messages(comm)) return true;
-        if (comm_may_still_hear(comm, &request->base, peer)) return false;
+        if (diagnose_may_still_hear(comm, &request->base, peer)) return false;
         fail_left(comm, request, leaver);
         return false;
     }

@@ -23,21 +23,20 @@ struct messages {
 };
 
 /* Starts a request whose call is set; any thread. A later failure is the request's status. */
-enum tutti_status comm_message_begin(struct tutti_comm *comm, struct message_request *request);
+enum tutti_status message_begin(struct tutti_comm *comm, struct message_request *request);
 /* The same with the domain held, behind those that lined up before; and without it: in line, for
  * the thread that has it. */
-enum tutti_status comm_message_begin_held(struct tutti_comm *comm, struct message_request *request);
-void comm_message_enqueue(struct tutti_comm *comm, struct message_request *request);
+enum tutti_status message_begin_held(struct tutti_comm *comm, struct message_request *request);
+void message_enqueue(struct tutti_comm *comm, struct message_request *request);
 /* A free request for a message; NULL when out of memory. */
-struct message_request *comm_message_request(struct tutti_comm *comm, bool has_domain);
+struct message_request *message_request_make(struct tutti_comm *comm, bool has_domain);
 /* Takes a receive back, see tutti_cancel; domain held. IN_PROGRESS: it cannot be any more. */
-enum tutti_status comm_message_take_back(struct tutti_comm *comm, struct message_request *receive);
+enum tutti_status message_take_back(struct tutti_comm *comm, struct message_request *receive);
 /* Moves messages; domain held. True when something moved. */
-bool comm_messages_progress(struct tutti_comm *comm);
+bool messages_progress(struct tutti_comm *comm);
 /* Looks for reasons, but for deaths, why a message does not move; domain held. True when that changed the list of
  * messages. */
-bool comm_message_diagnose(struct tutti_comm *comm, struct message_request *request,
-                           uint64_t now_ns);
-void comm_messages_free(struct tutti_comm *comm);
+bool diagnose_message(struct tutti_comm *comm, struct message_request *request, uint64_t now_ns);
+void messages_free(struct tutti_comm *comm);
 
 #endif

@@ -19,19 +19,19 @@ static enum tutti_status start(struct tutti_comm *comm, struct message_call *cal
         if (loaded != TUTTI_OK) return faulted_message(comm, call, loaded);
     }
     const bool has_domain = domain_try_lock(&comm->team.domain);
-    struct message_request *started = comm_message_request(comm, has_domain);
+    struct message_request *started = message_request_make(comm, has_domain);
     enum tutti_status status = TUTTI_OK;
     if (started == NULL) {
         status = error_set(TUTTI_NO_MEMORY, "a message: out of memory");
     } else {
         started->call = *call;
         if (has_domain)
-            status = comm_message_begin_held(comm, started);
+            status = message_begin_held(comm, started);
         else
-            comm_message_enqueue(comm, started);
+            message_enqueue(comm, started);
         if (status != TUTTI_OK) {
             started->call.staging = NULL; /* the caller has it */
-            comm_give_back(&started->base);
+            request_give_back(&started->base);
         }
     }
     if (has_domain) health_unlock(&comm->health);
@@ -42,7 +42,7 @@ static enum tutti_status start(struct tutti_comm *comm, struct message_call *cal
     return status;
 }
 
-enum tutti_status comm_message_start(struct tutti_comm *comm, struct message_call *call,
+enum tutti_status message_call_start(struct tutti_comm *comm, struct message_call *call,
                                      bool is_grouped, struct tutti_request **request)
 {
     if (is_grouped) return start(comm, call, request);
@@ -52,19 +52,19 @@ enum tutti_status comm_message_start(struct tutti_comm *comm, struct message_cal
     return TUTTI_OK;
 }
 
-enum tutti_status comm_message_call(struct tutti_comm *comm, struct message_call *call)
+enum tutti_status message_call_run(struct tutti_comm *comm, struct message_call *call)
 {
     struct tutti_request *request;
     TRY(start(comm, call, &request));
     return tutti_wait(&request);
 }
 
-enum tutti_status comm_message_prepare(struct tutti_comm *comm, struct message_call *call,
+enum tutti_status message_call_prepare(struct tutti_comm *comm, struct message_call *call,
                                        struct tutti_prepared **prepared)
 {
     TRY(domain_register(&comm->team.domain));
     if (message_is_staged(call)) TRY(staged_make(call));
-    struct tutti_prepared *made = comm_make_prepared(comm, true);
+    struct tutti_prepared *made = request_make_prepared(comm, true);
     if (made == NULL) {
         staged_free(call);
         return error_set(TUTTI_NO_MEMORY, "preparing a message: out of memory");

@@ -7,11 +7,11 @@
 #include "call/request.h"
 
 /* All three copy the call, which has no staging memory yet (staged.h). */
-enum tutti_status comm_message_call(struct tutti_comm *comm, struct message_call *call);
-/* is_grouped: as for comm_call_start. */
-enum tutti_status comm_message_start(struct tutti_comm *comm, struct message_call *call,
+enum tutti_status message_call_run(struct tutti_comm *comm, struct message_call *call);
+/* is_grouped: as for call_start. */
+enum tutti_status message_call_start(struct tutti_comm *comm, struct message_call *call,
                                      bool is_grouped, struct tutti_request **request);
-enum tutti_status comm_message_prepare(struct tutti_comm *comm, struct message_call *call,
+enum tutti_status message_call_prepare(struct tutti_comm *comm, struct message_call *call,
                                        struct tutti_prepared **prepared);
 
 #endif

@@ -19,7 +19,7 @@ static struct call call_of(const struct tutti_comm *comm, enum collective collec
 enum tutti_status own_barrier(struct tutti_comm *comm)
 {
     struct call call = call_of(comm, COLLECTIVE_BARRIER, 0, TUTTI_FLOAT32);
-    return comm_call(comm, &call);
+    return call_run(comm, &call);
 }
 
 enum tutti_status own_broadcast(struct tutti_comm *comm, void *data, size_t count,
@@ -28,14 +28,14 @@ enum tutti_status own_broadcast(struct tutti_comm *comm, void *data, size_t coun
     struct call call = call_of(comm, COLLECTIVE_BROADCAST, count, dtype);
     call.send = call.recv = data;
     call.what.root = root;
-    return comm_call(comm, &call);
+    return call_run(comm, &call);
 }
 
 enum tutti_status own_sum(struct tutti_comm *comm, void *data, size_t count, enum tutti_dtype dtype)
 {
     struct call call = call_of(comm, COLLECTIVE_ALLREDUCE, count, dtype);
     call.send = call.recv = data;
-    return comm_call(comm, &call);
+    return call_run(comm, &call);
 }
 
 enum tutti_status own_allgather(struct tutti_comm *comm, void *blocks, size_t count,
@@ -45,5 +45,5 @@ enum tutti_status own_allgather(struct tutti_comm *comm, void *blocks, size_t co
     call.send = (char *)blocks + (size_t)comm->team.rank * count * dtype_size(dtype);
     call.recv = blocks;
     call.timeout_ns = timeout_ns;
-    return comm_call(comm, &call);
+    return call_run(comm, &call);
 }

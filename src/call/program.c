@@ -92,7 +92,7 @@ static struct choose_call wanted_by(const struct tutti_comm *comm, const struct 
 }
 
 /* Only a wish can be one that no algorithm fulfils. */
-enum tutti_status comm_program_check(const struct tutti_comm *comm, const struct call *call)
+enum tutti_status call_program_check(const struct tutti_comm *comm, const struct call *call)
 {
     struct choice choice;
     if (call->algorithm == NULL && comm->team.settings.rules == NULL) return TUTTI_OK;
@@ -243,7 +243,7 @@ static void forget(struct cached_program *place)
     if (place->program != NULL) {
         place->program->is_orphan = true;
         place->program->users++;
-        comm_program_release(place->program);
+        call_program_release(place->program);
     }
     free(place->counts);
     *place = (struct cached_program){0};
@@ -280,7 +280,7 @@ __attribute__((cold, noinline)) static enum tutti_status make_and_keep(struct tu
     return TUTTI_OK;
 }
 
-enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
+enum tutti_status call_program(struct tutti_comm *comm, const struct call *call,
                                struct program **program)
 {
     const uint64_t shape = shape_of(call);
@@ -290,7 +290,7 @@ enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
     return TUTTI_OK;
 }
 
-void comm_programs_free(struct tutti_comm *comm)
+void call_programs_free(struct tutti_comm *comm)
 {
     for (int i = 0; i < PROGRAM_CACHE_SIZE; i++) forget(&comm->programs.cached[i]);
     memset(comm->programs.fingerprints, 0, sizeof comm->programs.fingerprints);

@@ -42,20 +42,20 @@ struct program_cache {
 
 /* The program of a call, from the cache or new. INVALID_ALGORITHM and UNSUPPORTED are the same on all ranks. Holds
  * the domain. */
-enum tutti_status comm_program(struct tutti_comm *comm, const struct call *call,
+enum tutti_status call_program(struct tutti_comm *comm, const struct call *call,
                                struct program **program);
 /* Whether there can be one, without the domain. */
-enum tutti_status comm_program_check(const struct tutti_comm *comm, const struct call *call);
+enum tutti_status call_program_check(const struct tutti_comm *comm, const struct call *call);
 /* Code that runs or keeps a program holds it; the last holder of a program that left the cache
  * frees it. */
-static inline void comm_program_hold(struct program *program)
+static inline void call_program_hold(struct program *program)
 {
     program->users++;
 }
-static inline void comm_program_release(struct program *program)
+static inline void call_program_release(struct program *program)
 {
     if (--program->users == 0 && program->is_orphan) program_free(program);
 }
-void comm_programs_free(struct tutti_comm *comm);
+void call_programs_free(struct tutti_comm *comm);
 
 #endif

@@ -50,11 +50,11 @@ static int next_slot(const struct tutti_comm *comm)
 static enum tutti_status begin(struct tutti_comm *comm, struct call_request *request)
 {
     if (comm->team.size == 1) {
-        comm_begin_alone(comm, request);
+        call_begin_alone(comm, request);
         return TUTTI_OK;
     }
-    TRY(comm_begin(comm, request));
-    comm_record(comm, request, clock_ticks());
+    TRY(call_begin(comm, request));
+    call_record_request(comm, request, clock_ticks());
     gated_record(comm, request);
     return TUTTI_OK;
 }
@@ -67,8 +67,8 @@ static void begin_started(struct tutti_comm *comm, struct call_request *request,
     request->slot = next_slot(comm);
     comm->calls.begun_started++;
     if (status == TUTTI_OK && request->call.refused != TUTTI_OK) {
-        comm_begin_refused(comm, &request->call, request->slot, request->base.sequence);
-        comm_finish_request(&request->base, request->call.refused);
+        call_begin_refused(comm, &request->call, request->slot, request->base.sequence);
+        request_finish(&request->base, request->call.refused);
         return;
     }
     if (status == TUTTI_OK) status = begin(comm, request);
@@ -78,15 +78,15 @@ static void begin_started(struct tutti_comm *comm, struct call_request *request,
     }
     if (!board_has_failed(comm->health.board)) faulted_fail(comm, request, status);
     gated_give_up(&request->call);
-    comm_finish_request(&request->base, health_check(&comm->health));
+    request_finish(&request->base, health_check(&comm->health));
 }
 
-enum tutti_status comm_find_program(struct tutti_comm *comm, struct call_request *request)
+enum tutti_status call_find_program(struct tutti_comm *comm, struct call_request *request)
 {
     if (request->program != NULL || comm->team.size == 1 || request->call.refused != TUTTI_OK)
         return TUTTI_OK; /* prepared, or needs none */
-    TRY(comm_program(comm, &request->call, &request->program));
-    comm_program_hold(request->program);
+    TRY(call_program(comm, &request->call, &request->program));
+    call_program_hold(request->program);
     return TUTTI_OK;
 }
 
@@ -94,12 +94,12 @@ enum tutti_status comm_find_program(struct tutti_comm *comm, struct call_request
 static bool begin_next(struct tutti_comm *comm)
 {
     if (comm->calls.running[next_slot(comm)] != NULL) return false;
-    struct tutti_request *const next = comm_dequeue(comm, &comm->requests.queue);
+    struct tutti_request *const next = request_dequeue(comm, &comm->requests.queue);
     if (next == NULL) return false;
     struct call_request *const request = request_call(next);
     enum tutti_status status =
         board_has_failed(comm->health.board) ? health_check(&comm->health) : TUTTI_OK;
-    if (status == TUTTI_OK) status = comm_find_program(comm, request);
+    if (status == TUTTI_OK) status = call_find_program(comm, request);
     begin_started(comm, request, status);
     atomic_fetch_sub_explicit(&comm->requests.queue.count, 1, memory_order_release);
     return true;
@@ -107,7 +107,7 @@ static bool begin_next(struct tutti_comm *comm)
 
 static enum run_result run(struct tutti_comm *comm, struct call_request *request)
 {
-    if (comm->team.size == 1) return comm_run_alone(request);
+    if (comm->team.size == 1) return call_run_alone(request);
     request->operation.must_not_spin = domain_is_last_look(&comm->team.domain);
     return operation_run(&request->operation);
 }
@@ -119,24 +119,24 @@ static bool run_one(struct tutti_comm *comm, struct call_request *request)
         board_has_failed(comm->health.board) ? RUN_FAULT : run(comm, request);
     if (result == RUN_FAULT) {
         if (!board_has_failed(comm->health.board) &&
-            !comm_fault(comm, request, request->operation.fault_peer))
+            !diagnose_fault(comm, request, request->operation.fault_peer))
             return false;
         /* Other ranks whose memory this thread moves, too, may be those that it would wait for. */
-        if (!comm_quit_call(comm, request)) return false;
+        if (!call_quit(comm, request)) return false;
         status = health_check(&comm->health);
     } else if (result != RUN_DONE) {
         return result == RUN_MOVED;
     }
     remove_running(comm, request);
-    if (comm->calls.report.is_open) comm_end_report(comm, request);
-    comm_end_wait(comm, request);
+    if (comm->calls.report.is_open) report_call_end(comm, request);
+    call_end_wait(comm, request);
     crossing_end_in_stream(comm, request);
     board_end(health_own_calls(&comm->health, request->slot), request->begun);
-    comm_finish_request(&request->base, status);
+    request_finish(&request->base, status);
     return true;
 }
 
-bool comm_progress(struct tutti_comm *comm)
+bool calls_progress(struct tutti_comm *comm)
 {
     bool moved = network_progress(&comm->health);
     while (begin_next(comm)) moved = true;
@@ -151,11 +151,11 @@ bool comm_progress(struct tutti_comm *comm)
     }
     if (board_has_messages(comm->health.board) ||
         atomic_load_explicit(&comm->messages.queue.count, memory_order_relaxed) > 0)
-        moved |= comm_messages_progress(comm);
+        moved |= messages_progress(comm);
     return moved;
 }
 
-void comm_count_started(struct tutti_comm *comm, struct call_request *request)
+void calls_count_started(struct tutti_comm *comm, struct call_request *request)
 {
     request->base.sequence = recorder_next(&comm->health.recorder);
     request->number = ++comm->calls.started;
@@ -169,15 +169,15 @@ void comm_count_started(struct tutti_comm *comm, struct call_request *request)
 
 /* With the domain held: at once, if nothing is before it. What can be refused is refused here: later it would fail
  * all ranks. */
-enum tutti_status comm_start_held(struct tutti_comm *comm, struct call_request *request)
+enum tutti_status calls_start_held(struct tutti_comm *comm, struct call_request *request)
 {
-    const enum tutti_status status = comm_find_program(comm, request);
+    const enum tutti_status status = call_find_program(comm, request);
     if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED) return status;
-    comm_count_started(comm, request);
+    calls_count_started(comm, request);
     if (atomic_load_explicit(&comm->requests.queue.count, memory_order_relaxed) > 0 ||
         comm->calls.running[next_slot(comm)] != NULL) {
-        comm_enqueue(comm, &comm->requests.queue, &request->base);
-        comm_progress(comm);
+        request_enqueue(comm, &comm->requests.queue, &request->base);
+        calls_progress(comm);
         return TUTTI_OK;
     }
     begin_started(comm, request, status);
@@ -186,6 +186,6 @@ enum tutti_status comm_start_held(struct tutti_comm *comm, struct call_request *
     if (comm->calls.running_count == 1)
         run_one(comm, request);
     else
-        comm_progress(comm);
+        calls_progress(comm);
     return TUTTI_OK;
 }

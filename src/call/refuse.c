@@ -11,7 +11,7 @@
 static enum tutti_status refuse_started(struct tutti_comm *comm, struct call *call)
 {
     if (call->extra != NULL) call->extra->device = NULL; /* it touches no buffer */
-    const enum tutti_status status = comm_call_unattended(comm, call);
+    const enum tutti_status status = call_unattended(comm, call);
     return status == call->refused ? TUTTI_OK : status;
 }
 
@@ -23,7 +23,7 @@ static enum tutti_status refuse_blocking(struct tutti_comm *comm, struct call *c
         status = health_check(&comm->health);
         if (status == TUTTI_OK) {
             const uint64_t sequence = recorder_next(&comm->health.recorder);
-            comm_begin_refused(comm, call, 0, sequence);
+            call_begin_refused(comm, call, 0, sequence);
             recorder_end(&comm->health.recorder, sequence, call->refused, false);
         }
         health_unlock(&comm->health);
@@ -32,7 +32,7 @@ static enum tutti_status refuse_blocking(struct tutti_comm *comm, struct call *c
     return status;
 }
 
-enum tutti_status comm_call_refuse(struct tutti_comm *comm, struct call *call, bool is_started)
+enum tutti_status call_refuse(struct tutti_comm *comm, struct call *call, bool is_started)
 {
     char why[ERROR_TEXT_MAX];
     enum tutti_status status = TUTTI_OK;

@@ -18,6 +18,6 @@
 /* Refuses a checked call with call->refused, of which this thread's error is. is_started: it is one of the started ones (in a group or a stream,
  * too); these do not block, and a blocking one waits only for the communicator. Takes over call->extra. Returns call->refused and keeps the
  * error; or TIMEOUT, or the status of a communicator that has failed. */
-enum tutti_status comm_call_refuse(struct tutti_comm *comm, struct call *call, bool is_started);
+enum tutti_status call_refuse(struct tutti_comm *comm, struct call *call, bool is_started);
 
 #endif

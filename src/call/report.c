@@ -26,7 +26,7 @@
 
 enum { LOOK_APART_NS = 100000000, PAUSE_NS = 500000000, LISTEN_NS = 300000000 };
 
-bool comm_has_not_begun(const struct tutti_comm *comm, const struct call_request *request, int rank)
+bool call_has_not_begun(const struct tutti_comm *comm, const struct call_request *request, int rank)
 {
     return known_call(&comm->health, rank, request->slot, request->begun) &&
            board_begun(known_calls(&comm->health, rank, request->slot)) < request->begun;
@@ -37,7 +37,7 @@ static bool is_at_gate(const struct tutti_comm *comm, const struct call_request 
     return board_is_gated(known_calls(&comm->health, rank, request->slot), request->begun);
 }
 
-int comm_rank_at_gate(const struct tutti_comm *comm, const struct call_request *request, int peer)
+int call_rank_at_gate(const struct tutti_comm *comm, const struct call_request *request, int peer)
 {
     if (peer >= 0 && is_at_gate(comm, request, peer)) return peer;
     /* Only those of this host: an answer of a rank elsewhere may be out of date, unless it is asked again, as `peer` is. */
@@ -54,7 +54,7 @@ static bool find_absentee(struct tutti_comm *comm, const struct call_request *re
 {
     struct board_progress theirs;
     for (int r = 0; r < comm->team.size; r++) {
-        if (r == comm->team.rank || !comm_has_not_begun(comm, request, r)) continue;
+        if (r == comm->team.rank || !call_has_not_begun(comm, request, r)) continue;
         *finding = known_standing(&comm->health, r);
         if (finding->is_stopped || !known_to_be_in_call(&comm->health, r) ||
             crossing_is(comm, request, r, &theirs))
@@ -88,7 +88,7 @@ static bool find_hearsay(const struct tutti_comm *comm, const struct call_reques
             team_shares_host(&comm->team, r)
                 ? board_read_finding(comm->health.board, comm->health.board_size,
                                      team_local_number(&comm->team, r), comm->team.size, finding)
-                : (r == peer || comm_has_not_begun(comm, request, r)) &&
+                : (r == peer || call_has_not_begun(comm, request, r)) &&
                       remote_knows_call(&comm->health, r, request->slot, request->begun) &&
                       remote_hearsay(&comm->health, r, finding);
         if (was_told && finding->rank != comm->team.rank) return true;
@@ -109,7 +109,7 @@ static bool find(struct tutti_comm *comm, const struct call_request *request, ui
         finding->is_stopped = true;
         return true;
     }
-    const int gated = comm_rank_at_gate(comm, request, peer);
+    const int gated = call_rank_at_gate(comm, request, peer);
     if (gated < 0) return find_hearsay(comm, request, peer, finding);
     *finding = known_standing(&comm->health, gated);
     return true;
@@ -158,9 +158,9 @@ static void say(struct tutti_comm *comm, const struct call_request *request,
                   what, (unsigned long long)request->base.sequence, at);
 }
 
-void comm_end_report(struct tutti_comm *comm, const struct call_request *request)
+void report_call_end(struct tutti_comm *comm, const struct call_request *request)
 {
-    struct comm_report *report = &comm->calls.report;
+    struct report_call *report = &comm->calls.report;
     if (request != NULL && report->request != request) return;
     report->is_open = false;
     if (board_has_failed(comm->health.board)) return;
@@ -170,16 +170,16 @@ void comm_end_report(struct tutti_comm *comm, const struct call_request *request
               (double)(clock_now_ns() - report->since_ns) * 1e-9);
 }
 
-void comm_report_presence(struct tutti_comm *comm, uint64_t now_ns)
+void report_presence(struct tutti_comm *comm, uint64_t now_ns)
 {
-    struct comm_report *report = &comm->calls.report;
+    struct report_call *report = &comm->calls.report;
     if (now_ns - report->present_ns > PAUSE_NS) report->listens_until_ns = now_ns + LISTEN_NS;
     report->present_ns = now_ns;
 }
 
-void comm_report(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
+void report_call(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns)
 {
-    struct comm_report *report = &comm->calls.report;
+    struct report_call *report = &comm->calls.report;
     struct board_finding finding;
     if (now_ns < report->listens_until_ns || now_ns - report->looked_ns < LOOK_APART_NS) return;
     report->looked_ns = now_ns;
@@ -187,7 +187,7 @@ void comm_report(struct tutti_comm *comm, struct call_request *request, uint64_t
     board_set_finding(comm->health.board, comm->health.board_number, request->slot, request->begun,
                       &finding);
     if (report->is_open && (report->rank != finding.rank || report->request != request))
-        comm_end_report(comm, NULL);
+        report_call_end(comm, NULL);
     if (report->is_open ||
         !board_may_report(comm->health.board, comm->health.board_size, finding.rank, now_ns))
         return;

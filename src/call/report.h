@@ -9,7 +9,7 @@ struct tutti_comm;
 struct call_request;
 
 /* The last line about a rank that holds up a call. */
-struct comm_report {
+struct report_call {
     bool is_open; /* it still does */
     int rank;
     const struct call_request *request;
@@ -19,14 +19,14 @@ struct comm_report {
 };
 
 /* Whether a rank is known not to have called it: of one on another host, only what it has answered is. */
-bool comm_has_not_begun(const struct tutti_comm *comm, const struct call_request *request, int rank);
+bool call_has_not_begun(const struct tutti_comm *comm, const struct call_request *request, int rank);
 /* A rank that is known to have called it and to wait for its gate: `peer` (or -1), which this one waits for, else the first; -1: none. */
-int comm_rank_at_gate(const struct tutti_comm *comm, const struct call_request *request, int peer);
+int call_rank_at_gate(const struct tutti_comm *comm, const struct call_request *request, int peer);
 /* Looks, now and then, whom a call waits for that has waited long, and says so once. */
-void comm_report(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
+void report_call(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
 /* At every look at a call, whatever it waits for: that this rank runs. */
-void comm_report_presence(struct tutti_comm *comm, uint64_t now_ns);
+void report_presence(struct tutti_comm *comm, uint64_t now_ns);
 /* The call is over: what was said of it, if anything, is no more; NULL: of whichever. Only while comm->report.is_open. */
-void comm_end_report(struct tutti_comm *comm, const struct call_request *request);
+void report_call_end(struct tutti_comm *comm, const struct call_request *request);
 
 #endif

@@ -25,8 +25,8 @@ static void init(struct tutti_comm *comm, struct tutti_request *request, bool is
         operation_init(&request_call(request)->operation, team_spin_budget(&comm->team));
 }
 
-struct tutti_request *comm_make_request(struct tutti_comm *comm, bool is_message,
-                                        struct tutti_request *_Atomic *home)
+struct tutti_request *request_make(struct tutti_comm *comm, bool is_message,
+                                   struct tutti_request *_Atomic *home)
 {
     struct tutti_request *request =
         calloc(1, is_message ? sizeof(struct message_request) : sizeof(struct call_request));
@@ -40,7 +40,7 @@ struct tutti_request *comm_make_request(struct tutti_comm *comm, bool is_message
     return request;
 }
 
-void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
+void request_reset(struct tutti_comm *comm, struct tutti_request *request)
 {
     request->comm = comm;
     request->status = TUTTI_OK;
@@ -63,10 +63,10 @@ void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request)
 }
 
 /* Only one thread takes at a time, so the first cannot go and come back between two looks. */
-struct tutti_request *comm_take_free(struct tutti_request *_Atomic *free_requests)
+struct tutti_request *request_take_free(struct tutti_request *_Atomic *free_requests)
 {
     struct tutti_request *request =
-        atomic_load_explicit(free_requests, memory_order_acquire); /* pairs with comm_give_back */
+        atomic_load_explicit(free_requests, memory_order_acquire); /* pairs with request_give_back */
     while (request != NULL && !atomic_compare_exchange_weak_explicit(
                                   free_requests, &request,
                                   atomic_load_explicit(&request->next_free, memory_order_relaxed),
@@ -75,7 +75,7 @@ struct tutti_request *comm_take_free(struct tutti_request *_Atomic *free_request
     return request;
 }
 
-void comm_give_back(struct tutti_request *request)
+void request_give_back(struct tutti_request *request)
 {
     request->is_owned = false;
     struct tutti_request *first = atomic_load_explicit(request->home, memory_order_relaxed);
@@ -84,7 +84,7 @@ void comm_give_back(struct tutti_request *request)
                                                   memory_order_release, memory_order_relaxed));
 }
 
-struct tutti_prepared *comm_make_prepared(struct tutti_comm *comm, bool is_message)
+struct tutti_prepared *request_make_prepared(struct tutti_comm *comm, bool is_message)
 {
     struct tutti_prepared *made = calloc(1, sizeof *made);
     if (made == NULL) return NULL;
@@ -101,8 +101,8 @@ struct tutti_prepared *comm_make_prepared(struct tutti_comm *comm, bool is_messa
 
 /* ---------------------------------------------------------------------------------------- queues */
 
-void comm_enqueue(struct tutti_comm *comm, struct request_queue *queue,
-                  struct tutti_request *request)
+void request_enqueue(struct tutti_comm *comm, struct request_queue *queue,
+                     struct tutti_request *request)
 {
     pthread_mutex_lock(&comm->requests.lock);
     if (queue->last != NULL)
@@ -114,7 +114,7 @@ void comm_enqueue(struct tutti_comm *comm, struct request_queue *queue,
     pthread_mutex_unlock(&comm->requests.lock);
 }
 
-struct tutti_request *comm_dequeue(struct tutti_comm *comm, struct request_queue *queue)
+struct tutti_request *request_dequeue(struct tutti_comm *comm, struct request_queue *queue)
 {
     if (atomic_load_explicit(&queue->count, memory_order_relaxed) == 0) return NULL;
     pthread_mutex_lock(&comm->requests.lock);
@@ -128,7 +128,7 @@ struct tutti_request *comm_dequeue(struct tutti_comm *comm, struct request_queue
 /* ---------------------------------------------------------------------------------------- the end of one */
 
 /* A counter that is full already says what this would. */
-void comm_tell_event(int event_fd)
+void request_tell_event(int event_fd)
 {
     const uint64_t one = 1;
     while (write(event_fd, &one, sizeof one) < 0 && errno == EINTR) {
@@ -138,13 +138,13 @@ void comm_tell_event(int event_fd)
 /* What only a prepared call keeps when it is done. */
 static void release_program(struct call_request *request)
 {
-    if (request->program != NULL) comm_program_release(request->program);
+    if (request->program != NULL) call_program_release(request->program);
     request->program = NULL;
     call_free_extra(request->call.extra);
     request->call.extra = NULL;
 }
 
-void comm_finish_request(struct tutti_request *request, enum tutti_status status)
+void request_finish(struct tutti_request *request, enum tutti_status status)
 {
     struct tutti_comm *comm = request->comm;
     if (request->is_message) {
@@ -166,9 +166,9 @@ void comm_finish_request(struct tutti_request *request, enum tutti_status status
     atomic_store_explicit(&request->done, true,
                           memory_order_release); /* pairs with tutti_wait and tutti_test */
     if (event == EVENT_DETACHED)
-        comm_give_back(request);
+        request_give_back(request);
     else if (event != EVENT_NONE)
-        comm_tell_event(~event);
+        request_tell_event(~event);
 }
 
 /* In a child of fork(), and only there, it may be under way: for ever. */
@@ -192,7 +192,7 @@ static void outlive(struct tutti_request *request)
     call->call.extra = NULL;
 }
 
-void comm_requests_free(struct tutti_comm *comm)
+void requests_free(struct tutti_comm *comm)
 {
     while (comm->requests.all != NULL) {
         struct tutti_request *request = comm->requests.all;
@@ -207,7 +207,7 @@ void comm_requests_free(struct tutti_comm *comm)
         struct tutti_prepared *prepared = comm->requests.prepared;
         comm->requests.prepared = prepared->next;
         if (!prepared->request.is_message && prepared->call.program != NULL) {
-            comm_program_release(prepared->call.program);
+            call_program_release(prepared->call.program);
             prepared->call.program = NULL;
         }
         outlive(&prepared->request);
@@ -217,7 +217,7 @@ void comm_requests_free(struct tutti_comm *comm)
 
 /* ---------------------------------------------------------------------------------------- its name in errors */
 
-void comm_message_describe(const struct message_call *call, char *text, size_t text_bytes)
+void message_describe(const struct message_call *call, char *text, size_t text_bytes)
 {
     char peer[24] = "any rank", tag[24] = "any tag";
     if (call->peer != TUTTI_ANY_RANK) snprintf(peer, sizeof peer, "rank %d", call->peer);
@@ -226,13 +226,13 @@ void comm_message_describe(const struct message_call *call, char *text, size_t t
              call->count, tutti_dtype_name(call->dtype), call->is_send ? "to" : "from", peer, tag);
 }
 
-void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
+void call_fail(struct tutti_comm *comm, const struct tutti_request *request,
                enum tutti_status status, int culprit, const char *format, ...)
 {
     struct call_name name = {.sequence = 0};
     if (request != NULL) name.sequence = request->sequence;
     if (request != NULL && request->is_message)
-        comm_message_describe(&request_message_const(request)->call, name.what, sizeof name.what);
+        message_describe(&request_message_const(request)->call, name.what, sizeof name.what);
     else if (request != NULL)
         board_describe(&request_call_const(request)->call.what, name.what, sizeof name.what);
     va_list arguments;

@@ -101,7 +101,7 @@ struct tutti_request {
     _Atomic int event; /* ~ the descriptor to signal when it is done; or one of enum request_event */
     _Atomic bool done; /* stored last, with release order */
     struct tutti_request *_Atomic next_free;
-    struct tutti_request *_Atomic *home;    /* the free list that comm_give_back returns it to */
+    struct tutti_request *_Atomic *home;    /* the free list that request_give_back returns it to */
     struct tutti_request *next;             /* in a queue */
     struct tutti_request *next_made;        /* in the list of all requests of the communicator */
     struct tutti_request *after, *previous; /* in one list: unfinished messages, or orphans */
@@ -186,32 +186,32 @@ struct requests {
 };
 
 /* A prepared request that knows its communicator, and that the communicator knows. NULL when out of memory. */
-struct tutti_prepared *comm_make_prepared(struct tutti_comm *comm, bool is_message);
+struct tutti_prepared *request_make_prepared(struct tutti_comm *comm, bool is_message);
 /* Frees the requests of a communicator. Those that a caller will still wait for become orphans (orphans.h). */
-void comm_requests_free(struct tutti_comm *comm);
+void requests_free(struct tutti_comm *comm);
 /* Puts a request back where it came from; any thread. */
-void comm_give_back(struct tutti_request *request);
+void request_give_back(struct tutti_request *request);
 /* Takes one, or NULL; one thread at a time. */
-struct tutti_request *comm_take_free(struct tutti_request *_Atomic *free_requests);
-/* A new request of the communicator, which comm_give_back returns to `home`. NULL when out of memory. */
-struct tutti_request *comm_make_request(struct tutti_comm *comm, bool is_message,
-                                        struct tutti_request *_Atomic *home);
+struct tutti_request *request_take_free(struct tutti_request *_Atomic *free_requests);
+/* A new request of the communicator, which request_give_back returns to `home`. NULL when out of memory. */
+struct tutti_request *request_make(struct tutti_comm *comm, bool is_message,
+                                   struct tutti_request *_Atomic *home);
 /* Appends a request to a queue. Any thread. */
-void comm_enqueue(struct tutti_comm *comm, struct request_queue *queue,
-                  struct tutti_request *request);
+void request_enqueue(struct tutti_comm *comm, struct request_queue *queue,
+                     struct tutti_request *request);
 /* Takes the first request of a queue, or NULL; domain held. The caller begins the request, and then takes one off queue->count. */
-struct tutti_request *comm_dequeue(struct tutti_comm *comm, struct request_queue *queue);
+struct tutti_request *request_dequeue(struct tutti_comm *comm, struct request_queue *queue);
 /* Makes it ready for another run. */
-void comm_reset_request(struct tutti_comm *comm, struct tutti_request *request);
+void request_reset(struct tutti_comm *comm, struct tutti_request *request);
 /* Stores the status of a request and the text of an error, and marks it done. */
-void comm_finish_request(struct tutti_request *request, enum tutti_status status);
+void request_finish(struct tutti_request *request, enum tutti_status status);
 /* Adds one to the counter of a descriptor that tutti_notify was given. */
-void comm_tell_event(int event_fd);
+void request_tell_event(int event_fd);
 /* "recv(count 3, float32, from rank 2, tag 7)" */
-void comm_message_describe(const struct message_call *call, char *text, size_t text_bytes);
+void message_describe(const struct message_call *call, char *text, size_t text_bytes);
 /* Publishes a failure of a request with its cause; the first failure wins on all ranks. request NULL: nothing of this rank's is to blame, and the
  * text says what is. */
-void comm_fail(struct tutti_comm *comm, const struct tutti_request *request,
+void call_fail(struct tutti_comm *comm, const struct tutti_request *request,
                enum tutti_status status, int culprit, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 

@@ -18,19 +18,19 @@
 
 static struct call_request *take_request(struct tutti_comm *comm)
 {
-    struct tutti_request *request = comm_take_free(&comm->requests.free);
-    if (request == NULL) request = comm_make_request(comm, false, &comm->requests.free);
+    struct tutti_request *request = request_take_free(&comm->requests.free);
+    if (request == NULL) request = request_make(comm, false, &comm->requests.free);
     if (request == NULL) return NULL;
-    comm_reset_request(comm, request);
+    request_reset(comm, request);
     struct call_request *const call = request_call(request);
     call->program = NULL;
     return call;
 }
 
-enum tutti_status comm_start_request(struct tutti_comm *comm, struct call_request *request)
+enum tutti_status request_start(struct tutti_comm *comm, struct call_request *request)
 {
     if (domain_try_lock(&comm->team.domain)) {
-        const enum tutti_status status = comm_start_held(comm, request);
+        const enum tutti_status status = calls_start_held(comm, request);
         if (request->base.is_grouped)
             domain_unlock(&comm->team.domain);
         else
@@ -38,9 +38,9 @@ enum tutti_status comm_start_request(struct tutti_comm *comm, struct call_reques
         TRY(status);
     } else {
         if (request->program == NULL && comm->team.size > 1 && request->call.refused == TUTTI_OK)
-            TRY(comm_program_check(comm, &request->call));
-        comm_count_started(comm, request);
-        comm_enqueue(comm, &comm->requests.queue, &request->base);
+            TRY(call_program_check(comm, &request->call));
+        calls_count_started(comm, request);
+        request_enqueue(comm, &comm->requests.queue, &request->base);
         if (comm->team.size > 1)
             comm->team.transports.set.all->ops->wake(
                 comm->team.transports.set.all); /* whoever has the domain begins it */
@@ -55,10 +55,10 @@ static enum tutti_status start_alone(struct tutti_comm *comm, struct call_reques
 {
     if (call_has_gate(&request->call)) {
         TRY(domain_register(&comm->team.domain));
-        return comm_start_request(comm, request);
+        return request_start(comm, request);
     }
-    comm_call_alone(comm, &request->call);
-    comm_finish_request(&request->base, TUTTI_OK);
+    call_alone(comm, &request->call);
+    request_finish(&request->base, TUTTI_OK);
     return TUTTI_OK;
 }
 
@@ -69,7 +69,7 @@ static enum tutti_status start_call(struct tutti_comm *comm, struct call_request
     enum tutti_status status = TUTTI_OK;
     if (is_on_device) status = on_device_begin(comm, &request->call);
     if (status != TUTTI_OK) return faulted_refused(comm, &request->call, status);
-    status = comm->team.size == 1 ? start_alone(comm, request) : comm_start_request(comm, request);
+    status = comm->team.size == 1 ? start_alone(comm, request) : request_start(comm, request);
     if (status != TUTTI_OK && is_on_device) on_device_cancel(&request->call);
     return status;
 }
@@ -87,7 +87,7 @@ static enum tutti_status start(struct tutti_comm *comm, struct call *call, bool 
     const enum tutti_status status = start_call(comm, started);
     if (status != TUTTI_OK) {
         started->call.extra = NULL; /* the caller has it */
-        comm_give_back(&started->base);
+        request_give_back(&started->base);
         return status;
     }
     call->extra = NULL; /* the request has it */
@@ -95,8 +95,8 @@ static enum tutti_status start(struct tutti_comm *comm, struct call *call, bool 
     return TUTTI_OK;
 }
 
-enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bool is_grouped,
-                                  struct tutti_request **request)
+enum tutti_status call_start(struct tutti_comm *comm, struct call *call, bool is_grouped,
+                             struct tutti_request **request)
 {
     *request = NULL;
     const enum tutti_status status = start(comm, call, is_grouped, request);
@@ -104,19 +104,19 @@ enum tutti_status comm_call_start(struct tutti_comm *comm, struct call *call, bo
     return status;
 }
 
-enum tutti_status comm_call_unattended(struct tutti_comm *comm, struct call *call)
+enum tutti_status call_unattended(struct tutti_comm *comm, struct call *call)
 {
     struct tutti_request *request;
-    TRY(comm_call_start(comm, call, false, &request));
+    TRY(call_start(comm, call, false, &request));
     request->is_owned = false;
     int seen = EVENT_NONE;
-    /* Release: pairs with comm_finish_request, which then has the request alone. */
+    /* Release: pairs with request_finish, which then has the request alone. */
     if (atomic_compare_exchange_strong_explicit(&request->event, &seen, EVENT_DETACHED,
                                                 memory_order_release, memory_order_relaxed))
         return TUTTI_OK;
     /* Whoever finishes it is between two stores. */
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) sched_yield();
-    return comm_collect(&request);
+    return call_collect(&request);
 }
 
 /* ------------------------------------------------------------------------------------------- prepared */
@@ -124,7 +124,7 @@ enum tutti_status comm_call_unattended(struct tutti_comm *comm, struct call *cal
 /* In a child of fork() somebody who is not there may hold the lock: then nobody goes through the list again either. */
 static void take_out(struct tutti_comm *comm, struct tutti_prepared *prepared)
 {
-    if (!comm_is_foreign(comm))
+    if (!communicator_is_foreign(comm))
         pthread_mutex_lock(&comm->requests.lock);
     else if (pthread_mutex_trylock(&comm->requests.lock) != 0)
         return;
@@ -141,17 +141,17 @@ static enum tutti_status prepare_program(struct tutti_comm *comm, struct call_re
 {
     TRY(domain_register(&comm->team.domain));
     TRY(health_lock(&comm->health, request->call.timeout_ns));
-    enum tutti_status status = comm_find_program(comm, request);
+    enum tutti_status status = call_find_program(comm, request);
     if (status == TUTTI_OK) status = operation_make_room(&request->operation, request->program);
     health_unlock(&comm->health);
     return status;
 }
 
-enum tutti_status comm_call_prepare(struct tutti_comm *comm, struct call *call,
-                                    struct tutti_prepared **prepared)
+enum tutti_status call_prepare(struct tutti_comm *comm, struct call *call,
+                               struct tutti_prepared **prepared)
 {
     *prepared = NULL;
-    struct tutti_prepared *made = comm_make_prepared(comm, false);
+    struct tutti_prepared *made = request_make_prepared(comm, false);
     if (made == NULL) {
         call_free_extra(call->extra);
         return error_set(TUTTI_NO_MEMORY, "preparing an operation: out of memory");
@@ -182,18 +182,18 @@ enum tutti_status tutti_start(struct tutti_prepared *prepared, struct tutti_requ
     struct tutti_comm *comm = started->comm;
     if (comm == NULL)
         return error_set(TUTTI_INVALID_COMM, "tutti_start: the communicator was freed");
-    TRY(comm_check_handle(comm, "start"));
+    TRY(communicator_check_handle(comm, "start"));
     if (prepared->runs)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_start: it runs; wait for it first");
     if (board_has_failed(comm->health.board)) return health_check(&comm->health);
-    comm_reset_request(comm, started);
+    request_reset(comm, started);
     if (started->is_message) {
         const struct message_call *const message = &prepared->message.call;
         if (message_is_staged(message)) {
             const enum tutti_status loaded = staged_load(comm, message);
             if (loaded != TUTTI_OK) return faulted_message(comm, message, loaded);
         }
-        TRY(comm_message_begin(comm, &prepared->message));
+        TRY(message_begin(comm, &prepared->message));
     } else {
         TRY(start_call(comm, &prepared->call));
     }
@@ -210,9 +210,9 @@ enum tutti_status tutti_prepared_free(struct tutti_prepared *prepared)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_prepared_free: it runs; wait for it first");
     const bool is_call = !prepared->request.is_message;
     if (handle_is_known(comm)) {
-        if (is_call && prepared->call.program != NULL && !comm_is_foreign(comm)) {
+        if (is_call && prepared->call.program != NULL && !communicator_is_foreign(comm)) {
             TRY(health_lock_failed(&comm->health, comm->team.settings.timeout_ns));
-            comm_program_release(prepared->call.program);
+            call_program_release(prepared->call.program);
             health_unlock(&comm->health);
         }
         take_out(comm, prepared);

@@ -114,7 +114,7 @@ static void look_sometimes(struct tutti_comm *comm, struct call_request *request
     /* The deadline counts from when the gate opens, if that is the caller's doing. */
     const bool has_deadline = !request_is_gated(request) || call_waits_for_device(&request->call);
     const uint64_t timeout_ns = has_deadline ? request->call.timeout_ns : UINT64_MAX;
-    if (is_time_to_look(&request->base, timeout_ns, now)) comm_diagnose(comm, request, now);
+    if (is_time_to_look(&request->base, timeout_ns, now)) diagnose_call(comm, request, now);
 }
 
 /* There may be thousands: what takes a system call is done once for all. */
@@ -124,10 +124,9 @@ static void look_at_messages(struct tutti_comm *comm, uint64_t now)
     for (struct tutti_request *r = comm->messages.first; r != NULL; r = r->after) {
         struct message_request *const request = request_message(r);
         if (!is_time_to_look(r, request->call.timeout_ns, now)) continue;
-        if (!looked_for_deaths && comm_look_for_deaths(comm, r)) return;
+        if (!looked_for_deaths && diagnose_deaths(comm, r)) return;
         looked_for_deaths = true;
-        if (comm_message_diagnose(comm, request, now) || board_has_failed(comm->health.board))
-            return;
+        if (diagnose_message(comm, request, now) || board_has_failed(comm->health.board)) return;
     }
 }
 
@@ -154,7 +153,7 @@ static bool listens(const struct tutti_comm *comm, unsigned passes, bool about_t
            board_has_messages(comm->health.board);
 }
 
-enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_request *request)
+enum tutti_status call_await_blocking(struct tutti_comm *comm, struct call_request *request)
 {
     struct operation *operation = &request->operation;
     struct backoff backoff = {0};
@@ -165,8 +164,8 @@ enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_reque
         const bool came = network_progress(&comm->health);
         const enum run_result result = operation_run(operation);
         bool moved = came || result != RUN_BLOCKED;
-        if ((comm_is_busy(comm) || listens(comm, passes, about_to_sleep)) &&
-            (!moved || !is_most_urgent(comm, request)) && comm_progress(comm))
+        if ((communicator_is_busy(comm) || listens(comm, passes, about_to_sleep)) &&
+            (!moved || !is_most_urgent(comm, request)) && calls_progress(comm))
             moved = true;
         domain_set_last_look(&comm->team.domain, false);
         if (about_to_sleep && (moved || board_has_failed(comm->health.board))) {
@@ -174,16 +173,16 @@ enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_reque
             about_to_sleep = false;
         }
         if (result == RUN_DONE) {
-            if (comm->calls.report.is_open) comm_end_report(comm, request);
-            if (has_slept) comm_end_wait(comm, request);
+            if (comm->calls.report.is_open) report_call_end(comm, request);
+            if (has_slept) call_end_wait(comm, request);
             request->passes = passes;
             return TUTTI_OK;
         }
         if (result == RUN_FAULT && !board_has_failed(comm->health.board))
-            comm_fault(comm, request, operation->fault_peer);
+            diagnose_fault(comm, request, operation->fault_peer);
         if (board_has_failed(comm->health.board)) {
             const enum tutti_status status = health_check(&comm->health);
-            comm_quiesce_call(comm, request);
+            call_quiesce(comm, request);
             return status;
         }
         if (moved) {
@@ -217,7 +216,7 @@ static bool drive_awake(struct tutti_comm *comm, const struct tutti_request *req
     unsigned passes = 1;
     while (!atomic_load_explicit(&request->done, memory_order_relaxed) &&
            !domain_is_wanted(&comm->team.domain)) {
-        if (comm_progress(comm)) {
+        if (calls_progress(comm)) {
             *backoff = (struct backoff){0};
             if (passes++ % PASSES_A_LOOK == 0) look_at_started(comm, clock_now_ns());
         } else if (!pause_awake(comm, backoff)) {
@@ -237,7 +236,7 @@ static void sleep_until_something(struct tutti_comm *comm)
     }
     comm->team.transports.set.all->ops->sleep_begin(comm->team.transports.set.all);
     domain_set_last_look(&comm->team.domain, true);
-    const bool moved = comm_progress(comm);
+    const bool moved = calls_progress(comm);
     domain_set_last_look(&comm->team.domain, false);
     if (moved || board_has_failed(comm->health.board) || domain_is_wanted(&comm->team.domain))
         comm->team.transports.set.all->ops->sleep_cancel(comm->team.transports.set.all);
@@ -245,7 +244,7 @@ static void sleep_until_something(struct tutti_comm *comm)
         sleep_and_learn(comm);
 }
 
-void comm_await_started(struct tutti_comm *comm, struct tutti_request *request)
+void call_await_started(struct tutti_comm *comm, struct tutti_request *request)
 {
     struct backoff backoff = {0};
     struct crossing_wait wait = {0};
@@ -295,18 +294,18 @@ static enum progress_result listen_to_others(struct tutti_comm *comm)
     recover_listen(&comm->health);
     let_go(comm);
     if (moved) return PROGRESS_MOVED;
-    return comm_is_busy(comm) ? PROGRESS_BLOCKED : PROGRESS_LISTENING;
+    return communicator_is_busy(comm) ? PROGRESS_BLOCKED : PROGRESS_LISTENING;
 }
 
-enum progress_result comm_client_progress(struct progress_client *client)
+enum progress_result calls_client_progress(struct progress_client *client)
 {
     struct tutti_comm *comm =
         (struct tutti_comm *)((char *)domain_of(client) - offsetof(struct tutti_comm, team.domain));
-    if (!comm_is_busy(comm)) return listen_to_others(comm);
+    if (!communicator_is_busy(comm)) return listen_to_others(comm);
     if (domain_is_wanted(&comm->team.domain) || !domain_try_lock(&comm->team.domain))
         return PROGRESS_BLOCKED; /* somebody else moves it */
     domain_begin_pass(&comm->team.domain);
-    const bool moved = comm_progress(comm);
+    const bool moved = calls_progress(comm);
     domain_end_pass(&comm->team.domain, moved);
     recover_listen(&comm->health);
     if (!moved) look_at_started(comm, clock_now_ns());

@@ -6,10 +6,10 @@
 #include "process/progress.h"
 
 /* Waits, with the domain held, until the request of slot 0 is done; returns its status. */
-enum tutti_status comm_await_blocking(struct tutti_comm *comm, struct call_request *request);
+enum tutti_status call_await_blocking(struct tutti_comm *comm, struct call_request *request);
 /* Waits for a started request, moving everything while no other thread does. */
-void comm_await_started(struct tutti_comm *comm, struct tutti_request *request);
+void call_await_started(struct tutti_comm *comm, struct tutti_request *request);
 /* One pass for the progress thread, which also looks at deadlines. */
-enum progress_result comm_client_progress(struct progress_client *client);
+enum progress_result calls_client_progress(struct progress_client *client);
 
 #endif

@@ -19,7 +19,7 @@ static unsigned kind_of(const char *operation)
 enum tutti_status tutti_comm_count(const struct tutti_comm *comm, const char *operation,
                                    struct tutti_comm_counters *counters)
 {
-    TRY(comm_check_handle(comm, "comm_count"));
+    TRY(communicator_check_handle(comm, "comm_count"));
     TRY(SIZED_CHECK_RESULT("tutti_comm_count: counters", tutti_comm_counters, counters));
     const unsigned kind = operation != NULL ? kind_of(operation) : RECORD_KINDS;
     if (kind == RECORD_KINDS)
@@ -53,7 +53,7 @@ static struct tutti_trace_entry entry_of(const struct record *record)
 enum tutti_status tutti_trace_read(const struct tutti_comm *comm, enum tutti_trace_of of,
                                    uint64_t number, struct tutti_trace_entry *entry)
 {
-    TRY(comm_check_handle(comm, "trace_read"));
+    TRY(communicator_check_handle(comm, "trace_read"));
     TRY(SIZED_CHECK_RESULT("tutti_trace_read: entry", tutti_trace_entry, entry));
     if (of != TUTTI_TRACE_COLLECTIVES && of != TUTTI_TRACE_MESSAGES)
         return error_set(TUTTI_INVALID_OPTIONS,

@@ -38,7 +38,7 @@ static enum tutti_status be_alone(struct tutti_comm *comm)
  * it was changing stays allocated: nobody can tell how far it came. */
 static bool was_busy(struct tutti_comm *comm)
 {
-    return domain_is_locked(&comm->team.domain) || comm_calls_were_busy(comm);
+    return domain_is_locked(&comm->team.domain) || calls_were_busy(comm);
 }
 
 static void levels_free(struct host_levels *levels)
@@ -49,15 +49,15 @@ static void levels_free(struct host_levels *levels)
 
 static void release(struct tutti_comm *comm)
 {
-    if (!comm_is_foreign(comm) || !was_busy(comm)) comm_calls_release(comm);
-    transports_close(&comm->team.transports.set, comm_is_foreign(comm));
+    if (!communicator_is_foreign(comm) || !was_busy(comm)) calls_close(comm);
+    transports_close(&comm->team.transports.set, communicator_is_foreign(comm));
     health_release(&comm->health);
-    if (comm->team.transports.has_port && !comm_is_foreign(comm)) port_close();
-    if (comm->watches_devices && !comm_is_foreign(comm)) gpu_fault_leave_watch();
+    if (comm->team.transports.has_port && !communicator_is_foreign(comm)) port_close();
+    if (comm->watches_devices && !communicator_is_foreign(comm)) gpu_fault_leave_watch();
     for (int i = 0; comm->team.transports.windows != NULL && i < team_local_size(&comm->team); i++)
         heap_window_release(comm->team.transports.windows[i]);
     free(comm->team.transports.windows);
-    comm_hosts_free(comm->team.members.hosts);
+    team_hosts_free(comm->team.members.hosts);
     levels_free(comm->team.members.levels);
     knowledge_drop(comm->team.members.knowledge);
     plans_free(comm);
@@ -79,12 +79,12 @@ static void finish_network(struct tutti_comm *comm, uint64_t timeout_ns)
 
 static void end(struct tutti_comm *comm, uint64_t timeout_ns)
 {
-    if (!comm_is_foreign(comm)) {
+    if (!communicator_is_foreign(comm)) {
         if (comm->team.settings.is_encrypted &&
             at_exit_has_begun()) /* nothing comes or goes any more */
             health_fail(&comm->health, NULL, TUTTI_ABORTED, comm->team.rank, "rank %d is in exit()",
                         comm->team.rank);
-        comm_calls_finish(comm);
+        calls_finish(comm);
         agree_leave(&comm->health);
         if (health_has_network(&comm->health)) finish_network(comm, timeout_ns);
         domain_unregister(&comm->team.domain);
@@ -220,7 +220,7 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     if (status == TUTTI_OK) status = heap_acquire();
     if (status != TUTTI_OK) {
         free(created);
-        comm_hosts_free(creation->hosts);
+        team_hosts_free(creation->hosts);
         levels_free(creation->host_levels);
         return status;
     }
@@ -236,8 +236,8 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     created->team.settings.integrity = options->integrity;
     created->team.settings.is_encrypted = options->encryption == TUTTI_ENCRYPTION_ON;
     created->team.settings.level = kernel_level_chosen();
-    domain_init(&created->team.domain, comm_client_progress);
-    comm_calls_init(created);
+    domain_init(&created->team.domain, calls_client_progress);
+    calls_init(created);
     created->team.members.knowledge =
         creation->knowledge != NULL ? knowledge_share(creation->knowledge) : knowledge_shipped();
     created->team.members.table = creation->table;
@@ -250,7 +250,7 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
         status =
             status == TUTTI_OK ? join(created, creation) : meet_to_tell(created, creation, status);
     }
-    comm_calls_open(created);
+    calls_open(created);
     if (status != TUTTI_OK) {
         give_up(created, status);
         if (creation->is_known != NULL) *creation->is_known |= has_failed_elsewhere(created);

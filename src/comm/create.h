@@ -14,7 +14,7 @@ struct creation {
     struct rendezvous_key key;          /* where the ranks meet, if there are several */
     const struct launcher_place *place; /* what the launcher says of hosts; or NULL */
     const struct net_address *meeting;  /* rank 0's port, from an id for several hosts; or NULL */
-    struct comm_hosts *hosts; /* where the ranks are, if that is known and not all one host; taken */
+    struct team_hosts *hosts; /* where the ranks are, if that is known and not all one host; taken */
     struct host_levels *host_levels; /* with hosts, and taken like them */
     /* Of the communicator that it comes from; NULL: from none, so the ranks agree on theirs. */
     const struct knowledge *knowledge;

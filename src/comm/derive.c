@@ -150,11 +150,11 @@ static enum tutti_status explain(const struct roster *roster, enum tutti_status 
 static enum tutti_status find_hosts(const struct roster *roster, struct creation *creation)
 {
     const struct tutti_comm *parent = roster->parent;
-    struct comm_hosts *hosts;
-    TRY(comm_hosts_of_some(parent->team.members.hosts, roster->ranks, roster->rank, roster->size,
+    struct team_hosts *hosts;
+    TRY(team_hosts_of_some(parent->team.members.hosts, roster->ranks, roster->rank, roster->size,
                            &hosts));
     if (hosts->host_count == 1) {
-        comm_hosts_free(hosts);
+        team_hosts_free(hosts);
         return TUTTI_OK;
     }
     struct host_levels *levels = calloc(1, sizeof *levels);
@@ -165,7 +165,7 @@ static enum tutti_status find_hosts(const struct roster *roster, struct creation
         status =
             host_levels_select(levels, parent->team.members.levels, roster->ranks, roster->size);
     if (status != TUTTI_OK) {
-        comm_hosts_free(hosts);
+        team_hosts_free(hosts);
         free(levels);
         return status;
     }
@@ -336,7 +336,7 @@ static enum tutti_status check_call(struct tutti_comm *comm, const char *functio
                                     struct tutti_comm **created)
 {
     if (created != NULL) *created = NULL;
-    TRY(comm_check_handle(comm, function));
+    TRY(communicator_check_handle(comm, function));
     if (created == NULL)
         return error_set(TUTTI_INVALID_COMM,
                          "tutti_%s: created must be the address of a pointer, is NULL", function);

@@ -66,7 +66,7 @@ enum tutti_status tutti_comm_explain(const struct tutti_comm *comm, const char *
                                      size_t count, enum tutti_dtype dtype, char *text,
                                      size_t text_bytes)
 {
-    TRY(comm_check_handle(comm, "comm_explain"));
+    TRY(communicator_check_handle(comm, "comm_explain"));
     if (!dtype_is_valid(dtype))
         return error_set(TUTTI_INVALID_DTYPE, "tutti_comm_explain: dtype %d is none", (int)dtype);
     const enum collective found =

@@ -18,7 +18,7 @@
 
 static size_t bytes_of_hosts(const struct tutti_comm *comm)
 {
-    const struct comm_hosts *hosts = comm->team.members.hosts;
+    const struct team_hosts *hosts = comm->team.members.hosts;
     const struct host_levels *levels = comm->team.members.levels;
     size_t bytes = 0;
     if (hosts != NULL)
@@ -32,13 +32,13 @@ static size_t bytes_of_hosts(const struct tutti_comm *comm)
 enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
                                        struct tutti_footprint *footprint)
 {
-    TRY(comm_check_handle(comm, "comm_footprint"));
+    TRY(communicator_check_handle(comm, "comm_footprint"));
     TRY(SIZED_CHECK_RESULT("tutti_comm_footprint: footprint", tutti_footprint, footprint));
     struct tutti_footprint sum = {.size_bytes = sizeof sum};
     sum.private_bytes = held(comm) + held(comm->team.transports.windows) +
                         held(comm->team.settings.rules) + held(comm->team.settings.algorithms) +
                         bytes_of_hosts(comm);
-    comm_calls_footprint(comm, &sum);
+    calls_footprint(comm, &sum);
     health_footprint(&comm->health, &sum);
     if (comm->team.transports.set.host != NULL) {
         struct transport_footprint ends = {0};

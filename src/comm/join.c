@@ -104,14 +104,14 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
     enum tutti_status status = discovery_run(&options, entries, key, &messages);
     if (status == TUTTI_OK)
         status =
-            comm_hosts_create(entries, comm->team.rank, comm->team.size, &comm->team.members.hosts);
+            team_hosts_create(entries, comm->team.rank, comm->team.size, &comm->team.members.hosts);
     free(entries);
     if (status != TUTTI_OK) return status;
     log_write(LOG_INFO, "rank %d of %d: %d on this host, %d hosts; rank discovery took %u messages",
               comm->team.rank, comm->team.size, comm->team.members.hosts->local_size,
               comm->team.members.hosts->host_count, messages);
     if (comm->team.members.hosts->host_count > 1) return TUTTI_OK;
-    comm_hosts_free(comm->team.members.hosts);
+    team_hosts_free(comm->team.members.hosts);
     comm->team.members.hosts = NULL;
     comm->team.transports.has_port = false;
     port_close();
@@ -226,7 +226,7 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
     if (status == TUTTI_OK) {
         rendezvous_result_release(&ports);
         status =
-            comm_hosts_create(entries, comm->team.rank, comm->team.size, &comm->team.members.hosts);
+            team_hosts_create(entries, comm->team.rank, comm->team.size, &comm->team.members.hosts);
     }
     free(entries);
     if (status == TUTTI_OK)
@@ -390,9 +390,9 @@ static enum tutti_status find_levels(struct tutti_comm *comm,
 static void use_hosts(struct tutti_comm *comm)
 {
     struct members *members = &comm->team.members;
-    members->core_count = comm_hosts_core_count(members->hosts);
-    members->shares_cores = comm_hosts_share_cores(members->hosts);
-    members->oversubscribed |= comm_hosts_crowd(members->hosts, comm->team.rank);
+    members->core_count = team_hosts_core_count(members->hosts);
+    members->shares_cores = team_hosts_share_cores(members->hosts);
+    members->oversubscribed |= team_hosts_crowd(members->hosts, comm->team.rank);
     members->order = NULL;
     health_write_table(&comm->health);
 }

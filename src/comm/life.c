@@ -159,7 +159,7 @@ enum tutti_status tutti_comm_free(struct tutti_comm *comm)
 
 enum tutti_status tutti_comm_abort(struct tutti_comm *comm, const char *reason)
 {
-    TRY(comm_check_handle(comm, "comm_abort"));
+    TRY(communicator_check_handle(comm, "comm_abort"));
     health_fail(&comm->health, NULL, TUTTI_ABORTED, comm->team.rank, "rank %d aborted: %s",
                 comm->team.rank, reason != NULL ? reason : "no reason given");
     return TUTTI_OK;
@@ -183,7 +183,7 @@ int tutti_comm_size(const struct tutti_comm *comm)
 
 enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti_failure *failure)
 {
-    TRY(comm_check_handle(comm, "comm_failure"));
+    TRY(communicator_check_handle(comm, "comm_failure"));
     TRY(SIZED_CHECK_RESULT("tutti_comm_failure: failure", tutti_failure, failure));
     struct tutti_failure own;
     board_failure(comm->health.board, &own);
@@ -197,6 +197,6 @@ enum tutti_status tutti_comm_failure(const struct tutti_comm *comm, struct tutti
 
 enum tutti_status tutti_trace_dump(struct tutti_comm *comm, const char *folder)
 {
-    TRY(comm_check_handle(comm, "trace_dump"));
+    TRY(communicator_check_handle(comm, "trace_dump"));
     return trace_dump(&comm->health, folder);
 }

@@ -158,10 +158,10 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
 }
 
 /* Of a host until it boots again, or gets another network namespace or address. */
-static uint64_t identify(const struct comm_hosts *hosts, int host)
+static uint64_t identify(const struct team_hosts *hosts, int host)
 {
     struct discovery_entry entry;
-    comm_hosts_entry(hosts, hosts->firsts[host], &entry);
+    team_hosts_entry(hosts, hosts->firsts[host], &entry);
     const uint64_t hash = hash_bytes(entry.host, entry.host_name, strlen(entry.host_name));
     return hash_bytes(hash, entry.address.bytes, sizeof entry.address.bytes);
 }
@@ -492,7 +492,7 @@ static enum tutti_status use(const struct survey *survey)
 {
     struct tutti_comm *const comm = survey->comm;
     TRY(health_lock(&comm->health, comm->team.settings.timeout_ns));
-    comm_programs_free(comm);
+    call_programs_free(comm);
     enum tutti_status status = TUTTI_OK;
     if (survey->finds_racks && survey->rack_count > 1) status = take_racks(comm, survey->rack_of);
     if (status == TUTTI_OK && survey->takes_numbers) status = take_numbers(comm, &survey->between);
@@ -526,7 +526,7 @@ static void survey_release(struct survey *survey)
 
 enum tutti_status comm_measure(struct tutti_comm *comm)
 {
-    const struct comm_hosts *const hosts = comm->team.members.hosts;
+    const struct team_hosts *const hosts = comm->team.members.hosts;
     struct survey survey;
     if (hosts == NULL || hosts->host_count == 1) return TUTTI_OK;
     enum tutti_status status = survey_init(&survey, comm);

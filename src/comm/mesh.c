@@ -101,7 +101,7 @@ enum tutti_status tutti_mesh_create(struct tutti_comm *comm, const struct tutti_
                                     int axis_count, struct tutti_mesh **mesh)
 {
     if (mesh != NULL) *mesh = NULL;
-    TRY(comm_check_handle(comm, "mesh_create"));
+    TRY(communicator_check_handle(comm, "mesh_create"));
     if (mesh == NULL)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "tutti_mesh_create: mesh must be the address of a pointer, is NULL");

@@ -393,7 +393,7 @@ enum tutti_status tutti_plan_cost(struct tutti_plan *plan, const struct tutti_co
                                   size_t count, enum tutti_dtype dtype, uint64_t *time_ns)
 {
     struct algorithm *algorithm;
-    TRY(comm_check_handle(comm, "plan_cost"));
+    TRY(communicator_check_handle(comm, "plan_cost"));
     if (!dtype_is_valid(dtype))
         return error_set(TUTTI_INVALID_DTYPE, "tutti_plan_cost: dtype %d is none", (int)dtype);
     if (time_ns == NULL)
@@ -484,7 +484,7 @@ static enum tutti_status judge(const struct registration *all, int rank, int siz
 enum tutti_status tutti_plan_register(struct tutti_plan *plan, struct tutti_comm *comm,
                                       const char *name)
 {
-    TRY(comm_check_handle(comm, "plan_register"));
+    TRY(communicator_check_handle(comm, "plan_register"));
     struct registration *const all = calloc((size_t)comm->team.size, sizeof *all);
     struct algorithm *algorithm = NULL;
     if (all == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_plan_register: out of memory");

@@ -288,7 +288,7 @@ static enum tutti_status find_file(const struct tutti_comm *comm, struct call *c
     TRY(stored_plan_prove(stored, limits));
     call->algorithm = algorithm;
     call->radix = 0;
-    return comm_program_check(comm, call);
+    return call_program_check(comm, call);
 }
 
 enum tutti_status plans_find_file(struct tutti_comm *comm, struct call *call, const char *algorithm)

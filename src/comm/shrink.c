@@ -12,7 +12,7 @@
 
 enum tutti_status tutti_comm_agree(struct tutti_comm *comm, uint64_t *word)
 {
-    TRY(comm_check_handle(comm, "comm_agree"));
+    TRY(communicator_check_handle(comm, "comm_agree"));
     if (word == NULL) return error_set(TUTTI_INVALID_BUFFER, "tutti_comm_agree: word is NULL");
     if (comm->team.size == 1) return TUTTI_OK;
     struct agreed agreed;
@@ -31,7 +31,7 @@ enum tutti_status tutti_comm_agree(struct tutti_comm *comm, uint64_t *word)
 
 static enum tutti_status revoke(struct tutti_comm *comm, const char *function, const char *reason)
 {
-    TRY(comm_check_handle(comm, function));
+    TRY(communicator_check_handle(comm, function));
     health_fail(&comm->health, NULL, TUTTI_REVOKED, comm->team.rank,
                 "rank %d revoked the communicator%s%s", comm->team.rank, reason != NULL ? ": " : "",
                 reason != NULL ? reason : "");
@@ -129,7 +129,7 @@ enum tutti_status tutti_comm_shrink(struct tutti_comm *comm,
 {
     enum { ROUNDS_MAX = 16 };
     if (created != NULL) *created = NULL;
-    TRY(comm_check_handle(comm, "comm_shrink"));
+    TRY(communicator_check_handle(comm, "comm_shrink"));
     if (created == NULL)
         return error_set(TUTTI_INVALID_COMM,
                          "tutti_comm_shrink: created must be the address of a pointer, is NULL");

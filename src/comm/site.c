@@ -23,7 +23,7 @@ static struct fingerprints of_rank(const struct tutti_comm *comm,
     if (comm->team.members.hosts == NULL)
         return (struct fingerprints){members[rank].knowledge, members[rank].table,
                                      members[rank].plans, members[rank].fabric};
-    comm_hosts_entry(comm->team.members.hosts, rank, &entry);
+    team_hosts_entry(comm->team.members.hosts, rank, &entry);
     return (struct fingerprints){entry.knowledge, entry.table, entry.plans, entry.fabric};
 }
 

@@ -35,7 +35,7 @@ static enum tutti_status start_message(const struct player *player, bool is_send
                                 .dtype = TUTTI_UINT8,
                                 .peer = other,
                                 .timeout_ns = player->hosts->team.settings.timeout_ns};
-    return comm_message_start(player->hosts, &call, false, request);
+    return message_call_start(player->hosts, &call, false, request);
 }
 
 static enum tutti_status pass(const struct player *player, bool is_send, int other)

@@ -28,7 +28,7 @@ int health_pid_of(const struct health *health, int rank)
     if (rank == health->team->rank) return getpid();
     if (number >= 0) return processes_told_pid_of(&health->processes, number);
     struct discovery_entry entry;
-    comm_hosts_entry(health->team->members.hosts, rank, &entry);
+    team_hosts_entry(health->team->members.hosts, rank, &entry);
     return entry.pid;
 }
 

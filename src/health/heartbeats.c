@@ -37,7 +37,7 @@ static int first_rank(const struct network *network, int host)
 
 enum tutti_status heartbeats_create(struct network *network)
 {
-    const struct comm_hosts *hosts = network->health->team->members.hosts;
+    const struct team_hosts *hosts = network->health->team->members.hosts;
     const int host = hosts->host_of[network->health->team->rank];
     uint64_t period_ns;
     TRY(options_heartbeat(&period_ns));
@@ -153,7 +153,7 @@ static void report_change(struct network *network, int host, enum heartbeat_stat
 
 static long suspected_rank_count(const struct network *network)
 {
-    const struct comm_hosts *hosts = network->health->team->members.hosts;
+    const struct team_hosts *hosts = network->health->team->members.hosts;
     long count = 0;
     for (int h = 0; h < hosts->host_count; h++)
         if (heartbeat_state(network->heartbeat, h) == HEARTBEAT_SUSPECTED)
@@ -207,7 +207,7 @@ static bool is_without_voice(const struct network *network, int host)
 static void declare_dead(struct network *network, int host, uint64_t now_ns)
 {
     const struct health *health = network->health;
-    const struct comm_hosts *hosts = health->team->members.hosts;
+    const struct team_hosts *hosts = health->team->members.hosts;
     const bool spares_others = is_without_voice(network, host);
     for (int r = 0; r < health->team->size; r++) {
         if (hosts->host_of[r] != host) continue;

@@ -71,15 +71,15 @@ static struct rank_table *table_of(const struct health *health)
 
 void health_write_table(struct health *health)
 {
-    const struct comm_hosts *hosts = health->team->members.hosts;
+    const struct team_hosts *hosts = health->team->members.hosts;
     if (hosts != NULL && health->board_number == 0)
         rank_table_write(table_of(health), hosts->entries, hosts->size);
 }
 
 void health_share_table(struct health *health)
 {
-    struct comm_hosts *hosts = health->team->members.hosts;
-    if (hosts != NULL) comm_hosts_share(hosts, table_of(health));
+    struct team_hosts *hosts = health->team->members.hosts;
+    if (hosts != NULL) team_hosts_share(hosts, table_of(health));
 }
 
 void health_release(struct health *health)

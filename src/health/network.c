@@ -61,7 +61,7 @@ static void locate(void *context, int rank, struct remote_location *location)
         location->port.port = network->ports[rank];
         return;
     }
-    comm_hosts_entry(team->members.hosts, rank, &entry);
+    team_hosts_entry(team->members.hosts, rank, &entry);
     *location =
         (struct remote_location){.port = entry.address, .is_remote = !team_shares_host(team, rank)};
 }
@@ -69,7 +69,7 @@ static void locate(void *context, int rank, struct remote_location *location)
 static enum tutti_status open_transport(struct network *network, bool only_tells)
 {
     struct health *health = network->health;
-    const struct comm_hosts *hosts =
+    const struct team_hosts *hosts =
         only_tells || health->team->transports.over_tcp ? NULL : health->team->members.hosts;
     const struct remote_options options = {.rank = health->team->rank,
                                            .size = health->team->size,

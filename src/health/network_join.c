@@ -25,7 +25,7 @@ enum {
 /* Rank 0 waits for the others to come. Where they do not, it asks them to connect, and so has a reason to tell. */
 static enum tutti_status ask_missing(struct network *network, uint64_t now)
 {
-    const struct comm_hosts *hosts = network->health->team->members.hosts;
+    const struct team_hosts *hosts = network->health->team->members.hosts;
     for (int host = 1; host < hosts->host_count; host++) {
         const int first = hosts->firsts[host];
         if (network->flags[first].has_joined || now < network->next_ns[host]) continue;
@@ -38,7 +38,7 @@ static enum tutti_status ask_missing(struct network *network, uint64_t now)
 /* Names the ranks of the hosts of which nobody has come, to all that have. */
 static enum tutti_status fail_missing(struct health *health)
 {
-    const struct comm_hosts *hosts = health->team->members.hosts;
+    const struct team_hosts *hosts = health->team->members.hosts;
     struct rank_list missing = RANK_LIST_EMPTY;
     for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0;) {
         const int first_there = hosts->firsts[hosts->host_of[r]];

@@ -93,7 +93,7 @@ void network_leave(struct health *health, uint64_t timeout_ns)
  * that heard of it need not. */
 static bool is_teller(const struct health *health)
 {
-    const struct comm_hosts *const hosts = health->team->members.hosts;
+    const struct team_hosts *const hosts = health->team->members.hosts;
     const int rank = health->team->rank;
     struct tutti_failure failure;
     if (hosts == NULL || board_failure(health->board, &failure) == TUTTI_OK) return false;
@@ -116,7 +116,7 @@ static bool has_way_to_tell(struct health *health)
 void network_give_up(struct health *health)
 {
     if (!is_teller(health) || !has_way_to_tell(health)) return;
-    const struct comm_hosts *const hosts = health->team->members.hosts;
+    const struct team_hosts *const hosts = health->team->members.hosts;
     if (hosts->host_of[health->team->rank] != 0) /* rank 0's is the first */
         remote_tell_failure_to(health->network, 0);
     else

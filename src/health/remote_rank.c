@@ -340,7 +340,7 @@ void remote_tell_agreement(struct health *health, int rank, const void *bytes, s
 
 bool remote_all_hosts_have_joined(const struct network *network)
 {
-    const struct comm_hosts *hosts = network->health->team->members.hosts;
+    const struct team_hosts *hosts = network->health->team->members.hosts;
     for (int host = 1; host < hosts->host_count; host++) /* rank 0's is the first */
         if (!network->flags[hosts->firsts[host]].has_joined) return false;
     return true;

@@ -61,7 +61,7 @@ static void open_world(struct world *world)
     struct health *health = world->health;
     health->team = &world->team;
     health->team->size = SIZE;
-    if (comm_hosts_create(entries, 0, SIZE, &health->team->members.hosts) != TUTTI_OK) abort();
+    if (team_hosts_create(entries, 0, SIZE, &health->team->members.hosts) != TUTTI_OK) abort();
     health->board = make_board();
     health->board_size = LOCAL_SIZE;
     if (straggler_init(&health->straggler, SIZE) != TUTTI_OK) abort();
@@ -80,7 +80,7 @@ static void open_world(struct world *world)
 static void close_world(struct world *world)
 {
     tcp_close(world->network.transport);
-    comm_hosts_free(world->health->team->members.hosts);
+    team_hosts_free(world->health->team->members.hosts);
     free(world->health->board);
     remote_free_all(&world->network);
     straggler_release(&world->health->straggler);

@@ -69,7 +69,7 @@ static void open_world(struct world *world)
     memset(health, 0, sizeof *health);
     health->team = &world->team;
     health->team->size = SIZE;
-    assert_int_equal(comm_hosts_create(entries, 0, SIZE, &health->team->members.hosts), TUTTI_OK);
+    assert_int_equal(team_hosts_create(entries, 0, SIZE, &health->team->members.hosts), TUTTI_OK);
     health->board = make_board();
     health->board_size = 1;
     health->team->transports.set.host = &world->near;
@@ -94,7 +94,7 @@ static void close_world(struct world *world)
 {
     tcp_close(world->network.transport);
     tcp_close(world->peer);
-    comm_hosts_free(world->health->team->members.hosts);
+    team_hosts_free(world->health->team->members.hosts);
     free(world->health->board);
     rank_map_release(&world->network.ranks);
     free(world->health);

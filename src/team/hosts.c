@@ -7,15 +7,15 @@
 #include "base/hash.h"
 #include "base/status.h"
 
-static enum tutti_status out_of_memory(struct comm_hosts *hosts)
+static enum tutti_status out_of_memory(struct team_hosts *hosts)
 {
-    comm_hosts_free(hosts);
+    team_hosts_free(hosts);
     return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
 }
 
-static struct comm_hosts *allocate(int size)
+static struct team_hosts *allocate(int size)
 {
-    struct comm_hosts *hosts = calloc(1, sizeof *hosts);
+    struct team_hosts *hosts = calloc(1, sizeof *hosts);
     if (hosts == NULL) return NULL;
     const size_t ranks = (size_t)size;
     hosts->size = size;
@@ -26,7 +26,7 @@ static struct comm_hosts *allocate(int size)
     if (hosts->entries != NULL && hosts->host_of != NULL && hosts->firsts != NULL &&
         hosts->local_numbers != NULL)
         return hosts;
-    comm_hosts_free(hosts);
+    team_hosts_free(hosts);
     return NULL;
 }
 
@@ -55,7 +55,7 @@ static bool find_firsts(const uint64_t *keys, int size, int *first_of)
 }
 
 /* Numbers the hosts in the order of their first ranks. */
-static bool number_hosts(struct comm_hosts *hosts, uint64_t *keys)
+static bool number_hosts(struct team_hosts *hosts, uint64_t *keys)
 {
     int *const host_of = hosts->host_of;
     for (int r = 0; r < hosts->size; r++) keys[r] = hosts->entries[r].host;
@@ -69,7 +69,7 @@ static bool number_hosts(struct comm_hosts *hosts, uint64_t *keys)
 
 /* Of each rank, the first one on the same cores. The ranks of a host may be tied to different cores; hosts share cores if their first
  * ranks do. Whether any do. */
-static bool find_sharers(const struct comm_hosts *hosts, int *cores_of)
+static bool find_sharers(const struct team_hosts *hosts, int *cores_of)
 {
     bool are_shared = false;
     for (int r = 0; r < hosts->size; r++) {
@@ -86,7 +86,7 @@ static bool find_sharers(const struct comm_hosts *hosts, int *cores_of)
 }
 
 /* Each set of cores that ranks are tied to counts once. (That sets overlap in part nobody knows.) */
-static void count_cores(struct comm_hosts *hosts, const int *cores_of, const int *first_of)
+static void count_cores(struct team_hosts *hosts, const int *cores_of, const int *first_of)
 {
     for (int r = 0; r < hosts->size; r++) {
         const int host = hosts->host_of[cores_of[r]], more = hosts->entries[r].core_count;
@@ -101,7 +101,7 @@ static void count_cores(struct comm_hosts *hosts, const int *cores_of, const int
     }
 }
 
-static bool find_cores(struct comm_hosts *hosts, uint64_t *keys)
+static bool find_cores(struct team_hosts *hosts, uint64_t *keys)
 {
     const size_t host_count = (size_t)hosts->host_count;
     int *const cores_of = calloc((size_t)hosts->size, sizeof *cores_of), *const first_of = calloc(
@@ -127,7 +127,7 @@ static bool find_cores(struct comm_hosts *hosts, uint64_t *keys)
 }
 
 /* What there is one of for each host, or for each rank of this one. */
-static bool count_ranks(struct comm_hosts *hosts, int own_host)
+static bool count_ranks(struct team_hosts *hosts, int own_host)
 {
     const size_t host_count = (size_t)hosts->host_count;
     int *const firsts = realloc(hosts->firsts, host_count * sizeof *firsts);
@@ -142,9 +142,9 @@ static bool count_ranks(struct comm_hosts *hosts, int own_host)
 }
 
 /* From the entries. */
-static enum tutti_status number(struct comm_hosts **hosts, int rank)
+static enum tutti_status number(struct team_hosts **hosts, int rank)
 {
-    struct comm_hosts *const made = *hosts;
+    struct team_hosts *const made = *hosts;
     uint64_t *const keys = malloc((size_t)made->size * sizeof *keys);
     const bool is_made = keys != NULL && number_hosts(made, keys) &&
                          count_ranks(made, made->host_of[rank]) && find_cores(made, keys);
@@ -162,8 +162,8 @@ static enum tutti_status number(struct comm_hosts **hosts, int rank)
     return TUTTI_OK;
 }
 
-enum tutti_status comm_hosts_create(const struct discovery_entry *entries, int rank, int size,
-                                    struct comm_hosts **hosts)
+enum tutti_status team_hosts_create(const struct discovery_entry *entries, int rank, int size,
+                                    struct team_hosts **hosts)
 {
     *hosts = allocate(size);
     if (*hosts == NULL) return out_of_memory(NULL);
@@ -171,16 +171,16 @@ enum tutti_status comm_hosts_create(const struct discovery_entry *entries, int r
     return number(hosts, rank);
 }
 
-enum tutti_status comm_hosts_of_some(const struct comm_hosts *hosts, const int *ranks, int rank,
-                                     int size, struct comm_hosts **some)
+enum tutti_status team_hosts_of_some(const struct team_hosts *hosts, const int *ranks, int rank,
+                                     int size, struct team_hosts **some)
 {
     *some = allocate(size);
     if (*some == NULL) return out_of_memory(NULL);
-    for (int i = 0; i < size; i++) comm_hosts_entry(hosts, ranks[i], &(*some)->entries[i]);
+    for (int i = 0; i < size; i++) team_hosts_entry(hosts, ranks[i], &(*some)->entries[i]);
     return number(some, rank);
 }
 
-void comm_hosts_free(struct comm_hosts *hosts)
+void team_hosts_free(struct team_hosts *hosts)
 {
     if (hosts == NULL) return;
     free(hosts->entries);
@@ -195,7 +195,7 @@ void comm_hosts_free(struct comm_hosts *hosts)
     free(hosts);
 }
 
-void comm_hosts_entry(const struct comm_hosts *hosts, int rank, struct discovery_entry *entry)
+void team_hosts_entry(const struct team_hosts *hosts, int rank, struct discovery_entry *entry)
 {
     if (hosts->table != NULL)
         rank_table_read(hosts->table, rank, entry);
@@ -203,7 +203,7 @@ void comm_hosts_entry(const struct comm_hosts *hosts, int rank, struct discovery
         *entry = hosts->entries[rank];
 }
 
-void comm_hosts_share(struct comm_hosts *hosts, const struct rank_table *table)
+void team_hosts_share(struct team_hosts *hosts, const struct rank_table *table)
 {
     if (hosts->entries == NULL || !rank_table_equals(table, hosts->entries, hosts->size)) return;
     hosts->table = table;
@@ -211,20 +211,20 @@ void comm_hosts_share(struct comm_hosts *hosts, const struct rank_table *table)
     hosts->entries = NULL;
 }
 
-bool comm_hosts_crowd(const struct comm_hosts *hosts, int rank)
+bool team_hosts_crowd(const struct team_hosts *hosts, int rank)
 {
     const int host = hosts->host_of[rank];
     return hosts->crowds[host] > hosts->core_counts[host];
 }
 
-bool comm_hosts_share_cores(const struct comm_hosts *hosts)
+bool team_hosts_share_cores(const struct team_hosts *hosts)
 {
     for (int h = 0; h < hosts->host_count; h++)
         if (hosts->crowds[h] > hosts->core_counts[h]) return true;
     return false;
 }
 
-int comm_hosts_core_count(const struct comm_hosts *hosts)
+int team_hosts_core_count(const struct team_hosts *hosts)
 {
     int least = INT_MAX;
     for (int h = 0; h < hosts->host_count; h++)

@@ -13,10 +13,10 @@
 #include "team/rank_table.h"
 #include "tutti/tutti.h"
 
-struct comm_hosts {
+struct team_hosts {
     int size;
     struct discovery_entry *entries; /* one a rank, the same on all ranks; NULL: they are in `table` */
-    const struct rank_table *table; /* of all ranks of this host; see comm_hosts_share */
+    const struct rank_table *table; /* of all ranks of this host; see team_hosts_share */
     int *host_of;                   /* of each rank: hosts are numbered as their first ranks come */
     int host_count;
     int *firsts;        /* of each host, its first rank: ascending */
@@ -31,24 +31,24 @@ struct comm_hosts {
 };
 
 /* Takes a copy of the entries. NO_MEMORY. */
-enum tutti_status comm_hosts_create(const struct discovery_entry *entries, int rank, int size,
-                                    struct comm_hosts **hosts);
+enum tutti_status team_hosts_create(const struct discovery_entry *entries, int rank, int size,
+                                    struct team_hosts **hosts);
 /* Of some ranks of a communicator, in their new order. */
-enum tutti_status comm_hosts_of_some(const struct comm_hosts *hosts, const int *ranks, int rank,
-                                     int size, struct comm_hosts **some);
-void comm_hosts_free(struct comm_hosts *hosts);
+enum tutti_status team_hosts_of_some(const struct team_hosts *hosts, const int *ranks, int rank,
+                                     int size, struct team_hosts **some);
+void team_hosts_free(struct team_hosts *hosts);
 /* The place of a rank. Any thread. */
-void comm_hosts_entry(const struct comm_hosts *hosts, int rank, struct discovery_entry *entry);
+void team_hosts_entry(const struct team_hosts *hosts, int rank, struct discovery_entry *entry);
 /* Gives up the own entries for those in the table, which the first rank of the host has written, if they are the same. The table stays as
  * long as the hosts. */
-void comm_hosts_share(struct comm_hosts *hosts, const struct rank_table *table);
+void team_hosts_share(struct team_hosts *hosts, const struct rank_table *table);
 /* Hosts may be containers of one machine, and then share its cores. Whether more ranks run on the cores of some rank than there are: the
  * same on all ranks. */
-bool comm_hosts_share_cores(const struct comm_hosts *hosts);
+bool team_hosts_share_cores(const struct team_hosts *hosts);
 /* The same of the cores of one rank's host: the same on all ranks of the host. */
-bool comm_hosts_crowd(const struct comm_hosts *hosts, int rank);
+bool team_hosts_crowd(const struct team_hosts *hosts, int rank);
 
 /* The cores that the ranks of a host may run on, of the host that has the fewest: the same on all ranks. */
-int comm_hosts_core_count(const struct comm_hosts *hosts);
+int team_hosts_core_count(const struct team_hosts *hosts);
 
 #endif

@@ -74,7 +74,7 @@ static inline void team_host_name_of(const struct team *team, int rank,
                                      char name[DISCOVERY_HOST_NAME_MAX])
 {
     struct discovery_entry entry;
-    if (team->members.hosts != NULL) comm_hosts_entry(team->members.hosts, rank, &entry);
+    if (team->members.hosts != NULL) team_hosts_entry(team->members.hosts, rank, &entry);
     memcpy(name, team->members.hosts == NULL ? team->members.host_name : entry.host_name,
            DISCOVERY_HOST_NAME_MAX);
 }
