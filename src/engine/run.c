@@ -245,7 +245,7 @@ static inline size_t whole_piece(const struct operation *operation, const struct
 static bool ask_receivers(struct operation *operation, struct run_lane *lane,
                           const struct program_step *step)
 {
-    lane->placing = way_is_expected(operation, lane, step);
+    lane->placing = way_ask_expected(operation, lane, step);
     return lane->placing && operation->program->has_executor;
 }
 

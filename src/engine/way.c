@@ -253,7 +253,7 @@ bool way_find(struct operation *operation, struct run_lane *lane, const struct p
             if (send_waited_enough(operation, ++lane->stalled, budgets->for_slot))
                 return stage(operation, lane, step, piece);
             break;
-        case PATH_WRITE: /* asked before, see way_is_expected */
+        case PATH_WRITE: /* asked before, see way_ask_expected */
         case PATH_DIRECT:
         case PATH_WAY_COUNT: break;
         }
@@ -264,8 +264,8 @@ bool way_find(struct operation *operation, struct run_lane *lane, const struct p
 /* ------------------------------------------------------------------------------------------ placed */
 
 /* Earlier messages must have gone, since an offer is for the next one. */
-bool way_is_expected(struct operation *operation, struct run_lane *lane,
-                     const struct program_step *step)
+bool way_ask_expected(struct operation *operation, struct run_lane *lane,
+                      const struct program_step *step)
 {
     lane->has_asked = true;
     if (send_is_under_way(operation, step)) {

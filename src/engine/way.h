@@ -22,10 +22,9 @@ bool way_share(struct operation *operation, const struct program_step *step);
  * has room for. */
 void way_send(struct operation *operation, const struct program_step *step, uint32_t i);
 
-/* Whether the result goes to the memory of all receivers: asked once, when all sources are
- * there. */
-bool way_is_expected(struct operation *operation, struct run_lane *lane,
-                     const struct program_step *step);
+/* Asks once, when all sources are there, whether the result goes to the memory of all receivers. */
+bool way_ask_expected(struct operation *operation, struct run_lane *lane,
+                      const struct program_step *step);
 /* If the receivers can get at it, announces input that is also copied here, as a whole and before
  * it is copied. */
 void way_send_input(struct operation *operation, struct run_lane *lane,

@@ -359,8 +359,8 @@ void remote_tell_all_have_joined(struct network *network)
 
 /* ------------------------------------------------------------------------------------------------ deaths */
 
-/* What the transport finds is so for good. */
-static bool has_died(struct network *network, int rank, uint64_t now_ns)
+/* Asks the transport whether it is there, which stays as it finds it. True: it is dead. */
+static bool look_at(struct network *network, int rank, uint64_t now_ns)
 {
     struct remote_flags *remote = &network->flags[rank];
     if (remote->is_dead) return true;
@@ -381,14 +381,14 @@ int remote_find_dead(struct health *health, uint64_t now_ns)
 {
     struct network *network = health->network;
     for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0 && !network->is_stopped;)
-        if (!remote_has_left(health, r) && has_died(network, r, now_ns)) return r;
+        if (!remote_has_left(health, r) && look_at(network, r, now_ns)) return r;
     return -1;
 }
 
 void remote_look_at_all(struct health *health, uint64_t now_ns)
 {
     for (int at = 0, r; (r = team_next_remote(health->team, &at)) >= 0;)
-        if (!remote_has_left(health, r)) (void)has_died(health->network, r, now_ns);
+        if (!remote_has_left(health, r)) (void)look_at(health->network, r, now_ns);
 }
 
 uint64_t remote_heard_ns(const struct health *health, int rank)

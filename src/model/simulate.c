@@ -105,7 +105,7 @@ static bool is_worth_posting(const struct run *run, const struct port *port)
 
 /* A question goes to the receiver, and its answer waits behind the bytes that the receiver itself
  * has given its card. While an earlier message is under way, the question has already gone. */
-static bool has_place(struct run *run, uint32_t port_index)
+static bool ask_for_place(struct run *run, uint32_t port_index)
 {
     struct port *port = &run->ports[port_index];
     if (!port->work.is_asked || port->has_place) return true;
@@ -129,7 +129,7 @@ static void push(struct run *run, uint32_t port_index)
     struct port *port = &run->ports[port_index];
     if (is_worth_posting(run, port)) port->posted = port->ready;
     while (port->is_active && !port->is_pushing && port->sent < port->posted &&
-           port->under_way < port->window && has_place(run, port_index)) {
+           port->under_way < port->window && ask_for_place(run, port_index)) {
         const struct model_sent sent = {.is_first = port->sent == 0,
                                         .is_repeated = port->is_repeated,
                                         .is_retaken = port->is_retaken,
