@@ -9,7 +9,7 @@
 #include "call/group.h"
 #include "call/progress.h"
 
-_Thread_local unsigned comm_group_depth;
+_Thread_local unsigned group_depth;
 
 struct group {
     size_t count, capacity;
@@ -55,15 +55,15 @@ enum tutti_status group_add(struct tutti_request *request)
 
 enum tutti_status tutti_group_begin(void)
 {
-    comm_group_depth++;
+    group_depth++;
     return TUTTI_OK;
 }
 
 enum tutti_status tutti_group_end(void)
 {
-    if (comm_group_depth == 0)
+    if (group_depth == 0)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_group_end: there was no tutti_group_begin");
-    if (--comm_group_depth > 0) return TUTTI_OK;
+    if (--group_depth > 0) return TUTTI_OK;
     enum tutti_status first = TUTTI_OK;
     char message[512];
     for (size_t i = 0; i < group.count; i++) {
