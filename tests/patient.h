@@ -13,14 +13,14 @@
 static const struct tutti_comm_options patient = {.size_bytes = sizeof(struct tutti_comm_options),
                                                   .rank = -1,
                                                   .size = -1,
-                                                  .timeout_ns = 20000000000u,
-                                                  .init_timeout_ns = 20000000000u};
+                                                  .timeout_ns = 60000000000u,
+                                                  .init_timeout_ns = 60000000000u};
 
 static inline void expect_good(int size, enum ranks_kind kind, ranks_function *function,
                                void *context)
 {
     const struct ranks_options options = {
-        .kind = kind, .deadline_ms = 50000, .comm_options = &patient};
+        .kind = kind, .deadline_ms = 90000, .comm_options = &patient};
     assert_int_equal(ranks_run(size, &options, function, context), 0);
 }
 
