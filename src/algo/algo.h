@@ -1,7 +1,8 @@
-/* algo.h - the list of all algorithms: what the choice, the tests, the documents and `tutti-plan list` read.
+/* algo.h - the list of all algorithms, which the choice, the tests, the documents and `tutti-plan
+ * list` read.
  *
- * A new algorithm is one file (or one more function in its family's file) and one line in list.c; it is then verified,
- * run by the conformance tests and listed in the documents.
+ * A new algorithm is one file (or one more function in its family's file) and one line in list.c;
+ * it is then verified, run by the conformance tests and listed in the documents.
  */
 #ifndef TUTTI_ALGO_ALGO_H
 #define TUTTI_ALGO_ALGO_H
@@ -24,7 +25,7 @@ struct algorithm {
     bool needs_commutative; /* operands do not come in rank order */
     bool deterministic; /* one association tree for every element, whatever count, offset and chunking */
     bool adds_in_rank_order; /* and that is ((0 + 1) + 2) + 3 ...: all of these give the same bits */
-    int rank_count_max;      /* what the algorithm can sensibly do, PLAN_RANKS_MAX if anything */
+    int rank_count_max;      /* the most ranks that are sensible; PLAN_RANKS_MAX: any number */
     const char *summary;     /* one line for people */
     const char *cost;        /* in alpha, beta, gamma, p, n */
     const char *source;      /* paper or origin */

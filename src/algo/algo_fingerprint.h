@@ -1,7 +1,8 @@
-/* algo_fingerprint.h - what ranks must agree on to run an algorithm together: all of its plan.
+/* algo_fingerprint.h - the fingerprint of an algorithm's plan: ranks must agree on all of the plan
+ * to run it together.
  *
  * The name of an algorithm does not say which plan it makes: another version of the library may
- * have another one under that name. Then ranks would exchange wrong data. The fingerprint of the
+ * have another plan under that name. Then ranks would exchange wrong data. The fingerprint of the
  * whole plan (plan/fingerprint.h) tells such plans apart.
  *
  * A rank has only its own steps, and to make those of all ranks costs as many times more as there

@@ -1,4 +1,5 @@
-/* What ranks must agree on shows in the fingerprint, for few ranks and for many; what is each rank's own matter does not. */
+/* The fingerprint covers everything on which ranks must agree, for few ranks and for many, and
+ * nothing that is each rank's own matter. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -283,7 +283,7 @@ static void impossible_demands_are_refused(void **state)
 
 /* --------------------------------------------------------------------------------------- proofs */
 
-/* What verification showed of an algorithm, over all its plans. */
+/* The result of verifying an algorithm, over all its plans. */
 struct evidence {
     bool rank_ordered, one_tree;
 };
@@ -442,7 +442,7 @@ static void shuffle(int *order, int count, uint32_t *random)
     }
 }
 
-/* Of those that heed it and of those that do not. */
+/* Covers algorithms that heed the order and algorithms that do not. */
 static void every_algorithm_is_proven_in_any_order_of_ranks(void **state)
 {
     (void)state;

@@ -5,15 +5,15 @@
  *     level 1, distance 1          7-----0           3---4
  *     level 0, distance 1      6---7     0---1   2---3   4---5
  *
- * A binomial tree goes to one side only, so its first step takes half of the circle.  Here (see
+ * A binomial tree goes to one side only, so its first step takes half of the circle. Here (see
  * negabinary.h) every step goes to the other side of the ranks that are already served: two thirds
- * of the way.  Where the ranks of a rack have neighbouring numbers, fewer messages leave it, unless
- * racks are aligned powers of two and the root is rank 0, which suits a binomial tree best.
+ * of the way. If the ranks of a rack have neighbouring numbers, fewer messages leave the rack,
+ * unless racks are aligned powers of two and the root is rank 0, which suits a binomial tree best.
  *
- * Whom a rank serves with the levels below k is a run of 2^k ranks on the circle around it: an even
- * one all those whose distance from it is a number of k digits to base -2, an odd one mirrored.  So
- * gather, scatter and the butterflies move runs of blocks, which are one message, or two where they
- * pass the last rank and lie in a user's buffer.
+ * With the levels below k a rank serves a run of 2^k ranks on the circle around it: an even rank
+ * serves all ranks whose distance from it is a number of k digits to base -2, an odd rank mirrors
+ * that. So gather, scatter and the butterflies move runs of blocks. A run is one message, or two if
+ * it passes the last rank and lies in a user's buffer.
  *
  * A rank gets what the root sends at the level of the lowest digit that is not like the one above
  * it, its distance from the root being written to base -2; its own partners are at the levels below.
@@ -53,7 +53,7 @@ static int smallest_of(int digits)
     return -(int)(0xaaaaaaaaU & ((1U << digits) - 1));
 }
 
-/* Whom the rank serves with the levels below that one. */
+/* The ranks that a rank serves with the levels below `level`. */
 static struct run reach(int rank, int level, int ranks)
 {
     const int offset = rank % 2 == 0 ? smallest_of(level) : -largest_of(level);
@@ -331,8 +331,8 @@ void bine_allgather(const struct algo_params *params, int rank, struct plan_buil
     gather_runs(b, rank, params->rank_count);
 }
 
-/* The first round is between inputs, where a run may be two messages; what is kept of it comes into
- * scratch, where it is one from then on. */
+/* The first round is between inputs, where a run may be two messages. The part that a rank keeps
+ * goes to scratch, where a run is one message from then on. */
 static void scatter_inputs(struct plan_builder *b, int rank, int level, int ranks)
 {
     const int peer = negabinary_partner(rank, level, ranks);

@@ -1,4 +1,4 @@
-/* What bine.c says of its trees and butterflies, seen in the plans. */
+/* Checks in the plans the properties that bine.c gives its trees and butterflies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static int power(int base, int exponent)
     return exponent == 0 ? 1 : base * power(base, exponent - 1);
 }
 
-/* Who tells whom in a broadcast, where each rank has one step; -1 for the root. */
+/* The parent of each rank in a broadcast, where each rank has one step; -1 for the root. */
 static void parents_of(const char *name, int ranks, int root, int *parents)
 {
     struct plan *plan = make(COLLECTIVE_BROADCAST, name, ranks, root);

@@ -42,7 +42,7 @@ static int nearest_source(const struct circulant *circulant, uint32_t missing, i
     return last;
 }
 
-/* Of round 0 .. round_end-1. */
+/* Finds the block that a rank receives in each of the rounds 0 .. round_end-1. */
 static void find_receives(const struct circulant *circulant, int rank, int round_end, int *receives)
 {
     const int count = circulant->round_count, ranks = circulant->skips[count];
@@ -78,8 +78,8 @@ int broadcast_schedule_round_count(const struct broadcast_schedule *schedule, in
     return block_count - 1 + schedule->circulant.round_count;
 }
 
-/* A block before the first is nothing; those after the last one are the last one once more, which so
- * reaches everybody in the last phase. */
+/* Blocks before the first are nothing. Blocks after the last stand for the last block again, which
+ * so reaches all ranks in the last phase. */
 static int within(int block, int block_count)
 {
     if (block < 0) return BROADCAST_NOTHING;

@@ -1,4 +1,5 @@
-/* broadcast_schedule.h - who sends which block when, for a broadcast of blocks in the fewest rounds.
+/* broadcast_schedule.h - the block that each rank sends in each round, for a broadcast of blocks in
+ * the fewest rounds.
  *
  * In round t rank v, counted from the root on, sends to v + skips[k] and hears from v - skips[k],
  * k = t mod q. Rounds come in phases of q; from phase to phase a rank does the same with the blocks
@@ -28,7 +29,8 @@ struct broadcast_schedule {
     int sends[CIRCULANT_ROUNDS_MAX], receives[CIRCULANT_ROUNDS_MAX];
 };
 
-/* The root is rank 0 here; what it would receive, and what would be sent to it, means nothing. */
+/* The root is rank 0 here. It receives nothing and nothing is sent to it: its entries there mean
+ * nothing. */
 void broadcast_schedule_init(struct broadcast_schedule *schedule, int rank_count, int rank);
 
 /* Rounds of a broadcast of that many blocks. */

@@ -14,10 +14,10 @@
  * bytes in more messages.  Allgather ceil(log_r p) alpha + (p-1)/p n beta with k ports.  For small
  * blocks, where alpha is all.
  *
- * All-to-all copies what goes along into scratch, in about 2p runs, and sends it as one message.  A
- * block has scratch of its own at each hop, coming and going: up to 2 (r-1)/r p ceil(log_r p)
- * blocks.  What has arrived is stored at the end, since in place there is input still to be sent
- * before.
+ * All-to-all copies the blocks that travel together into scratch, in about 2p runs, and sends them
+ * as one message. A block has scratch of its own at each hop, coming and going: up to 2 (r-1)/r p
+ * ceil(log_r p) blocks. Blocks that have arrived are stored at the end, since in place there is
+ * input still to be sent before.
  *
  * Any rank count; (r-1) ceil(log_r p) links each way.
  *

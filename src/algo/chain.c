@@ -84,7 +84,8 @@ static void begin_half(struct plan_builder *b, uint32_t half, int before)
     if (before >= 0 && half == 1) plan_receive(b, before);
 }
 
-/* What was begun is passed on, and another lane's step begins for its result; not ended. */
+/* Passes on the half whose step has begun, and begins a step in another lane for its result; does
+ * not end that step. */
 static void pass_half_on(struct plan_builder *b, int after)
 {
     plan_send(b, after);
@@ -94,7 +95,7 @@ static void pass_half_on(struct plan_builder *b, int after)
     plan_begin(b, 1);
 }
 
-/* What was begun is the result: stored, and to be sent. */
+/* Makes the step that has begun yield the result: stores it, ready to be sent. */
 static void complete_half(struct plan_builder *b, uint32_t half)
 {
     plan_write(b, PLAN_OUTPUT, half);

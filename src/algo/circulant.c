@@ -14,9 +14,9 @@
  * each rank; with k = radix-1 ports q = ceil(log_(k+1) p).  For small and medium blocks, where
  * halving.c must fold.
  *
- * A run of blocks that passes the last rank is two ranges of the user's buffers, so it travels as two
- * messages, the second over another channel; partial sums lie in scratch in local order.  What was
- * sent is not touched again in the same run.
+ * A run of blocks that passes the last rank is two ranges of the user's buffers, so it travels as
+ * two messages, the second over another channel; partial sums lie in scratch in local order. Blocks
+ * that were sent are not touched again in the same run.
  *
  * Operands come in another order for each block: a commutative operation, and not one tree for all.
  * Any rank count; at most k ceil(log_(k+1) p) links each way.
@@ -54,7 +54,8 @@ static uint32_t smaller(int one, int other)
     return (uint32_t)(one < other ? one : other);
 }
 
-/* Consecutive blocks, in the order of ranks: those up to the last rank's, the rest from 0's on. */
+/* Consecutive blocks, in the order of ranks: first the blocks up to the last rank's, then the rest
+ * from rank 0's on. */
 struct arc {
     uint32_t first, head, tail;
 };
@@ -128,7 +129,7 @@ struct reduction {
     bool from_input, last;          /* where our operand lies; whether the own block is complete */
 };
 
-/* Of a range that begins at block `input` of the input and at local block `local`. */
+/* Reduces a range of blocks, from block `input` of the input and from local block `local` on. */
 static void reduce_range(struct plan_builder *b, const struct reduction *reduction, uint32_t input,
                          uint32_t local, uint32_t count)
 {

@@ -23,7 +23,8 @@ struct circulant {
 
 /* Each skip is the next one divided by the radix, rounded up: all rounds grow alike. */
 struct circulant circulant_of(int rank_count, int radix);
-/* Each skip is a power of the radix: what the last round lacks of one is not sent. */
+/* Each skip is a power of the radix. The last round may lack part of a power; nothing is sent for
+ * that part. */
 struct circulant circulant_of_powers(int rank_count, int radix);
 
 /* Every rank's block to every rank, in round_count rounds. */

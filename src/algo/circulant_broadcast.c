@@ -43,7 +43,7 @@ void circulant_broadcast(const struct algo_params *params, int rank, struct plan
     schedule_of(params, rank, &schedule);
     const int round_count = broadcast_schedule_round_count(&schedule, BLOCKS);
     const bool is_root = rank == params->root;
-    int stored = 0; /* by the root: what it sends for the first time, it stores, too */
+    int stored = 0; /* the root stores each block that it sends for the first time */
     plan_parts(b, BLOCKS);
     plan_lane(b);
     for (int i = 0; i < round_count; i++) {

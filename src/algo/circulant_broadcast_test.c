@@ -14,8 +14,8 @@ static struct plan_rounds circulant(enum collective collective, int ranks, int r
 }
 
 /* No broadcast can do with less: a block that leaves the root in round S is with 2^k ranks after k
- * rounds.  That a rank hears from one other in a round is broadcast_schedule_test's matter, since here
- * nobody waits for a round. */
+ * rounds. Nobody waits for a round here, so broadcast_schedule_test shows that a rank hears from
+ * one other rank in a round. */
 static void broadcast_takes_s_minus_1_plus_q_rounds(void **state)
 {
     (void)state;

@@ -23,7 +23,7 @@ struct sequence {
     int embedder_count;
     struct history history;
     uint32_t lane_count, lanes[PLAN_LANES_MAX];
-    uint32_t last[PLAN_LANES_MAX]; /* what was emitted last in that lane, or NO_STEP */
+    uint32_t last[PLAN_LANES_MAX]; /* the last step emitted in that lane, or NO_STEP */
 };
 
 /* One embedding while it is being emitted. */
@@ -54,7 +54,8 @@ static uint32_t whole_chunks(const struct embedder *embedder, const struct plan_
     return embed_chunk_count(embedder, step);
 }
 
-/* The history's index of the first chunk at a place of a step. Those of the next chunks follow. */
+/* The history's index of the first chunk at a place of a step. The indices of the next chunks
+ * follow. */
 static uint32_t key_of(const struct sequence *sequence, const struct embedder *embedder,
                        struct plan_place place)
 {
@@ -130,8 +131,8 @@ static bool reads_one_place(const struct embedder *embedder, const struct plan_s
     return step->source_count == 1 && embed_source_place(embedder, step, 0, place);
 }
 
-/* What was a copy between two buffers of its own plan may be one of a place onto itself in the
- * whole. */
+/* Whether a step stores what its destination holds already: in its own plan it copies between two
+ * buffers, but both may lie at one place of the whole. */
 static bool stores_what_is_there(const struct embedder *embedder, const struct plan_step *step)
 {
     struct plan_place from;
@@ -424,8 +425,7 @@ static bool plans_fit(const struct composition *composition, const struct plan_s
            same_chunks(second, PLAN_OUTPUT, whole, PLAN_OUTPUT, rank);
 }
 
-/* Where the first plan's output lies: in the output where that has these classes, else in scratch.
- */
+/* The place of the first plan's output: the output if that has these classes, otherwise scratch. */
 static struct plan_place between(struct plan_builder *builder, const struct composition *composition,
                                  const struct plan_shape *whole)
 {

@@ -32,7 +32,7 @@ void compose_sequence(struct plan_builder *builder, const struct plan_shape *who
 
 struct composition {
     const struct rank_plan *first, *second; /* of one rank and one rank count */
-    enum collective collective;             /* what they do together */
+    enum collective collective;             /* the collective that both plans make together */
     int root;                               /* of the whole, 0 if it has none */
     int second_channel; /* added to the second plan's channels; 0: shares the first plan's links */
 };

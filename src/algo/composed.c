@@ -34,7 +34,7 @@ static struct rank_plan *make(struct plan_builder *b, const struct algo_params *
     struct rank_plan *plan;
     const char *message;
     own.collective = part->collective;
-    own.in_place = true; /* what lies between the two may be the whole's output */
+    own.in_place = true; /* the data between the two parts may lie in the whole's output */
     if (!collective_is_rooted(part->collective)) own.root = 0;
     const enum tutti_status status = generate_rank_plan(part->generate, &own, rank, &plan, &message);
     if (status != TUTTI_OK) plan_fail(b, status, message);

@@ -8,11 +8,11 @@
  *                    / \     / \                                        / \     / \
  *                   1   3   5   7                                      6   4   2   0
  *
- * A place in a tree is a position; the lowest bit of a position says how high it stands: odd ones
- * are leaves, position 0 is the root above all, with one child.  A single binary tree keeps only
- * its inner ranks busy.  Tree 1 is tree 0 mirrored, or where that would give the same inner ranks
- * again, one further on: who is a leaf here is an inner rank there.  So everyone sends and receives
- * about as much, and a long vector streams through both trees at full speed.
+ * A place in a tree is a position. The lowest bit of a position says how high it stands: odd
+ * positions are leaves, position 0 is the root above all, with one child. A single binary tree
+ * keeps only its inner ranks busy. Tree 1 is tree 0 mirrored, or, if that would give the same inner
+ * ranks again, moved by one: a leaf of one tree is an inner rank of the other. So every rank sends
+ * and receives about as much, and a long vector streams through both trees at full speed.
  *
  * Every rank has one fused step a tree for the way up and one for the way down, each in a lane of
  * its own: pieces of both halves go up and down at once.
@@ -39,7 +39,7 @@ struct place {
     int parent, lower, higher; /* lower: the child whose subtree comes before us; or NOBODY */
 };
 
-/* Which rank is at a position, and back. */
+/* Maps positions to ranks, and back. */
 struct numbering {
     int ranks, tree;
     int root; /* position 0 of both trees if is_rooted */

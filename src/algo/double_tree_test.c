@@ -1,4 +1,4 @@
-/* What double_tree.c says of its trees, seen in the plans. */
+/* Checks in the plans the properties that double_tree.c gives its trees. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +72,8 @@ static bool reads_input(const struct rank_plan *plan, const struct plan_step *st
     return false;
 }
 
-/* Of allreduce those of the way up, or of the way down without the roots, which turn around. */
+/* Reads the trees from the plans: for an allreduce, from the way up or, if `down`, from the way
+ * down. The roots turn around, so the way down lacks them. */
 static struct trees trees_of(enum collective collective, int ranks, int root, bool down)
 {
     struct plan *plan = make(collective, ranks, root);

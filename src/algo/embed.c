@@ -59,7 +59,8 @@ static bool declare_groups(struct embedder *embedder)
     return true;
 }
 
-/* That group for messages of a rank of the whole. */
+/* The whole's group for a group of the plan, for messages that `sender` sends; `sender` is a rank
+ * of the whole. */
 static int group_for(const struct embedder *embedder, int sender, int group)
 {
     return sender == embedder->root ? embedder->groups[group] : embedder->other_groups[group];
@@ -81,7 +82,7 @@ static uint32_t chunks_of(const struct rank_plan *plan, enum plan_buffer buffer)
     return plan_chunk_count(&plan->shape, plan->rank, buffer);
 }
 
-/* Where the chunks of a buffer of the plan begin. */
+/* Lays out the chunks of one of the plan's buffers: finds where each begins. */
 static bool lay_out(struct embedder *embedder, enum plan_buffer buffer)
 {
     const struct embedding *of = &embedder->of;

@@ -34,11 +34,12 @@ struct embedding {
     /* Uneven, in place of scale and first_class: the plan's class c is like the classes
      * like[starts[c]] .. like[starts[c+1]-1] of the whole.  NULL: even. */
     const uint32_t *starts, *like;
-    /* Where in input.buffer and output.buffer each chunk of the plan begins, if it is uneven; NULL:
-     * one behind the other.  A range of several chunks has to lie in one piece. */
+    /* The chunk of input.buffer and output.buffer at which each chunk of the plan begins, if the
+     * plan is uneven; NULL: each follows the previous chunk. A range of several chunks has to lie
+     * in one piece. */
     const uint32_t *input_at, *output_at;
     int first_channel;
-    bool partial; /* what the plan completes is not yet complete in the whole: nothing is `final` */
+    bool partial; /* a result of the plan is not yet complete in the whole: no step is `final` */
 };
 
 enum { EMBED_NO_ROOT = -1 };
@@ -57,8 +58,9 @@ struct embedder {
     uint32_t *at[PLAN_BUFFER_COUNT]; /* uneven: where each chunk of the plan begins */
 };
 
-/* Declares scratch and groups of embedding->plan (which is not NULL) in the builder of the whole.  False when
- * out of memory (nothing to release then); what does not fit the builder sticks there. */
+/* Declares scratch and groups of embedding->plan (which is not NULL) in the builder of the whole.
+ * False when out of memory (nothing to release then). If something does not fit the builder, the
+ * builder keeps that error. */
 bool embedder_init(struct embedder *embedder, const struct embedding *embedding,
                    const struct plan_shape *whole, struct plan_builder *builder);
 void embedder_release(struct embedder *embedder);

@@ -15,9 +15,10 @@
 
 enum { ALGO_LEVELS_MAX = 4 };
 
-/* Which ranks are near each other: the ranks of a host, from the finest level on, then the hosts of a rack, and
- * so on. Groups of a level have numbers of any kind; ranks that are together at one level are so at the next. What
- * is together at the last level is still apart from the rest. The same on all ranks. */
+/* The ranks that are near each other: the ranks of a host, from the finest level on, then the hosts
+ * of a rack, and so on. The groups of a level may have any numbers. Ranks that are together at one
+ * level are together at the next; the groups of the last level are still apart. The same on all
+ * ranks. */
 struct algo_levels {
     int level_count;                      /* 1 or more */
     const int *group_of[ALGO_LEVELS_MAX]; /* of each rank */
@@ -29,8 +30,8 @@ struct algo_params {
     int root;
     bool in_place;  /* input aliases output; links and messages must not depend on it */
     unsigned radix; /* of what has one: 2 or more; 0: the algorithm's default */
-    /* The ranks in the order in which they are near each other: what shares a core or a cache side by side. Each
-     * once, the same on all ranks; NULL: as they are numbered. */
+    /* The ranks in the order in which they are near each other: ranks that share a core or a cache
+     * stand side by side. Each rank once, the same on all ranks; NULL: by their numbers. */
     const int *order;
     const struct algo_levels *levels; /* NULL: nothing is known of hosts */
 };

@@ -59,8 +59,8 @@ static void begin_reduce(struct plan_builder *b, int rank, int peer, struct plan
     if (peer > rank) plan_receive(b, peer);
 }
 
-/* In place and out of place alike: what was sent is stored over only by results that come from
- * whoever it was sent to, after it was reduced. */
+/* In place and out of place alike: a rank's operand, once sent, is overwritten only by results from
+ * the rank that it was sent to, which has reduced it by then. */
 void halving_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const struct cube cube = cube_of(params->rank_count);

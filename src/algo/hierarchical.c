@@ -16,7 +16,7 @@
  * hosts of a rack.  `hierarchical_ring` uses rings above the host instead of circulant graphs.
  * `hierarchical_tree`: one leader a team, for few bytes.
  *
- * Cost for N hosts of L ranks (a = alpha, b = beta across hosts; what happens in a host comes on top,
+ * Cost for N hosts of L ranks (a = alpha, b = beta across hosts; the work in a host comes on top,
  * and overlaps with it), n bytes of a vector or of all blocks together:
  *
  *     allreduce       hierarchical        2 lg N a + 2 (N-1)/N n/L b     the least there can be
@@ -34,11 +34,12 @@
  * ranks: by shard, and within a shard by level.  So teams that share ranks do not wait for each other
  * in a circle.
  *
- * Here are the vectors on rails; hierarchical_blocks.c has the blocks on rails, hierarchical_leaders.c
- * what goes through leaders, hierarchical_exchange.c all-to-all and barrier.
+ * This file has the vectors on rails; hierarchical_blocks.c has the blocks on rails,
+ * hierarchical_leaders.c the algorithms that go through leaders, hierarchical_exchange.c all-to-all
+ * and barrier.
  *
  * Positions of levels.h stand for ranks throughout: interleaved ranks get the same messages as
- * contiguous ones.  Where a message is a run of positions whose ranks are no run, it is packed.
+ * contiguous ranks. A message is packed if it is a run of positions whose ranks are no run.
  *
  * All need a commutative operation.  Any number of levels, ranks in any order, teams of any size.
  *
@@ -52,7 +53,8 @@
 
 /* ------------------------------------------------------------------------------ vectors on rails */
 
-/* What does the work: in hosts, between the teams of the levels in between, and at the top. */
+/* The generators that do the work: in hosts, between the teams of the levels in between, and at the
+ * top. */
 struct recipe {
     algo_generate *in_host_scatter, *in_host_gather;
     algo_generate *between_scatter, *between_gather;
@@ -66,7 +68,7 @@ struct vector_design {
     uint32_t chunks[ALGO_LEVELS_MAX + 1]; /* of the work of a team at each level */
 };
 
-/* Where the share of each member begins, in chunks, for chunks of a shard each. */
+/* The chunk at which each member's share begins, if a shard has `chunks` chunks. */
 static uint32_t *share_starts(struct design *d, int level, const struct team *team, uint32_t chunks)
 {
     uint32_t *starts = design_keep_numbers(d, (size_t)team->count + 1);
@@ -190,7 +192,7 @@ static int first_shared_level(const struct design *d)
     return d->h.has_hosts ? 1 : 0;
 }
 
-/* Who has the shard in a unit. */
+/* The position in a unit that has the shard. */
 static int position_with(const struct design *d, int shard, int level, int unit)
 {
     const int root = d->h.position[d->params->root];
@@ -214,7 +216,8 @@ static struct team team_with(struct design *d, int shard, int level)
     team.ranks = design_keep(d, (size_t)members.count, sizeof *team.ranks);
     for (int i = 0; i < members.count && team.ranks != NULL; i++)
         team.ranks[i] = d->h.order[position_with(d, shard, level, members.first + i)];
-    /* Where the shard comes from or goes to: what stands for the team one level up. */
+    /* The root of the team is the position that represents the team one level up: the shard comes
+     * from there or goes there. */
     const int root = level == d->h.top ? d->h.position[d->params->root]
                                        : position_with(d, shard, level + 1, number);
     team.root = d->h.unit_of[level][root] - members.first;
@@ -305,7 +308,7 @@ static void broadcast_slice(struct vector_design *v)
     gather->output = (struct plan_place){PLAN_OUTPUT, first};
 }
 
-/* What is to be done for one slice. */
+/* Writes the steps for one slice. */
 typedef void write_slice(struct vector_design *v);
 
 static void write_slices(const struct algo_params *params, int rank, struct plan_builder *b,
@@ -331,7 +334,7 @@ void hierarchical_broadcast(const struct algo_params *params, int rank, struct p
                  broadcast_slice);
 }
 
-/* Where this rank keeps what it has of its own shards: sums. */
+/* The place where this rank keeps the sums of its own shards. */
 static struct plan_place sums_of(struct vector_design *v, uint32_t first, uint32_t end)
 {
     if (v->d.rank == v->d.params->root) return (struct plan_place){PLAN_OUTPUT, first};

@@ -37,7 +37,7 @@ struct block_design {
     algo_generate *in_host, *above;
 };
 
-/* Which member of a team has to do with a block. */
+/* The member of a team that handles the block of a position. */
 static int member_for(const struct design *d, int level, const struct team *team, int position)
 {
     if (level == d->h.top) return d->h.unit_of[level][position];
@@ -45,7 +45,7 @@ static int member_for(const struct design *d, int level, const struct team *team
                        hierarchy_block_shard(&d->h, level, position));
 }
 
-/* The blocks sorted by member: those of member m are first[m] .. first[m+1]-1. */
+/* Sorts the blocks by member: member m has the blocks first[m] .. first[m+1]-1. */
 static int *sort_by_member(struct design *d, int level, const struct team *team,
                            struct blocks *blocks)
 {
@@ -99,7 +99,8 @@ static uint32_t *round_of(struct design *d, const struct blocks *blocks, const i
     return at;
 }
 
-/* Where a member's sums of blocks go: at the top there is its own one, if it is on this path. */
+/* The places for a member's sums of blocks. At the top the only block is the member's own, and only
+ * if the member is on this path. */
 static uint32_t *declare_sums(struct design *d, int level, const struct blocks *own)
 {
     uint32_t *sums = design_keep_numbers(d, (size_t)own->count);
@@ -109,7 +110,7 @@ static uint32_t *declare_sums(struct design *d, int level, const struct blocks *
     return sums;
 }
 
-/* Those of the member's blocks that are in one of its shards. */
+/* The member's blocks that lie in shard `shard`. */
 static struct blocks blocks_in_shard(struct design *d, int level, const struct blocks *own,
                                      int shard)
 {

@@ -115,7 +115,7 @@ const struct rank_plan *design_part(struct design *d, enum collective collective
     struct design_part *parts = grown(d, d->parts, d->part_count, &d->part_capacity, sizeof *parts);
     if (parts == NULL) return NULL;
     d->parts = parts;
-    /* In place: what lies between two plans may be the whole's output. */
+    /* In place: the data between two plans may lie in the whole's output. */
     const struct algo_params params = {
         .collective = collective, .rank_count = team->count, .root = root, .in_place = true};
     struct rank_plan *plan;

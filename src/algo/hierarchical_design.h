@@ -1,5 +1,5 @@
-/* hierarchical_design.h - what the hierarchical algorithms are written with: small plans, each embedded in one team of
- * the hierarchy after another, and composed.
+/* hierarchical_design.h - the tools of the hierarchical algorithms: small plans, each embedded in
+ * one team of the hierarchy after another, and composed.
  *
  *     design_init
  *         for each slice   design_begin_slice
@@ -32,7 +32,7 @@ struct design {
     uint32_t slice;
     struct embedding *embeddings;
     int embedding_count, embedding_capacity;
-    struct embedding nowhere; /* what is written when there is no memory */
+    struct embedding nowhere; /* takes what is written when there is no memory */
     struct design_part *parts;
     int part_count, part_capacity;
     void **kept; /* memory that embeddings borrow */
@@ -73,8 +73,8 @@ int design_member_count_at(const struct design *design, int level, int position)
 /* The small plan of this rank, by that generator of the collective; NULL when the design failed. */
 const struct rank_plan *design_part(struct design *design, enum collective collective,
                                     algo_generate *generate, const struct team *team);
-/* That plan's place in the whole, where chunks and classes have still to be filled in. Never NULL; valid until the
- * next one. */
+/* The place of that plan in the whole; its chunks and classes have still to be filled in. Never
+ * NULL; valid until the next call. */
 struct embedding *design_embed(struct design *design, enum collective collective,
                                algo_generate *generate, const struct team *team, int channel);
 

@@ -1,7 +1,7 @@
 /* hierarchical_exchange.c - all-to-all and barrier for ranks on hosts (levels.h).
  *
- * All-to-all.  What the ranks of a host have for one rank elsewhere goes there in one message, from
- * the rank of the host that is on the same rail:
+ * All-to-all. All blocks of a host's ranks for one rank elsewhere go there in one message, from the
+ * rank of the host that is on the same rail:
  *
  *     host 0             host 1           to rank 5 (rail 1 of host 1)
  *     rank 0 --+         rank 4
@@ -16,12 +16,12 @@
  * as many alphas.  In a host every block goes once more from rank to rank.  A host of fewer ranks has
  * ranks on several rails, who send a message to each.  Only the level of hosts is heeded.
  *
- * A pair of ranks exchanges one message across hosts, so none waits for room.  Where the ranks of the
- * sending host are no run, a message is unpacked by copies.
+ * A pair of ranks exchanges one message across hosts, so neither waits for room. If the ranks of
+ * the sending host are no run, a message is unpacked by copies.
  *
- * Barrier.  Ranks tell their leader, leaders theirs, those at the top everybody by dissemination, and
- * it all goes back; leaders are first ranks.  Cost: lg N alpha across, and both ways through the
- * levels below.
+ * Barrier. Ranks tell their leader, leaders tell theirs, the leaders at the top tell each other by
+ * dissemination, and it all goes back; leaders are first ranks. Cost: lg N alpha across, and both
+ * ways through the levels below.
  *
  * Source: Träff, Rougier, "MPI Collectives and Datatypes for Hierarchical All-to-all Communication",
  * EuroMPI/ASIA 2014; Karonis et al. 2000 (see hierarchical.c); Hensgen et al. 1988 (see doubling.c).
@@ -44,7 +44,7 @@ struct exchange {
     int self;                          /* position */
     int hosts_level;                   /* whose units are the hosts */
     int host, first, size, host_count; /* this rank's, its first position, its ranks; all hosts */
-    /* Destinations on other hosts, by the member of our host that sends to them; those of member m are
+    /* Destinations on other hosts, by the member of our host that sends to them: member m has
      * destinations[begin[m]] .. destinations[begin[m+1]-1], the next host's first. */
     int *begin, *destinations;
 };
@@ -59,7 +59,7 @@ static int host_of(const struct exchange *e, int position)
     return e->h.unit_of[e->hosts_level][position];
 }
 
-/* Which member of a host has the blocks for a position on another one. */
+/* The member of a host that has the host's blocks for a position on another host. */
 static int carrier_in(const struct exchange *e, int host, int position)
 {
     const int size = hierarchy_unit_size(&e->h, e->hosts_level, host);
@@ -259,7 +259,7 @@ static bool is_leader(const struct post *post, int level)
 
 typedef void say_to(struct plan_builder *b, int peer);
 
-/* Those whom this rank leads, in the teams of one level. */
+/* Applies `say` to the ranks that this rank leads in its team at one level. */
 static void say_to_members(struct post *post, int level, say_to *say)
 {
     const int team = hierarchy_team(&post->h, level, post->self);
@@ -276,7 +276,7 @@ static void receive_from_members(struct post *post)
         say_to_members(post, level, plan_receive);
 }
 
-/* Those who have farther to go first. */
+/* Sends to the members at the highest level first: their message has the farthest to go. */
 static void send_to_members(struct post *post)
 {
     for (int level = post->h.top - 1; level >= 0; level--)

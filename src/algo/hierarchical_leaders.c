@@ -7,13 +7,13 @@
  *                                 0                       5
  *                                 +-----------------------+                      at the top
  *
- * A leader is the root, where it is one of those it is to lead, and the first rank elsewhere
- * (hierarchy_leader).  In a host all talk to their leader directly, above it trees do it; allreduce
- * doubles at the top, allgather and reduce_scatter go around a circulant graph there.
+ * A leader is the root, if the root is among the ranks that it leads, and otherwise the first rank
+ * (hierarchy_leader). In a host all ranks talk to their leader directly, above it trees do it;
+ * allreduce doubles at the top, allgather and reduce_scatter go around a circulant graph there.
  *
- * A leader has the blocks of what it leads one behind the other, in the order of positions, so that a
- * unit's are one message.  Where that is the order of ranks, too, they lie in the user's buffer, else
- * they are copied.
+ * A leader has the blocks of its members one behind the other, in the order of positions, so that a
+ * unit's blocks are one message. They lie in the user's buffer if that is the order of ranks, too;
+ * otherwise they are copied.
  *
  * Cost across N hosts: lg N (alpha + n beta) for vectors of n bytes, lg N alpha + (N-1)/N n beta for
  * blocks of n bytes in all; L times fewer messages than without leaders, for L ranks a host, at L times
@@ -110,7 +110,7 @@ void hierarchical_tree_broadcast(const struct algo_params *params, int rank, str
     design_release(&d);
 }
 
-/* Those who are no root have no output. */
+/* Only the root has an output; other ranks sum up in scratch. */
 void hierarchical_tree_reduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     struct design d;
@@ -171,7 +171,7 @@ static uint32_t *position_classes(struct design *d)
     return like;
 }
 
-/* Where each member's unit begins within the team's blocks. */
+/* The block of the team at which each member's unit begins. */
 static uint32_t *unit_starts(struct design *d, int level, const struct members *members)
 {
     const int *bounds = d->h.units[level] + members->first;
@@ -253,7 +253,7 @@ void hierarchical_gather(const struct algo_params *params, int rank, struct plan
     design_release(&d);
 }
 
-/* From below that level on down; what this rank gets last is its own block. */
+/* From below that level on down; the last message that this rank gets is its own block. */
 static void scatter_from_leaders(struct design *d, const struct run *run, const uint32_t *like,
                                  int end_level, int channel)
 {

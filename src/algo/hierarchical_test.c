@@ -45,7 +45,7 @@ static struct plan *make_named(enum collective collective, const char *name,
     return make(algorithm, &map, 0, false, host_map_text(shape, numbering));
 }
 
-/* What proofs showed of an algorithm. */
+/* The result of proving an algorithm's plans. */
 struct evidence {
     bool rank_ordered, one_tree;
 };
@@ -413,7 +413,8 @@ static void gather_and_scatter_send_one_message_a_host(void **state)
                 count_named(collectives[c], "hierarchical", &map, 0, &traffic);
                 for (int r = 0; r < map.rank_count; r++)
                     messages += messages_across(&traffic, &map, r);
-                /* Where a tree wraps around, a subtree's blocks are two messages; not from root 0 on. */
+                /* A subtree that wraps around needs two messages for its blocks; with root 0 none
+                 * does. */
                 assert_int_equal(messages, hosts - 1);
             }
 }

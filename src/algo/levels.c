@@ -169,7 +169,8 @@ static void drop_units(struct hierarchy *h, int level)
     h->units[level] = h->unit_of[level] = NULL;
 }
 
-/* Those levels that say something. */
+/* Chooses the levels that tell ranks apart: drops a level with one group only, or with as many
+ * groups as the level below. */
 static bool choose_levels(struct hierarchy *h, const struct algo_levels *levels, const int *identity)
 {
     if (!add_units(h, 0, identity)) return false;

@@ -78,12 +78,13 @@ static inline int hierarchy_unit_size(const struct hierarchy *hierarchy, int lev
     return hierarchy->units[level][unit + 1] - hierarchy->units[level][unit];
 }
 
-/* Which of a team's members owns a shard, and the first shard of a member (of the one behind the last:
- * all shards). */
+/* The member of a team that owns a shard; and a member's first shard, or the number of all shards
+ * for `member` = member_count. */
 int shard_owner(int shard_count, int member_count, int shard);
 int shard_first(int shard_count, int member_count, int member);
-/* Of its member's shards at that level the one with which the block of a rank travels.  Teams take
- * another one each, so that small teams do not all burden one rank of the large ones. */
+/* The shard with which a rank's block travels, of the shards that the rank's member has at that
+ * level. Each team takes a different shard, so that small teams do not all burden the same rank of
+ * large teams. */
 int hierarchy_block_shard(const struct hierarchy *hierarchy, int level, int position);
 
 #endif

@@ -9,18 +9,18 @@
 
 static const char OUT_OF_MEMORY[] = "out of memory while a plan was made";
 
-/* What an algorithm needs and promises, see struct algorithm. */
+/* The needs and promises of an algorithm, see struct algorithm. */
 enum property {
     NONE = 0,
     CUBE = 1,          /* a power of two of ranks */
-    COMMUTATIVE = 2,   /* needs it of the operation */
+    COMMUTATIVE = 2,   /* needs a commutative operation */
     ONE_TREE = 4,      /* deterministic */
-    RADIX = 8,         /* takes one */
-    DIRECT = 16,       /* blocks pass through nobody */
+    RADIX = 8,         /* takes a radix */
+    DIRECT = 16,       /* blocks pass through no other rank */
     LEVELS = 32,       /* needs the host map */
     RANK_ORDER = 64,   /* adds one rank after the other */
-    ONE_PARTNER = 128, /* keeps it, between hosts */
-    PACED = 256        /* goes from one to the next, between hosts */
+    ONE_PARTNER = 128, /* between hosts a rank keeps its partner */
+    PACED = 256        /* between hosts a rank sends to one partner after the other */
 };
 
 /* A chunk a pair of ranks has to be counted in 32 bits. */
@@ -61,9 +61,10 @@ enum { PAIRS_RANKS_MAX = PLAN_RANKS_MAX - 1 };
         .summary = what, .cost = price, .source = origin                                           \
     }
 
-/* Of each collective the one with the least latency comes first.  n is the bytes of a vector, or of
- * all blocks together; S the number of pieces; k the radix (k-1 ports); lg is rounded up.  A torus has D
- * dimensions of d_i ranks; N hosts have L ranks each, and what happens in a host is not in the cost. */
+/* The algorithm with the least latency comes first for each collective. n is the bytes of a vector,
+ * or of all blocks together; S the number of pieces; k the radix (k-1 ports); lg is rounded up. A
+ * torus has D dimensions of d_i ranks; N hosts have L ranks each, and the cost omits the work in a
+ * host. */
 const struct algorithm algo_list[] = {
     ENTRY(ALLREDUCE, "oneshot", mesh_oneshot, ONE_TREE | RANK_ORDER,
           "everyone sends all to everyone and reduces all; smallest messages on one host",

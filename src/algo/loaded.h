@@ -42,7 +42,7 @@ void loaded_free(struct algorithm *algorithm);
  * thread; blocks until the budget ends, at most. */
 enum tutti_status loaded_prove(const struct algorithm *algorithm, struct plan_budget *budget,
                                struct loaded_proof *proof);
-/* It was proven, now or earlier: what it promises. */
+/* Gives the algorithm the promises that its proof showed, now or earlier. */
 void loaded_set_proof(struct algorithm *algorithm, const struct loaded_proof *proof);
 
 #endif

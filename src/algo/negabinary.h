@@ -26,7 +26,7 @@ static inline int negabinary_partner(int rank, int level, int rank_count)
     return rank_at(rank, rank % 2 == 0 ? distance : -distance, rank_count);
 }
 
-/* Of a power of two of ranks. */
+/* The number of levels; rank_count is a power of two. */
 static inline int negabinary_level_count(int rank_count)
 {
     int levels = 0;

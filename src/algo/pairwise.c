@@ -46,10 +46,11 @@ static void swap_with_partners(const struct algo_params *params, int rank, struc
     }
 }
 
-/* Rounds under way at once: who is late in one leaves its partners something to do in the other. */
+/* Rounds under way at once: a rank that is late in one round leaves its partners something to do in
+ * the other. */
 enum { LANES = 2 };
 
-/* Rounds k, k + LANES, ... of those that begin with `first`. */
+/* Rounds first, first + LANES, ... up to the last. */
 static void send_further(const struct circle *circle, int first, struct plan_builder *b)
 {
     for (int k = first; k < circle->rank_count; k += LANES) {
@@ -59,8 +60,9 @@ static void send_further(const struct circle *circle, int first, struct plan_bui
     }
 }
 
-/* The block of round k lies where that of round p-k arrives. In the first half of the rounds it has left by then: who sends
- * that one has received it before. In the other half it is sent from a copy. So rounds come one by one. */
+/* The block of round k lies where the block of round p-k arrives. In the first half of the rounds
+ * it has left by then: the rank that sends the arriving block has received it before. In the other
+ * half it is sent from a copy. So rounds come one by one. */
 static void send_further_in_place(const struct circle *circle, int rank, struct plan_builder *b)
 {
     const int ranks = circle->rank_count;

@@ -50,7 +50,7 @@ static void send_first_operand(struct plan_builder *b, const struct circle *ring
     plan_end(b);
 }
 
-/* That message, plus our operand. */
+/* Begins a step that adds our operand to the message. */
 static void begin_reduce(struct plan_builder *b, const struct circle *ring, int message,
                          uint32_t chunk)
 {
@@ -73,8 +73,8 @@ static void receive_results(struct plan_builder *b, const struct circle *ring, i
     }
 }
 
-/* Chunk c is the result of rank c.  What is under way lies in the output, where the result will
- * come as well: it has gone all the way round, past everybody who read the old content. */
+/* Chunk c is the result of rank c. Partial sums lie in the output, where the result will come as
+ * well: by then the sum has gone all the way round, past every rank that read the old content. */
 void ring_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const struct circle circle = circle_of(params, rank), *ring = &circle;
@@ -140,8 +140,8 @@ static void pass_one_way(struct plan_builder *b, const struct circle *ring, int 
     }
 }
 
-/* One lane a direction, so that neither waits for the other.  Of an even number of ranks the opposite
- * one is reached by the right. */
+/* One lane a direction, so that neither waits for the other. With an even number of ranks, the
+ * opposite rank is reached to the right. */
 void ring_allgather_two_ways(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const struct circle circle = circle_of(params, rank), *ring = &circle;

@@ -40,7 +40,7 @@ struct range {
     uint32_t first, count;
 };
 
-/* Of the two halves of its range, the rank keeps the upper one after that round. */
+/* Whether the rank keeps the upper half of its range after that round. */
 static bool keeps_upper(int rank, int round, int rounds)
 {
     if (round == rounds - 1) return rank % 2 == 1;
@@ -54,7 +54,7 @@ static struct range half(struct range range, bool upper)
     return (struct range){upper ? range.first + count : range.first, count};
 }
 
-/* What the rank keeps after so many rounds. */
+/* The range that the rank keeps after `passed` rounds. */
 static struct range range_after(int rank, int passed, int rounds)
 {
     struct range range = {0, 1U << rounds};
@@ -126,7 +126,8 @@ static void copy_out(struct plan_builder *b, struct range range, int rounds)
         plan_copy(b, PLAN_SCRATCH, i, PLAN_OUTPUT, owner_of(i, rounds), 1);
 }
 
-/* What is sent in the first round is copied first; the rest while that is under way. */
+/* Each rank copies first the chunks that it sends in the first round, and the others while these
+ * are under way. */
 void swing_reduce_scatter(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int ranks = params->rank_count, rounds = negabinary_level_count(ranks);
@@ -150,7 +151,7 @@ void swing_reduce_scatter(const struct algo_params *params, int rank, struct pla
     }
 }
 
-/* The way back; what a round brought is copied out while the next one is under way. */
+/* The way back; each rank copies out the chunks of a round while the next round is under way. */
 void swing_allgather(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int ranks = params->rank_count, rounds = negabinary_level_count(ranks);

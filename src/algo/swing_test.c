@@ -1,4 +1,4 @@
-/* What swing.c says of its partners and of the links of a ring, seen in the plans. */
+/* Checks in the plans the partners that swing.c names, and the load of a ring's links. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -162,7 +162,7 @@ static double round_time(const struct plan *plan, int round, double chunk)
     return busiest;
 }
 
-/* Of some of the plan's rounds; all block of p make up the vector. */
+/* The time of some of the plan's rounds; the blocks of all p ranks make up the vector. */
 static double link_time(enum collective collective, const char *name, int ranks, int first_round,
                         int round_count)
 {

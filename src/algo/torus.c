@@ -18,11 +18,11 @@
  * twice the shortest (the fewest rounds win), else into the two that are nearest to each other; a
  * prime is one ring, in both directions.
  *
- * A ring's message is a bucket: what the ranks at one coordinate are left with.  In the order of the
- * coordinates, in which the share goes around first coming first, a bucket is a run of chunks.
- * Allreduce has its chunks in that order.  In reduce_scatter and allgather blocks have owners, so
- * their shares go through scratch in that order, copied block by block while other buckets are under
- * way; a prime needs none of that, its buckets being single chunks.
+ * A ring's message is a bucket: the chunks that are left to the ranks at one coordinate. In the
+ * order of the coordinates, in which the share goes around first coming first, a bucket is a run of
+ * chunks. Allreduce has its chunks in that order. In reduce_scatter and allgather blocks have
+ * owners, so their shares go through scratch in that order, copied block by block while other
+ * buckets are under way; a prime needs none of that, since its buckets are single chunks.
  *
  * Cost in time, for D dimensions of sizes d_i, a link a dimension and direction: reduce_scatter
  * sum(d_i - 1) alpha + (p-1)/p n/2D beta + (p-1)/p n gamma, allgather the same without gamma,
@@ -166,7 +166,7 @@ static int owner_of(const struct share *share, uint32_t position)
     return owner;
 }
 
-/* Where a position of the share is a user's chunk. */
+/* The user's chunk at a position of the share. */
 static uint32_t user_chunk(const struct share *share, uint32_t position)
 {
     if (share->in_order) return (uint32_t)(share->number * share->torus->ranks) + position;
@@ -209,12 +209,13 @@ static void copy_out(struct plan_builder *b, const struct share *share, uint32_t
 
 /* ------------------------------------------------------------------------------------ the rings */
 
-/* As many channels as transports have.  Of shares with the same one, one goes one way and the other
- * the other way, where a neighbour is not both: there are more than four only in three dimensions. */
+/* As many channels as transports have. Shares with the same channel go in opposite directions,
+ * where the neighbours differ; there are more than four shares only in three dimensions. */
 enum { CHANNELS = 4 };
 
-/* All links of a ring are full after the first send.  Where what is under way is stored, it waits
- * there for room to be passed on; where it is not, the next message has another channel. */
+/* All links of a ring are full after the first send. A partial sum that is stored waits in its
+ * place until there is room to pass it on; if it is not stored, the next message takes another
+ * channel. */
 static void choose_channel(struct plan_builder *b, const struct share *share, int message)
 {
     const int each = share->torus->dimensions == 1 ? 2 : 1;
@@ -246,13 +247,13 @@ static void write_place(struct plan_builder *b, struct plan_place place)
     plan_write(b, place.buffer, place.first);
 }
 
-/* What we have of that bucket before the phase. */
+/* The place of our operand for a bucket, before the phase. */
 static struct plan_place operand_at(const struct share *share, int phase, uint32_t bucket)
 {
     return place_at(share, phase == 0 ? PLAN_INPUT : PLAN_OUTPUT, bucket);
 }
 
-/* Where what is under way is stored, and the result. */
+/* The place for a bucket's sum, while it is under way and as the result. */
 static struct plan_place sum_at(const struct share *share, uint32_t bucket, bool is_final)
 {
     if (is_final && !share->in_order)
@@ -260,7 +261,8 @@ static struct plan_place sum_at(const struct share *share, uint32_t bucket, bool
     return place_at(share, PLAN_OUTPUT, bucket);
 }
 
-/* Reduces bucket after bucket around a ring; what all have added is our own bucket. */
+/* Reduces bucket after bucket around a ring; our own bucket is the one to which all ranks have
+ * added. */
 static void reduce_around(struct plan_builder *b, const struct share *share, int phase)
 {
     const int ranks = size_of(share, phase);

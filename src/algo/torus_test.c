@@ -1,7 +1,7 @@
 /* One thread, so the thread sanitizer has nothing to see.
  *
  * ctest: label=notsan */
-/* What torus.c says of its rounds, bytes and links, seen in the plans. */
+/* Checks in the plans the rounds, bytes and links that torus.c names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -60,8 +60,9 @@ static inline size_t collective_blocks_received(enum collective collective, bool
     default: return 1;
     }
 }
-/* Each rank gives its block, or gets it. What "in place" means follows: the input of one that gathers is the rank's own block of its
- * output, and the output of one that scatters the own block of its input; in all others both begin at the same place. */
+/* Each rank gives its block, or gets it. This defines "in place": the input of a collective that
+ * gathers is the rank's own block of its output, and the output of a collective that scatters is
+ * the rank's own block of its input; in all others both begin at the same place. */
 static inline bool collective_gathers(enum collective collective)
 {
     return collective == COLLECTIVE_GATHER || collective == COLLECTIVE_ALLGATHER;

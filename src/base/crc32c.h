@@ -6,7 +6,8 @@
  * shorter than 256 MiB; of all else one in 2^32 is not. It finds accidents: an attacker computes
  * the new checksum.
  *
- * There is no form that copies as it checks: what comes from a socket was copied to its place by the kernel.
+ * There is no form that copies as it checks: the kernel has already copied the bytes of a socket to
+ * their place.
  */
 #ifndef TUTTI_BASE_CRC32C_H
 #define TUTTI_BASE_CRC32C_H

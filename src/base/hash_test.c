@@ -13,7 +13,7 @@ static uint64_t next_random(uint64_t *random)
     return *random ^ *random >> 33;
 }
 
-/* Undoes taking a number. That it can be undone says that nothing is lost. */
+/* Undoes taking a number. A hash that can be undone loses nothing. */
 static uint64_t hash_before(uint64_t hash, uint64_t number)
 {
     const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);

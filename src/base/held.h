@@ -1,4 +1,4 @@
-/* held.h - what an allocation costs: for footprints. */
+/* held.h - the memory that an allocation takes: for footprints. */
 #ifndef TUTTI_BASE_HELD_H
 #define TUTTI_BASE_HELD_H
 

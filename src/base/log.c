@@ -38,14 +38,15 @@ static bool put_line(const char *line, size_t bytes, int patience_ms)
     struct pollfd sink = {.fd = STDERR_FILENO, .events = POLLOUT};
     struct stat about;
     if (fstat(STDERR_FILENO, &about) != 0) return false;
-    /* Where the last reader has gone a write would raise SIGPIPE. */
+    /* If the last reader has gone, a write would raise SIGPIPE. */
     if (poll(&sink, 1, patience_ms) <= 0 || (sink.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
         return false;
     ssize_t written;
     if (S_ISSOCK(about.st_mode)) {
         written = send(STDERR_FILENO, line, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
     } else {
-        /* What poll saw another thread or process may have used up since then; without a descriptor to spare we trust it. */
+        /* Another thread or process may have used up the room that poll saw, so we write to a
+         * descriptor that does not block; if there is none, we trust poll. */
         const int beside = open_beside(about.st_mode);
         written = write(beside >= 0 ? beside : STDERR_FILENO, line, bytes);
         if (beside >= 0) close(beside);

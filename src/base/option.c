@@ -65,7 +65,7 @@ static const struct row *row_of(enum option_id option)
     return &rows[option];
 }
 
-/* What somebody has set, or NULL. */
+/* The value that somebody has set, or NULL. */
 static const char *value_set(const struct row *row)
 {
     const char *const text = getenv(row->name);

@@ -39,7 +39,8 @@ const char *option_text(enum option_id option);
 enum tutti_status option_boolean(enum option_id option, bool *value);
 enum tutti_status option_count(enum option_id option, int *count);
 enum tutti_status option_bytes(enum option_id option, size_t *bytes);
-/* Of kind DURATION, at least 1, and as it ships if what is set is refused; SECONDS; or MILLISECONDS, where 0 is 0. */
+/* The value of an option of kind DURATION (at least 1, and the default if the value that is set is
+ * refused), SECONDS, or MILLISECONDS (where 0 is 0). */
 enum tutti_status option_duration(enum option_id option, uint64_t *duration_ns);
 /* The place of the word in the table, from 0; -1: the option is not set and has no default. */
 enum tutti_status option_choice(enum option_id option, int *choice);

@@ -90,7 +90,7 @@ static bool look_at(const char *variable, bool tells)
 void option_mistake_tell(void)
 {
     static atomic_flag has_looked = ATOMIC_FLAG_INIT;
-    /* Relaxed: whoever comes first looks, and nothing else hangs on it. */
+    /* Relaxed: the first caller looks, and nothing else depends on it. */
     if (atomic_flag_test_and_set_explicit(&has_looked, memory_order_relaxed)) return;
     int count = 0;
     for (char **variable = environ; variable != NULL && *variable != NULL; variable++)

@@ -15,7 +15,7 @@
 
 enum { TEXT_BYTES = 8192 };
 
-/* What a fresh process with these variables says when it is asked twice. */
+/* The text that a fresh process with these variables writes when it is asked twice. */
 static void tell_with(char *const *variables, char text[static TEXT_BYTES])
 {
     int ends[2];

@@ -85,7 +85,7 @@ static void nothing_is_the_default(void **state)
     assert_null(option_text(OPTION_RENDEZVOUS_DIR));
 }
 
-/* Where the table has words in parentheses, or nothing, there is no value to be had. */
+/* An option has no value if the table has words in parentheses, or nothing, as its default. */
 static void options_without_a_default_have_no_value(void **state)
 {
     (void)state;
@@ -221,7 +221,7 @@ static void readers_of_texts_refuse_in_the_same_words(void **state)
     (void)state;
     expect_refusal(option_refuse(OPTION_PROGRESS_CPUS, "a"), "TUTTI_PROGRESS_CPUS", "a",
                    "a list of CPUs such as 3 or 0-1,8");
-    for (int i = 0; i < OPTION_COUNT; i++) { /* what the table says fits in */
+    for (int i = 0; i < OPTION_COUNT; i++) { /* each of the table's texts fits into the message */
         const char *const kind = option_descriptions[i].kind;
         char expected[400] = "";
         if (!option_is_of((enum option_id)i, "TEXT")) continue;

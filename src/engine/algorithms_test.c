@@ -267,8 +267,8 @@ static void count_placements(const struct algorithm *algorithm, int size, bool i
     }
 }
 
-/* That placement is safe is proven with every plan (plan/placement.h). This test shows that none
- * gets lost. */
+/* Every plan is proven with its placement (plan/placement.h), so placement is safe. This test shows
+ * that no placement gets lost. */
 static void results_are_placed_by_these_algorithms(void **state)
 {
     (void)state;

@@ -229,7 +229,7 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
     return TUTTI_OK;
 }
 
-/* Where a buffer begins in the memory that input and output are in place, in bytes. */
+/* The offset, in bytes, of a buffer in the memory that input and output share in place. */
 static size_t begin_in_place(const struct binder *binder, enum plan_buffer buffer)
 {
     const struct plan_shape *shape = &binder->plan->shape;

@@ -47,7 +47,7 @@ struct program_step {
     bool is_small; /* in one piece, copied into its links and out of them: see small.h; known when links are open */
     bool expects; /* one of the program's `expects`: PATH_WRITE, at the end where it is stored */
     bool places; /* PATH_WRITE is one of its ways: stores where the receivers expect it, if all do */
-    bool fetches; /* what comes by reference is fetched to where its kernels can read it, and not taken to where it belongs */
+    bool fetches; /* fetches referenced data to where kernels read it, not to its destination */
     bool places_directly; /* PATH_DIRECT: stores what comes on a link as it is; it can come right there */
     unsigned divisor;
     double factor;
@@ -105,7 +105,7 @@ struct program {
     struct link_tx **tx[TRANSPORT_SLOT_COUNT];
     struct link_rx **rx[TRANSPORT_SLOT_COUNT];
     uint64_t signature;
-    const char *algorithm; /* what made the plan, for people */
+    const char *algorithm; /* the maker of the plan, for people */
     unsigned users;        /* operations that run it */
     bool is_orphan;        /* the last of them frees it */
 };
@@ -118,7 +118,7 @@ struct bind_options {
     const struct tutti_operation *op;
     enum kernel_level level;
     bool has_executor;     /* operations bring one; else kernels run in the calling thread */
-    const char *algorithm; /* what made the plan, for people; lives as long as the program */
+    const char *algorithm; /* the maker of the plan, for people; lives as long as the program */
     bool in_place;         /* input and output are the same memory, as plan.h says */
     bool shares_cores;     /* there are more ranks than cores */
     unsigned memory;       /* that input and output may be, of enum path_memory; 0: any */

@@ -430,8 +430,8 @@ static void what_does_not_fit_into_a_link_is_staged(void **state)
 
 /* ---------------------------------------------------------------------------------------- expecting */
 
-/* What rank 0 does besides receiving part 1 of an allreduce in two parts from rank 1, which reduces
- * it. */
+/* The actions of rank 0, besides receiving part 1 of an allreduce in two parts from rank 1, which
+ * reduces that part. */
 enum wish {
     IN_PLACE = 1,
     SENDS_TO_OTHERS = 2, /* its part 1 */

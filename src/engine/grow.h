@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Makes room for `needed` elements; what was there stays. False when out of memory: then nothing
- * has changed. */
+/* Makes room for `needed` elements and keeps the present ones. False when out of memory: then
+ * nothing has changed. */
 static inline bool grow(void **memory, uint32_t *capacity, uint32_t needed, size_t element_bytes)
 {
     if (needed <= *capacity) return true;

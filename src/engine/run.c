@@ -249,7 +249,7 @@ static bool ask_receivers(struct operation *operation, struct run_lane *lane,
     return lane->placing && operation->program->has_executor;
 }
 
-/* That many more bytes of a step are done. */
+/* Counts that many more bytes of a step as done. */
 static inline enum run_result advance(struct run_lane *lane, const struct program_step *step,
                                       size_t bytes)
 {

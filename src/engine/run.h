@@ -66,7 +66,7 @@ struct run_send {
     uint32_t stalled;  /* shared: looks in a row that found nothing to borrow */
     /* where only kernels move (computing.h): */
     size_t computing; /* bytes that kernels are copying to the link's place; 0: none */
-    uint64_t group;   /* of those kernels; 0: they have finished */
+    uint64_t group;   /* the group of those kernels; 0: they have finished */
     bool referenced;  /* something of this operation was posted by reference on this link */
     char *expected;   /* placing: where its receiver does */
 };
@@ -93,8 +93,8 @@ struct operation {
     bool takes_short_way; /* where steps are small: each of its buffers is in one piece, and not only kernels move */
     uint32_t spin_budget;
     bool must_not_spin; /* no look comes soon: what could wait for room goes through memory */
-    bool is_special; /* is gated, moves by kernels, or got a message that makes no sense: what others do not look for in each run */
-    bool is_gated;   /* it waits for its gate, and is opened then */
+    bool is_special;    /* its gate, kernels or a senseless message need checks in each run */
+    bool is_gated;      /* it waits for its gate, and is opened then */
     struct operation_gate *gate; /* is told that it is over; or NULL */
     uint64_t gated_signature;
     /* As path_bit, for traces: the ways that its messages took so far, and those by which received
@@ -108,7 +108,7 @@ struct operation {
     bool *completed;      /* of each step, where the program has dependencies */
     uint16_t *taken;      /* of each step, as `ways` */
     const void **views;   /* of the links among a step's sources; NULL where a source is memory */
-    const void **sources; /* what a kernel reads */
+    const void **sources; /* the sources of a kernel */
     void **places;
     struct link_tx **targets; /* of a step */
     char *scratch;

@@ -77,8 +77,8 @@ static struct transport *const *open_card(struct world *world, enum path_way way
     return card_world_transports(world->card);
 }
 
-/* Opens a world over the links of one table, which follow another table: what `way` needs is there.
- * Nothing runs yet. */
+/* Opens a world over the links of one table, which follow another table, with everything that `way`
+ * needs. Nothing runs yet. */
 static void world_open(struct world *world, const struct engine_job *job, enum table_number number,
                        const struct path_table *paths, enum path_way way)
 {
@@ -293,7 +293,7 @@ static bool ask(enum table_number number, const struct path_table *table, unsign
     return true;
 }
 
-/* Each change of each rule that collectives follow. Those for messages of send and recv: see
+/* Each change of each rule that collectives follow. For messages of send and recv see
  * p2p/ways_test.c. */
 static void each_rule_of_each_table_decides_something(void **state)
 {

@@ -14,9 +14,9 @@
 
 #include "model/calibration.h"
 
-/* Its path: what TUTTI_CALIBRATION says, otherwise as above. INVALID_OPTIONS: neither
- * XDG_CACHE_HOME nor HOME is the path of a folder, or the path is too long. Any thread, while none
- * changes the environment. */
+/* The path of the file: TUTTI_CALIBRATION, otherwise as above. INVALID_OPTIONS: neither
+ * XDG_CACHE_HOME nor HOME is the path of a directory, or the path is too long. Any thread, while no
+ * thread changes the environment. */
 enum tutti_status calibration_file_path(char *path, size_t path_bytes);
 
 /* Reads the file into *calibration, as calibration_json_load does. Failures besides those:

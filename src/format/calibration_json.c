@@ -127,7 +127,7 @@ static enum tutti_status load_key(const struct json_part *whole, struct calibrat
     return read_count(&part, "rank_count", RANKS_MAX, &key->rank_count);
 }
 
-/* What is said of a number besides its value. */
+/* Reads what else the file says of a number: its spread, and how it is known. */
 static enum tutti_status read_how(const struct json_part *part, unsigned *spread_permille,
                                   enum calibration_known *known)
 {

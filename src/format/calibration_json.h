@@ -1,4 +1,5 @@
-/* calibration_json.h - a calibration as JSON: what tutti-topo --calibrate writes, and people read and correct.
+/* calibration_json.h - a calibration as JSON, which tutti-topo --calibrate writes, and people
+ * read and correct.
  *
  *     { "tutti_calibration": 1,
  *       "machine": { "cpu_model": "AMD EPYC", "cpu_count": 2, ... },
@@ -20,8 +21,9 @@
 
 enum { CALIBRATION_JSON_BYTES_MAX = 1 << 20 };
 
-/* Reads foreign text into *calibration, which calibration_init has filled: what the text does not name stays as it is. INVALID_OPTIONS: the
- * message says in which line what is wrong and what is expected; UNSUPPORTED: it is too large; NO_MEMORY. On failure *calibration is
+/* Reads foreign text into *calibration, which calibration_init has filled; numbers that the text
+ * does not name stay as they are. INVALID_OPTIONS: the message says in which line the mistake is
+ * and what is expected; UNSUPPORTED: the text is too large; NO_MEMORY. On failure *calibration is
  * unchanged. Any thread. */
 enum tutti_status calibration_json_load(const char *text, size_t text_bytes,
                                         struct calibration *calibration);

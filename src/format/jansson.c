@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 
-/* Of 2.x, as old as any of these functions. */
+/* The library of all versions 2.x that have these functions. */
 static const char name_of_library[] = "libjansson.so.4";
 
 /* X(what it returns, its name, its parameters, the arguments) */

@@ -1,4 +1,5 @@
-/* network_file.h - what a start measured of the network, kept for the next start on the same hosts.
+/* network_file.h - the measurements of the network by one start, kept for the next start on the
+ * same hosts.
  *
  *     ~/.cache/tutti/network-3f.txt           of 64 files, the one of these hosts, until others need it
  *

@@ -1,4 +1,5 @@
-/* Fuzzes the text of a measured network: what is read is within bounds, and is read again as it was written. */
+/* Fuzzes the text of a measured network: numbers that are read are within bounds, and writing and
+ * reading them gives the same numbers. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,9 +12,11 @@
 
 enum { PLAN_FILE_BYTES_MAX = 1 << 24 };
 
-/* Reads a plan in any of the forms that there are; the content says which one it is. What it costs is charged to the budget, which stays
- * the caller's. INVALID_ALGORITHM: it is none, or one with a mistake, or costs more than the budget has, and this thread's message says in
- * which line. TIMEOUT, ABORTED: the budget's deadline passed, or it was stopped. NO_MEMORY. On failure *plan is NULL. */
+/* Reads a plan in any of the forms that there are; the content says which form it is. Charges the
+ * work and memory to the budget, which stays the caller's. INVALID_ALGORITHM: the text is no plan,
+ * or a plan with a mistake, or costs more than the budget has; this thread's message names the
+ * line. TIMEOUT, ABORTED: the budget's deadline passed, or it was stopped. NO_MEMORY. On failure
+ * *plan is NULL. */
 enum tutti_status plan_file_parse(const char *text, size_t text_bytes, struct plan_budget *budget,
                                   struct plan **plan);
 

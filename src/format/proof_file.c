@@ -52,7 +52,7 @@ static bool is_private(const char *folder)
            (about.st_mode & 077) == 0;
 }
 
-/* What the entry says, if it says it of just this plan. */
+/* Reads the proof from the entry, if the entry belongs to exactly this plan. */
 static bool compare(const struct algorithm *algorithm, const char *text, size_t size,
                     struct loaded_proof *proof)
 {

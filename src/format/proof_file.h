@@ -1,6 +1,6 @@
 /* proof_file.h - proofs of plans that took long, kept for the user's other processes.
  *
- *     ~/.cache/tutti/proofs/FINGERPRINT-VERSION.proof:   what the proof says, and the whole plan
+ *     ~/.cache/tutti/proofs/FINGERPRINT-VERSION.proof:   the result of the proof, and the plan
  *
  * 1. An entry counts if it has the plan word for word: fingerprints may be equal by chance, or by intent.
  * 2. VERSION is that of the library and of its proof (VERIFY_VERSION): the proofs of another one do

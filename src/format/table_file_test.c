@@ -63,7 +63,7 @@ static void what_is_saved_is_loaded(void **state)
     tune_table_init(&table);
     save();
     save();                       /* over the one that is there */
-    for (int i = 0; i < 2; i++) { /* what was in it is gone */
+    for (int i = 0; i < 2; i++) { /* loading clears the table's former content */
         assert_int_equal(table_file_load(path, &table), TUTTI_OK);
         assert_int_equal(table.count, 1);
         assert_string_equal(table.entries[0].algorithm->name, "tree");

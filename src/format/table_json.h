@@ -1,4 +1,5 @@
-/* table_json.h - a table of measured choices as JSON: what tutti-tune writes, and people read and correct.
+/* table_json.h - a table of measured choices as JSON, which tutti-tune writes, and people read
+ * and correct.
  *
  *     { "tutti_table": 1,
  *       "loaded": false,
@@ -20,8 +21,9 @@
 
 enum { TABLE_JSON_BYTES_MAX = 4 << 20 };
 
-/* Reads foreign text into *table, which tune_table_init has made; what was in it is gone then. INVALID_OPTIONS: the message says in which
- * line what is wrong and what is expected; UNSUPPORTED: it is too large; NO_MEMORY. On failure *table is unchanged. Any thread. */
+/* Reads foreign text into *table, which tune_table_init has made; its former content is gone then.
+ * INVALID_OPTIONS: the message says in which line the mistake is and what is expected; UNSUPPORTED:
+ * the text is too large; NO_MEMORY. On failure *table is unchanged. Any thread. */
 enum tutti_status table_json_load(const char *text, size_t text_bytes, struct tune_table *table);
 /* Writes what table_json_load reads back as it is. */
 void table_json_dump(const struct tune_table *table, FILE *file);

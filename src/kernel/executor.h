@@ -23,8 +23,9 @@ struct kernel_executor {
 };
 
 struct kernel_executor_ops {
-    /* Starts a kernel of the group that is being collected. `kernel` is the program's: what this CPU would run, or what knows its formats.
-     * Copies all that *call points to but elements, the operation, kinds of memory and encodings. Never waits. */
+    /* Starts a kernel of the group that is being collected. `kernel` is the program's: the kernel
+     * that this CPU would run, or a kernel that knows the program's formats. Copies all that *call
+     * points to but elements, the operation, kinds of memory and encodings. Never waits. */
     void (*start)(struct kernel_executor *executor, kernel_reduce *kernel,
                   const struct kernel_call *call);
     /* Everything started since the last flush, one kernel at least, is a group. Returns its number, never 0. */

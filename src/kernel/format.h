@@ -17,7 +17,7 @@
 /* Is for one dtype. Encoding what was decoded gives the same bytes again: so a rank may pass a message on as it came, or encoded anew. */
 struct kernel_encoding {
     const char *name;
-    uint64_t id; /* a number of its own: whoever lets calls encode takes it into their signatures, because ranks must agree on it */
+    uint64_t id; /* unique; callers that encode put it into signatures: ranks must agree on it */
     unsigned unit_elements; /* 1 or more */
     unsigned unit_bytes;
 };

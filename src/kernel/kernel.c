@@ -31,7 +31,8 @@ static const struct {
 };
 
 #if defined(__x86_64__)
-/* Not every compiler's __builtin_cpu_supports knows it. That the system saves the registers follows from avx2. */
+/* Not every compiler's __builtin_cpu_supports knows it. avx2 implies that the system saves the
+ * registers. */
 static bool has_f16c(void)
 {
     unsigned a, b, c = 0, d;
@@ -60,7 +61,8 @@ const char *kernel_level_name(enum kernel_level level)
     return (unsigned)level < KERNEL_LEVEL_COUNT ? levels[level].name : "unknown";
 }
 
-/* What TUTTI_KERNEL names, if this processor has it; otherwise the best there is. */
+/* The level that TUTTI_KERNEL names, if this processor has it; otherwise the best level that it
+ * has. */
 static enum kernel_level level_decide(void)
 {
     const char *const wish = option_text(OPTION_KERNEL);

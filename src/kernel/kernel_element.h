@@ -3,7 +3,7 @@
  * A dtype D has an accumulator type (accumulator_D) and
  *     load_one_D, store_one_D        memory of any alignment <-> accumulator
  *     combine_one_D(op, a, b)        op is a constant wherever it is called, so the switch disappears
- *     divide_one_D, scale_one_D      floats only: what happens to a sum before it is stored
+ *     divide_one_D, scale_one_D      floats only: the last operation on a sum before it is stored
  * Integers accumulate unsigned, because they wrap. `bits` are integers of one byte of any origin.
  *
  * x86 adds two NaNs to the first operand's NaN, Arm to that of the first signalling one, if there is one. Compilers
@@ -43,9 +43,9 @@ enum {
         SIZE_bits = 1
 };
 
-/* Memory is read from several pages in turn: what a processor fetches ahead of a reader ends with the page, and starts
- * anew in the next. Of every PAGES pages all first blocks come first, then all second ones: a row begins where `done`
- * bytes, a multiple of PAGES blocks, are done. */
+/* Memory is read from several pages in turn: a processor stops fetching ahead of a reader at the
+ * end of a page, and starts anew in the next. Of every PAGES pages all first blocks come first,
+ * then all second blocks: a row begins where `done` bytes, a multiple of PAGES blocks, are done. */
 enum { PAGE_BYTES = 4096, PAGES = 4, PAGES_BYTES = PAGES * PAGE_BYTES };
 KERNEL_INLINE size_t row_of_pages(size_t done)
 {

@@ -1,4 +1,5 @@
-/* kernel_level.h - what one level (scalar, avx2, avx512, neon) offers; each is defined by the file of its name. */
+/* kernel_level.h - all that one level (scalar, avx2, avx512, neon) offers; the file of its name
+ * defines each level. */
 #ifndef TUTTI_KERNEL_KERNEL_LEVEL_H
 #define TUTTI_KERNEL_KERNEL_LEVEL_H
 

@@ -28,8 +28,8 @@ static void *chosen_in_thread(void *result)
     return NULL;
 }
 
-/* What a fresh process chooses; it also copies, because the level of a copy is the one chosen. The parent must
- * not have chosen yet. */
+/* The level that a fresh process chooses. The process also copies, because a copy runs at the
+ * chosen level. The parent must not have chosen yet. */
 static int level_chosen_with(const char *wish)
 {
     const pid_t child = fork();

@@ -39,7 +39,7 @@ static const char *const dtype_names[DTYPE_COUNT] = {
     DTYPE_LIST(X)
 #undef X
 };
-/* Of the integers; floats have 0. */
+/* Integers only; floats have 0. */
 static const bool is_unsigned[DTYPE_COUNT] = {
 #define X(enumerator, name, bytes, kind) [enumerator] = (kind) == DTYPE_UNSIGNED,
     DTYPE_LIST(X)
@@ -51,8 +51,8 @@ static const bool is_float[DTYPE_COUNT] = {
 #undef X
 };
 
-/* Floats, and how they are made; those of up to 16 bits have their values listed, without sign, up to and with the
- * first code that is no number, as if that were one, too. */
+/* Floats, and how they are made. The values of floats of up to 16 bits are listed without sign, up
+ * to and with the first code that is no number, as if that code were a number, too. */
 struct format {
     unsigned exponent_bits, mantissa_bits;
     uint64_t first_special; /* code of infinity, or of NaN where there is none */
@@ -142,7 +142,8 @@ static double small_float_value(enum tutti_dtype dtype, unsigned bits)
     return (double)NAN;
 }
 
-/* By comparing with both neighbours; what comes after the largest number counts as the number it would be. */
+/* Compares with both neighbours; the code after the largest number counts as the number that it
+ * would be. */
 static unsigned small_float_nearest(enum tutti_dtype dtype, float value)
 {
     const unsigned sign = signbit(value) ? 1u << (8 * element_bytes[dtype] - 1) : 0;
@@ -325,7 +326,8 @@ static void bytes_check(const struct experiment *x, enum kernel_level level, con
     experiment_fail(x, level, what, at / element_bytes[x->dtype]);
 }
 
-/* Where a result goes: guarded, and if it is in place of a source, that source. */
+/* Prepares the place of a result: guarded, and if the result is in place of a source, filled with
+ * that source. */
 static void *place_ready(const struct experiment *x, unsigned char *room, unsigned offset,
                          const void **sources, unsigned in_place)
 {
@@ -439,7 +441,8 @@ static double factor_random(void)
     return ldexp((double)(random_next() >> 11), -53 - (int)random_below(12)) + 1e-9;
 }
 
-/* Where else the result goes.  No others, half of the time: that is the usual call. */
+/* Chooses the further places of the result. Half of the time there are none, as in the usual
+ * call. */
 static void copies_random(struct experiment *x)
 {
     const unsigned none = x->source_count;

@@ -64,7 +64,7 @@ enum {
         LANES_bits = VECTOR_BYTES
 };
 
-/* Where lanes are all ones or all zeros. */
+/* Each lane of `mask` has either all bits set or none. */
 #define SELECT(mask, yes, no) (((yes) & (mask)) | ((no) & ~(mask)))
 
 #if defined(__x86_64__)

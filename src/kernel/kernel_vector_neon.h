@@ -1,7 +1,9 @@
-/* kernel_vector_neon.h - what kernel_vector.h needs, for the vectors of 16 bytes that every 64-bit Arm has.
+/* kernel_vector_neon.h - the operations that kernel_vector.h needs, for the vectors of 16 bytes
+ * that every 64-bit Arm has.
  *
- * Stores past the caches are only a hint on Arm, which these processors need less: they notice that whole lines are
- * written and do not read them first. The streaming forms are therefore the ordinary ones.
+ * Stores past the caches are only a hint on Arm, which these processors need less: they notice that
+ * whole lines are written and do not read them first. The streaming forms are therefore the
+ * ordinary forms.
  */
 #ifndef TUTTI_KERNEL_KERNEL_VECTOR_NEON_H
 #define TUTTI_KERNEL_KERNEL_VECTOR_NEON_H

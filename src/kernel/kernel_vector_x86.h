@@ -1,4 +1,5 @@
-/* kernel_vector_x86.h - what kernel_vector.h needs, for vectors of 32 bytes (AVX2, F16C) and of 64 (AVX-512 F, BW, VL, DQ).
+/* kernel_vector_x86.h - the operations that kernel_vector.h needs, for vectors of 32 bytes (AVX2,
+ * F16C) and of 64 bytes (AVX-512 F, BW, VL, DQ).
  *
  * Mnemonics are the same for both widths: the operands' type decides.
  */

@@ -139,7 +139,8 @@ static double expected_s(const struct between *between, const struct probe *roun
     return uplink_s > card_s ? uplink_s : card_s;
 }
 
-/* Of the pairs of one sort: more than half being too slow, or too fast, would be no accident. */
+/* Whether the pairs of one sort fit the numbers: if more than half of them are too slow, or too
+ * fast, that is no accident. */
 static bool sort_holds(const struct between *between, const struct probe *round, const int *rack_of,
                        bool across)
 {

@@ -18,7 +18,7 @@
 #include "model/calibration.h"
 #include "topo/probe.h"
 
-/* Those that are measured between hosts. */
+/* The calibration's numbers that are measured between hosts. */
 enum between_number {
     BETWEEN_LATENCY_RACK,
     BETWEEN_LATENCY_CLUSTER,
@@ -34,9 +34,9 @@ struct between {
     struct calibration_number numbers[BETWEEN_NUMBERS];
 };
 
-/* A latency is the least of all, since disturbances only make it longer, and a byte costs what it
- * did in the middle, since single rounds are short: some are lucky. way_ps: what the way of a small
- * message costs its two ranks, which a model adds to the latency. */
+/* A latency is the least of all samples, since disturbances only make it longer. The time of a byte
+ * is the middle sample, since single rounds are short and some are lucky. way_ps: the cost of a
+ * small message's way to its two ranks, which a model adds to the latency. */
 void between_set(struct between *between, const struct probe_links *links, uint64_t way_ps);
 /* Rounds the values to steps of an eighth: starts on the same machines then mostly have the same
  * numbers, and make the same choices, which a process keeps. No model is more exact than that. */

@@ -84,7 +84,7 @@ static void what_is_calibrated_stays(void **state)
     assert_false(between_is_wanted(&calibration, true));
 }
 
-/* Of a card, and of an uplink where it is above 0. */
+/* The numbers of a card, and of an uplink if uplink_fs is above 0. */
 static struct between bytes(uint64_t card_fs, unsigned card_spread, uint64_t uplink_fs,
                             unsigned uplink_spread)
 {

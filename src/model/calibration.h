@@ -1,5 +1,5 @@
-/* calibration.h - what work costs on a machine: the numbers that a model takes, how reliable each
- * of them is, and the machine to which they belong.
+/* calibration.h - the cost of work on a machine: the numbers that a model takes, how reliable each
+ * number is, and the machine to which they belong.
  *
  *     shipped numbers ──┐
  *     tables of paths ──┼─► calibration ──► is it for this machine? ──► struct model_machine ──► a model

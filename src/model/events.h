@@ -41,7 +41,7 @@ struct events {
     struct events_moment *moments;
     struct events_item *items;
     uint32_t heap_count, moment_count,
-        item_count; /* of moments and items: those that were ever used */
+        item_count; /* counts of moments and items that were ever used */
     uint32_t heap_room, moment_room, item_room;
     uint32_t free_moment, free_item;                  /* counted from 1; 0: none */
     uint32_t remembered[1 << EVENTS_REMEMBERED_BITS]; /* moments, by a hash of their time */

@@ -70,7 +70,7 @@ struct model_machine {
     const struct path_table *within,
         *between;   /* ranks of one host, and of several; NULL: messages cost their ranks nothing */
     bool is_mapped; /* buffers are memory that all ranks of a host can address */
-    size_t piece_bytes_max;   /* what a chunk is cut into at most; SIZE_MAX: it stays whole */
+    size_t piece_bytes_max;   /* the longest piece of a chunk; SIZE_MAX: the chunk stays whole */
     unsigned piece_count_max; /* under way on a link */
 };
 

@@ -284,7 +284,7 @@ static bool goes_by_reference(struct run *run, uint32_t port, void *context)
     return run->ports[port].work.is_reference;
 }
 
-/* That many pieces of the port's message are ready. */
+/* Makes that many pieces of the port's message ready. */
 static bool push_ready(struct run *run, uint32_t port, void *context)
 {
     const uint32_t count = *(const uint32_t *)context;

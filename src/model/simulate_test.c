@@ -292,7 +292,7 @@ static struct model_machine two_racks(void)
     return machine;
 }
 
-/* Of the three blocks that each rank sends, two cross the uplink, together with those of its
+/* Each rank sends three blocks; two of them cross the uplink, together with two blocks of its
  * neighbour. */
 static void an_uplink_is_shared(void **state)
 {

@@ -1,5 +1,5 @@
-/* simulation.h - a simulation under way (simulate.h): what its ranks, lanes and ports are at, and
- * what its two parts share.
+/* simulation.h - a simulation under way (simulate.h): the state of its ranks, lanes and ports, and
+ * all that its two parts share.
  *
  *     simulate.c     ──► simulation_begin ──► events, one after the other ──► simulation_end
  *     simulation.c         makes all of it, from the plan, its wiring and the machine

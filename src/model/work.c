@@ -87,8 +87,9 @@ static struct model_work first_way(const struct path_table *table, const struct 
     return (struct model_work){.is_reference = false};
 }
 
-/* Rows of networks were measured with a core for each rank, whose caches have what the kernel needs for the next message. Of hosts that share
- * two cores, and over loopback, 4 and 8 ranks take for messages of 2 KiB what three to five times the row's cost explains. */
+/* Rows of networks were measured with a core for each rank, whose caches have what the kernel needs
+ * for the next message. If hosts share two cores, and over loopback, messages of 2 KiB take 4 and 8
+ * ranks three to five times as long as the row's cost explains. */
 static struct path_cost crowded(struct path_cost cost)
 {
     enum { TIMES = 4 };

@@ -43,8 +43,8 @@ struct model_work {
 struct model_sender {
     struct plan_flow flow;
     bool shares_core;
-    /* The last answers, since the next ones are often the same: those of a step for all of its
-     * receivers, and of similar messages. */
+    /* The last answers, since the next answers are often the same: a step asks for all of its
+     * receivers, and for similar messages. */
     struct model_answer {
         const struct plan_step *step; /* NULL: none yet */
         uint64_t bytes;
@@ -100,8 +100,8 @@ void model_add_receiver(struct model_effort *effort, const struct model_machine 
                         const struct model_work *work, const struct plan_step *step, uint64_t bytes,
                         struct model_received received);
 /* The time that the receiver's core takes to load the line that announces such a message of another
- * core. That is a part of the latency between them, so the message comes by as much earlier. Lines
- * of further pieces lie behind it, and are there when they are needed. */
+ * core. The time is part of the latency between the cores, so the message comes by as much earlier.
+ * Lines of further pieces lie behind it, and are there when they are needed. */
 uint64_t model_fetch_ps(const struct model_machine *machine, const struct model_work *work);
 
 #endif

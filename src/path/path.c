@@ -118,7 +118,7 @@ void path_describe(const struct path_list *list, char *text, size_t text_bytes)
 /* Whether a message of any size has a way for which a step can wait. */
 static bool has_last_way(const struct path_table *table, struct path_case *message)
 {
-    /* What a rule allows changes at its bounds only. */
+    /* The ways that a rule allows change only at its bounds. */
     for (unsigned i = 0; i <= 2 * table->rule_count; i++) {
         const struct path_rule *rule = &table->rules[i / 2 % table->rule_count];
         message->bytes = i == 2 * table->rule_count       ? SIZE_MAX

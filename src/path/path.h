@@ -129,7 +129,8 @@ struct path_case {
 
 /* --------------------------------------------------------------------------------------------------- tables */
 
-/* Memory at the ends of a way. Which kinds a way takes is in its row; which kind an address is, the transport says when it is asked. */
+/* Memory at the ends of a way. A row says which kinds of memory its way takes; the transport, when
+ * asked, says of which kind an address is. */
 enum path_memory {
     PATH_PRIVATE = 1, /* of the heap, the stack: only its process can address it */
     PATH_MAPPED =
@@ -163,7 +164,7 @@ struct path_row {
     unsigned sender_memory, receiver_memory; /* of enum path_memory */
     size_t alignment;                        /* of both ends; 1: any */
     bool is_agreed;                          /* else an offer */
-    bool is_ordered;                         /* what is sent later is not seen earlier */
+    bool is_ordered;                         /* a later message is not seen earlier */
     bool needs_registration;
     size_t asked_bytes; /* from this size on a sender asks for a place, and waits for the answer; 0: never */
     enum path_completion completion;
@@ -180,7 +181,7 @@ struct path_rule {
     unsigned traffic, readers, steps, cores, senders; /* of the enums above, or-ed */
     size_t all_bytes_max; /* of the messages of all ranks together; 0: any */
     unsigned readers_max; /* 0: any number */
-    const char *why;      /* what makes these bounds, and what they were measured with */
+    const char *why;      /* the reason for these bounds, and what they were measured with */
 };
 
 /* Other sizes from which on something pays. */
@@ -242,8 +243,9 @@ struct path_list {
     uint16_t bits; /* of path_bit */
 };
 
-/* The ways that a message is worth sending by (of a step that stores: may come by). Of a step that sends the last is one for which it can
- * always wait: a place of the link, or PATH_STAGE behind that. */
+/* The ways that a message is worth sending by (for a step that stores: may come by). For a step
+ * that sends, the last way is one for which it can always wait: a place of the link, or PATH_STAGE
+ * behind that. */
 struct path_list path_choose(const struct path_table *table, const struct path_case *message);
 bool path_applies(const struct path_rule *rule, const struct path_case *message);
 void path_add(struct path_list *list, enum path_way way);
@@ -266,7 +268,7 @@ size_t path_inline_bytes(const struct path_table *table);
 /* The ways that both lists have, in the order of the first. */
 struct path_list path_common(const struct path_list *list, const struct path_list *other);
 
-/* Which table is for which peer. */
+/* The table of paths for each peer. */
 enum { PATH_TABLES_MAX = 4 };
 struct path_map {
     const struct path_table *tables[PATH_TABLES_MAX];

@@ -55,7 +55,8 @@ static inline bool plan_budget_work(struct plan_budget *budget, uint64_t looks)
     return budget->work < budget->look_at || plan_budget_check(budget);
 }
 
-/* Charges memory that is about to be allocated; what has failed is charged, too. False and NULL as above. */
+/* Charges memory that is about to be allocated, even if that ends the budget. False and NULL as
+ * above. */
 bool plan_budget_hold(struct plan_budget *budget, uint64_t bytes);
 void plan_budget_release(struct plan_budget *budget, uint64_t bytes);
 

@@ -556,7 +556,7 @@ uint32_t plan_receive_to(struct plan_builder *builder, int peer, enum plan_buffe
 
 /* --------------------------------------------------------------------------------------------- finishing */
 
-/* What the steps own, in the order of the grouped steps. */
+/* Everything that the steps own, in the order of the grouped steps. */
 struct sorted {
     struct plan_step *steps;
     struct plan_source *sources;

@@ -24,8 +24,8 @@ struct plan_builder; /* opaque */
 struct plan_builder *plan_builder_create(enum collective collective, int rank_count, int root,
                                          int rank);
 void plan_builder_free(struct plan_builder *builder);
-/* For steps that come from outside: what grows faster than their number is charged to the budget, which outlives the builder. When it
- * has ended, that is the builder's error. */
+/* For steps that come from outside: charges all memory that grows faster than their number to the
+ * budget, which outlives the builder. If the budget ends, that is the builder's error. */
 void plan_builder_charge(struct plan_builder *builder, struct plan_budget *budget);
 /* Makes the plan out of what was said so far and leaves the builder empty; *message (static text) tells what
  * was wrong otherwise. */

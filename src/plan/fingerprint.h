@@ -18,7 +18,7 @@
 
 #include "plan/plan.h"
 
-/* Of a well-formed plan. Pure. */
+/* The fingerprint of a well-formed plan. Pure. */
 uint64_t plan_fingerprint(const struct plan *plan);
 
 /* The same, one rank after the other, where not all ranks' plans are there at once: begins with the shape, then takes every rank from 0 on. */

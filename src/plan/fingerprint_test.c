@@ -103,7 +103,7 @@ static void expect_change(struct victim *victim, const char *what)
         field = before;                         \
     } while (0)
 
-/* What is not used says nothing. */
+/* A field that the plan does not use has no part in the fingerprint. */
 #define CHANGE_IN_VAIN(victim, field, value)                                    \
     do {                                                                        \
         const __typeof__(field) before = field;                                 \
@@ -244,7 +244,8 @@ static void every_single_change_shows(void **state)
 
 /* --------------------------------------------------------------------------------------- the same plan */
 
-/* Where things lie in a rank's arrays says nothing: sources, targets and steps to wait for, back to front. */
+/* Puts sources, targets and steps to wait for back to front in a rank's arrays: their positions
+ * there have no part in the fingerprint. */
 static void turn_arrays_around(struct rank_plan *plan)
 {
     struct plan_source *sources = calloc(plan->source_count + 1, sizeof *sources);
@@ -297,7 +298,7 @@ static void look_at(const struct algorithm *algorithm, const struct algo_params 
     plan_free(plan);
 }
 
-/* Of all algorithms' plans: the text form is the judge. */
+/* Compares the plans of all algorithms; the text form decides which plans are the same. */
 static void two_plans_have_one_fingerprint_exactly_if_they_are_the_same(void **state)
 {
     (void)state;

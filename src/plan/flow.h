@@ -1,4 +1,5 @@
-/* flow.h - what the steps of one rank have in common, as far as the way of their messages depends on it: a pure function of its plan. */
+/* flow.h - the properties that the steps of one rank have in common and that decide the way of
+ * their messages: a pure function of its plan. */
 #ifndef TUTTI_PLAN_FLOW_H
 #define TUTTI_PLAN_FLOW_H
 

@@ -66,7 +66,7 @@ static bool chance(uint32_t one_in)
 /* One rank's steps, each with its own short lists, so that they can be changed. */
 struct draft_step {
     struct plan_step step;
-    uint32_t id; /* what other steps' afters name */
+    uint32_t id; /* the number by which other steps' afters name it */
     struct plan_source sources[LIST_MAX];
     int targets[LIST_MAX];
     uint32_t afters[LIST_MAX];
@@ -181,7 +181,7 @@ static void insert_step(struct draft *d, uint32_t at, const struct draft_step *s
     d->step_count++;
 }
 
-/* Where the steps of a lane begin, and those of the next one. */
+/* The index of a lane's first step, where all earlier lanes end. */
 static uint32_t lane_begin(const struct draft *d, uint32_t lane)
 {
     uint32_t i = 0;
@@ -357,7 +357,7 @@ struct base {
 };
 
 static struct base *bases;
-static int base_count, sample_base_count; /* those from samples come first */
+static int base_count, sample_base_count; /* the bases from samples come first */
 
 static void add_base(const char *name, struct plan *plan, bool in_place)
 {
@@ -562,7 +562,7 @@ static bool same_steps(const struct rank_plan *a, const struct rank_plan *b)
     return true;
 }
 
-/* What to do with a mutant of one rank's steps. */
+/* Judges a mutant that differs from the base in one rank's steps. */
 typedef void judge_mutant(const struct base *base, const struct plan *mutant, int rank,
                           void *context);
 
@@ -616,7 +616,7 @@ static void no_wrong_mutant_is_proven(void **state)
 struct placement_tally {
     const struct placement_test_rule *rule;
     int judged, proven, refuted, raced;
-    int raced_bases; /* of those, plans that were not mutated */
+    int raced_bases; /* raced plans that were not mutated */
 };
 
 static void judge_placement(const struct base *base, const struct plan *mutant, int rank,

@@ -75,7 +75,7 @@ static bool is_undisturbed(const struct rank_plan *plan, uint32_t receive, bool 
     return true;
 }
 
-/* What one rank sends on one channel comes through one link, to one lane. */
+/* All messages from one rank on one channel come through one link, to one lane. */
 static bool is_first_of_link(const struct rank_plan *plan, uint32_t receive)
 {
     const struct plan_step *step = &plan->steps[receive];

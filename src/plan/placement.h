@@ -43,7 +43,8 @@ enum placement {
     PLACEMENT_PLACES      /* its result, where its receivers advertise */
 };
 
-/* Of a step of a well-formed plan. Pure; steps times sources of the rank in the worst case. */
+/* Decides for a step of a well-formed plan. Pure; takes the steps times the sources of the rank in
+ * the worst case. */
 enum placement placement_of_step(const struct rank_plan *rank_plan, uint32_t step, bool in_place);
 
 /* The type of that function: tests of the proof put weaker rules in its place. */

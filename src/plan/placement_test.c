@@ -26,7 +26,8 @@ static struct plan *parse(const char *text)
     return plan;
 }
 
-/* What rank 0 of three does, with a part of its own that it reduces and another one that rank 1 reduces for it. */
+/* The steps of rank 0 of three, which reduces one part itself and lets rank 1 reduce another
+ * part. */
 struct wish {
     const char *steps; /* of rank 0, from the first lane on */
     /* The last step with a source on channel 1 advertises, with separate buffers and in place. */
@@ -210,7 +211,7 @@ static void races_of_what_is_placed_are_found(void **state)
     }
 }
 
-/* What the engine does is what is proven unless somebody says otherwise. */
+/* Unless a caller names another rule, the proof takes the rule that the engine follows. */
 static void the_engines_rule_is_the_default(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* plan.h - the plan: what every rank sends, receives, reduces and copies, as data.
+/* plan.h - the plan: the sends, receives, reductions and copies of every rank, as data.
  *
  * A plan cuts the buffers of a collective into *chunks* and says, for each rank, which steps act on them.
  * It knows nothing of counts, dtypes, addresses or transports; binding (engine/bind.h) adds those.
@@ -146,7 +146,8 @@ void plan_free(struct plan *plan);
 
 /* Chunks of a buffer of that rank; scratch is the rank plan's own matter. */
 uint32_t plan_chunk_count(const struct plan_shape *shape, int rank, enum plan_buffer buffer);
-/* Where the input or the output begins in the memory that both are in place, in chunks (base/collective.h). */
+/* The chunk at which the input or the output begins in the memory that input and output share in
+ * place (base/collective.h). */
 uint32_t plan_begin_in_place(const struct plan_shape *shape, int rank, enum plan_buffer buffer);
 /* The class of an input or output chunk, see the table above. */
 uint32_t plan_chunk_class(const struct plan_shape *shape, int rank, enum plan_buffer buffer,

@@ -472,11 +472,11 @@ static bool parse_place(struct parser *parser, struct plan_place *place, uint32_
     return true;
 }
 
-/* What the first range of the line, or `chunks`, says about the step. */
+/* The chunk count that the first range of the line, or the word `chunks`, gives the step. */
 static uint32_t find_chunk_count(const struct parser *parser)
 {
     struct parser ahead = *parser;
-    ahead.message_bytes = 0; /* what is wrong is said when it is read */
+    ahead.message_bytes = 0; /* mistakes are reported when the text is read */
     while (!at_line_end(&ahead)) {
         struct plan_place place;
         uint32_t chunk_count;

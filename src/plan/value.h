@@ -1,4 +1,5 @@
-/* value.h - what a chunk holds during the verifier's run: one rank's contribution, or a reduction of several.
+/* value.h - the content of a chunk during the verifier's run: one rank's contribution, or a
+ * reduction of several.
  *
  * A value knows its class, the ranks that contributed, and a hash of its expression tree that does
  * not change when the two operands of one reduction change places, nor with the class. Equal

@@ -3,24 +3,27 @@
  *     form.c     is every index in bounds?           wiring.c   who takes which message?
  *     value.c    what does a chunk hold?             clock.c    what is known to have come before?
  *
- * The run executes a step when its messages are there, which makes room on their links, and posts its result
- * when all its targets have room (one message a link); then the step is completed. Links being FIFO with one
- * writer and one reader, every order of steps gives the same messages, so one order decides; that is why the
- * order chosen here must never count as an order of memory accesses. Those are ordered by vector clocks, in
- * the manner of FastTrack (Flanagan, Freund, PLDI 2009):
+ * The run executes a step when its messages are there, which makes room on their links, and posts
+ * its result when all its targets have room (one message a link); then the step is completed. Links
+ * are FIFO with one writer and one reader, so every order of steps gives the same messages, and one
+ * order decides. Therefore the order chosen here must never count as an order of memory accesses.
+ * Vector clocks order the accesses, in the manner of FastTrack (Flanagan, Freund, PLDI 2009):
  *
- * 1. A step's *start clock* joins its lane's clock, those of the completed steps that it comes after, and the
- *    start clocks of the senders of its messages. When it completes, all it knew of completes.
+ * 1. A step's *start clock* joins its lane's clock, the clocks of the completed steps that it comes
+ *    after, and the start clocks of the senders of its messages. When it completes, all it knew of
+ *    completes.
  * 2. Room on a link orders nothing: a transport may have more.
- * 3. An access of step X to a chunk comes before that of step Y when Y's start clock has X completed, or has
- *    X before it and both touch the chunk at the same position of their ranges.
- * 4. What a send reads is read until the receivers have it: then their steps must come before Y likewise.
- *    That is the source of a pure send; the destination of a step that stores and sends, since it may be sent
- *    from there; nothing where a step reduces straight into a message.
+ * 3. An access of step X to a chunk comes before an access of step Y when Y's start clock has X
+ *    completed, or has X before it and both touch the chunk at the same position of their ranges.
+ * 4. A send reads its memory until the receivers have the message: then their steps must come
+ *    before Y likewise. This memory is the source of a pure send; the destination of a step that
+ *    stores and sends, since it may be sent from there; nothing if a step reduces straight into a
+ *    message.
  * 5. A copy of a chunk onto itself, as there are in place, stores nothing; sent on, it is a send of that chunk.
- * 6. A step that may place its result (placement.h) writes the destinations of those of its receivers that may advertise them, at the
- *    same positions, when it runs. Of its own operands it has then consumed these positions. Whether every receiver advertises does not
- *    matter: fewer stores can only do less harm. From then on until the receiving step has run, the memory belongs to that step.
+ * 6. A step that may place its result (placement.h) writes the destinations of its receivers that
+ *    may advertise, at the same positions, when it runs. By then it has consumed these positions of
+ *    its own operands. It does not matter whether every receiver advertises: fewer stores can only
+ *    do less harm. From then on until the receiving step has run, the memory belongs to that step.
  *
  * The plan runs twice. A rank begins its second run when all its lanes are done with the first one and the
  * receivers have taken what it sends from memory; the application has read the output and filled the input.
@@ -66,7 +69,7 @@ static bool lane_is_done(const struct run *run, uint32_t lane)
     return run->lanes[lane].done == (run->ranks[of->rank].run + 1) * of->step_count;
 }
 
-/* What a lane waits for: another lane, and why. */
+/* The reason why a lane waits, and the lane that it waits for. */
 struct wait {
     uint32_t lane; /* WIRING_NONE: nothing, it can go on */
     enum { WAIT_MESSAGE, WAIT_ROOM, WAIT_STEP } what;
@@ -175,7 +178,7 @@ static bool join_start(struct run *run, struct turn *turn)
     return true;
 }
 
-/* What source i of the step has at that position; VALUE_NONE after a fault. */
+/* The value of source i of the step at that position; VALUE_NONE after a fault. */
 static value read_source(struct run *run, const struct turn *turn, const struct plan_source *source,
                          size_t *receive, uint32_t position)
 {
@@ -515,7 +518,7 @@ static bool join_lanes(struct run *run, int rank)
     return true;
 }
 
-/* Of one run, to end it on that rank. */
+/* The looks that it takes to end a run on that rank. */
 static uint64_t looks_to_end(const struct rank_plan *rank_plan, uint32_t lane_count)
 {
     const struct plan_shape *shape = &rank_plan->shape;
@@ -608,7 +611,7 @@ struct verify_cost verify_cost_of(const struct plan *plan)
     return cost;
 }
 
-/* Where the caller has no budget: a machine's memory is not to be filled by a plan. */
+/* The limits for a caller without a budget: even then no plan may fill a machine's memory. */
 static struct plan_budget no_budget(void)
 {
     return (struct plan_budget){

@@ -60,12 +60,13 @@ struct verify_report {
     uint64_t step_count, message_count;
 };
 
-/* What a proof costs, before it begins: at least these looks, in all, and about this memory at a time. */
+/* The cost of a proof, known before it begins: at least this many looks in all, and about this much
+ * memory at a time. */
 struct verify_cost {
     uint64_t chunk_count; /* of all buffers of all ranks */
     uint64_t work, bytes;
 };
-/* Of one plan_verify of a plan that the builder made. Takes a look at each step. */
+/* The cost of one plan_verify of a plan that the builder made. Takes a look at each step. */
 struct verify_cost verify_cost_of(const struct plan *plan);
 
 /* Proves or refutes; the report is filled either way. Any thread; pure but for the budget and its clock. */

@@ -1,7 +1,8 @@
 /* verify_placement.c - results that go straight to the memory of their receivers: invariant 6 of verify.c. */
 #include "plan/verify_state.h"
 
-/* Whoever advertises has to store just the first message of a link, as it comes: that is what its sender is going to place. */
+/* A step that advertises must store the first message of a link, as it comes, and nothing else:
+ * this is the message that its sender is going to place. */
 static bool check_advertising(struct run *run, const struct rank_plan *rank_plan, uint32_t index)
 {
     const struct wiring *w = &run->wiring;

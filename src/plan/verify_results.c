@@ -3,7 +3,7 @@
 
 #include "plan/verify_state.h"
 
-/* Where a wrong output shows: at the step that wrote it. */
+/* The step that wrote an output; a wrong output shows there. */
 static uint32_t writer_of(const struct run *run, const struct cell *cell)
 {
     if (!cell->written) return FAULT_NO_STEP;

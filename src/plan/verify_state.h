@@ -56,7 +56,7 @@ struct lane_state {
     uint32_t done;       /* steps, through both runs */
     bool queued;
     bool posting;             /* the step was executed and waits for room */
-    struct message *outgoing; /* what it posts, if anything */
+    struct message *outgoing; /* the message that it posts, if any */
 };
 
 struct rank_state {
@@ -86,7 +86,7 @@ struct run {
     uint32_t *queue;            /* ring of lanes that may be able to go on */
     uint32_t queue_head, queue_count;
     value *results; /* of the step being run */
-    value *tree;    /* per chunk, or one for all when uniform: what the others must look like */
+    value *tree;    /* per chunk, or one for all when uniform: the others must look like it */
     int *tree_rank;
     struct plan_budget *budget;
     bool no_memory;

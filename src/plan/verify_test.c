@@ -803,7 +803,7 @@ static void ranks_beyond_exact_sets_are_counted(void **state)
     for (uint32_t i = 0; i < root->step_count; i++) {
         struct plan_step *step = &root->steps[i];
         if (!step->final) continue;
-        step->source_count--; /* what the last rank sends is left over */
+        step->source_count--; /* the last rank's message is left over */
         assert_int_equal(plan_verify(plan, &separate, &report), VERIFY_WRONG);
         assert_int_equal(report.rank, rank_count - 1);
         step->source_count++;
@@ -943,7 +943,7 @@ static void shapes_are_checked(void **state)
     plan_free(plan);
 }
 
-/* Where the C library lets us stand in for malloc, every allocation is made to fail once. */
+/* If the C library lets the test replace malloc, the test makes each allocation fail once. */
 #if defined(__GLIBC__) && !defined(SANITIZED)
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);

@@ -361,7 +361,8 @@ static bool check_count(struct builder *b, const struct wiring_link *link, uint3
                          link->source);
 }
 
-/* What one source sends on one channel comes to a rank through one link: channels have no wildcards. */
+/* All messages from one source on one channel must come to a rank through one link: channels have
+ * no wildcards. */
 static bool check_inboxes(struct builder *b, uint64_t channel_of_link, uint32_t index)
 {
     const struct wiring *w = b->wiring;

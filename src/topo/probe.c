@@ -205,9 +205,10 @@ static int add_crossing(const struct probe *probe, const int *rack_of, int rack,
     return pairs;
 }
 
-/* What all pairs together that crossed the uplink of a rack got, in each of the rounds in which the most of them did: of the others, and of
- * the best of all rounds, nobody knows whether they fill it. rates has room for one of each round, order for all hosts. Returns their
- * number. */
+/* The rates of all pairs that crossed the uplink of a rack, summed up in each of the rounds in
+ * which the most pairs crossed it. Nobody knows whether the pairs of other rounds, or of the best
+ * of all rounds, fill the uplink. `rates` has room for one rate a round, `order` for all hosts.
+ * Returns the number of rates. */
 static int uplink_rates(const struct probe *probe, const int *rack_of, int rack, int *order,
                         double *rates)
 {
@@ -280,7 +281,7 @@ enum tutti_status probe_links_find(const struct probe *probe, const int *rack_of
 {
     const size_t hosts = (size_t)probe->host_count,
                  rounds = (size_t)(probe_round_count(probe->host_count) * probe->tournament_count);
-    /* Of each rack, and of each pair, one of each round at most. */
+    /* At most one sample a round for each rack, and for each pair. */
     struct samples samples = {calloc(hosts * (rounds + hosts) + 1, sizeof(double)), 0};
     double *const rates = calloc(rounds + 1, sizeof *rates);
     int *const order = calloc(hosts, sizeof *order);
@@ -402,7 +403,8 @@ enum tutti_status probe_topo(const struct probe *probe, const int *rack_of, int 
         .topo = topo};
     const bool has_memory = growing.order != NULL && growing.rates != NULL;
     enum tutti_status status = has_memory ? TUTTI_OK : error_set(TUTTI_NO_MEMORY, "out of memory");
-    /* What the way across takes longer than the way within is the uplinks'. */
+    /* The uplinks account for the time that a way between racks takes longer than a way within a
+     * rack. */
     const double across_ns = least_latency(probe, rack_of, true) / 2 - growing.host_latency_ns;
     growing.uplink_latency_ns = across_ns > 0 ? across_ns : 0;
     struct topo_node node = named(TOPO_CLUSTER, -1, "");

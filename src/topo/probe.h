@@ -1,4 +1,5 @@
-/* probe.h - what can be told of a network from what pairs of its hosts measured while all other pairs sent as well.
+/* probe.h - properties of a network, from the measurements of pairs of its hosts while all other
+ * pairs sent as well.
  *
  * Hosts meet in rounds, a tournament: every round pairs all hosts (with an odd number one sits out), and over the
  * rounds each meets each once (the circle method: one host stays, all others move on by one place).
@@ -27,7 +28,7 @@ int probe_round_count(int host_count);
 int probe_tournament_count(int host_count, int tournaments_max, int rounds_max);
 /* Fills order[host_count] with the hosts in the order of that tournament: 0 is that of their numbers. */
 void probe_order(int host_count, int tournament, int *order);
-/* Whom a host meets in a round, with the hosts in that order; -1: it sits out. */
+/* The host that `host` meets in a round, with the hosts in that order; -1: it sits out. */
 int probe_partner(const int *order, int host_count, int round, int host);
 
 /* The measurements. Matrices are of host_count x host_count, symmetric; the diagonal means
@@ -54,8 +55,9 @@ struct probe_figure {
     double least, middle, upper; /* upper: a quarter of the samples are larger */
 };
 
-/* What the links between hosts carry and how long they take, in nanoseconds: of a byte that a host sends, while all others do; of a byte on
- * the uplink of a rack, or less where it was never full; of a message within a rack, and to another one. */
+/* The capacity and latency of the links between hosts, in nanoseconds: for a byte that a host sends
+ * while all others send; for a byte on the uplink of a rack, or less if the uplink was never full;
+ * for a message within a rack, and to another rack. */
 struct probe_links {
     struct probe_figure host_byte_ns, uplink_byte_ns, rack_ns, cluster_ns;
 };

@@ -50,8 +50,8 @@ static void tournaments_pair_hosts_differently(void **state)
     assert_memory_not_equal(second, third, sizeof second);
 }
 
-/* A network as probe_racks would see it: uplinks carry `uplink` hosts' rates, shared by who crosses them in a round; what is
- * measured is up to `noise` less. */
+/* A network as probe_racks would see it: uplinks carry `uplink` hosts' rates, shared by the pairs
+ * that cross them in a round; each measurement is up to `noise` less. */
 struct network {
     int hosts;
     const int *rack_of;
@@ -190,7 +190,7 @@ static void links_carry_what_their_pairs_got(void **state)
     assert_true(links.uplink_byte_ns.count > 0);
     assert_true(links.uplink_byte_ns.middle >= 8 && links.uplink_byte_ns.middle < 9.5);
     assert_true(links.rack_ns.middle == 20e3 && links.cluster_ns.least == 30e3);
-    /* Of a network without racks, nothing crosses an uplink. */
+    /* In a network without racks, nothing crosses an uplink. */
     probe = measured(&(struct network){3, together, 1, 0, 20e3});
     assert_int_equal(probe_links_find(&probe, together, 1, &links), TUTTI_OK);
     assert_int_equal(links.host_byte_ns.count, 3 * TOURNAMENTS);
@@ -198,7 +198,7 @@ static void links_carry_what_their_pairs_got(void **state)
     assert_int_equal(links.cluster_ns.count, 0);
 }
 
-/* Only some of the rounds were played: those of which a pair is not known say nothing of uplinks. */
+/* Only some of the rounds were played: a round with an unknown pair says nothing of uplinks. */
 static void rounds_that_were_not_played_say_nothing(void **state)
 {
     (void)state;

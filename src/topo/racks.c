@@ -9,7 +9,7 @@ static const char BLANKS[] = " \t\r\v\f";
 
 /* ------------------------------------------------------------------------------------------- reading */
 
-/* What is being read, up to the end of a line. */
+/* The text being read, up to the end of a line. */
 struct reader {
     const char *at, *end; /* of the line, without its comment */
     int line;

@@ -1,4 +1,5 @@
-/* Fuzzes the text form of racks: what is read is a valid topology, and is read again as it was written. */
+/* Fuzzes the text form of racks: a topology that is read is valid, and writing and reading it gives
+ * the same topology. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

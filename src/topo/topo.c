@@ -164,7 +164,7 @@ static const char *fault_of_node(const struct topo *topo, int index)
     return NULL;
 }
 
-/* What is found on the way through the nodes. */
+/* The findings on the way through the nodes. */
 struct survey {
     unsigned char *depths; /* parents above each node */
     unsigned char *inside; /* 1: one of them is a machine */

@@ -1,4 +1,5 @@
-/* topo.h - what ranks stand on, and what joins it: a tree that says what contains what, and links across it.
+/* topo.h - the machines that ranks stand on, and the links that join them: a tree that says
+ * which part contains which, and links across it.
  *
  *     rack 0 ─┬─ switch ════════════════════╗
  *             ├─ machine a ─┬─ nic eth0 ════╣  links: 12.5 GB/s, 1 us, nominal
@@ -66,8 +67,8 @@ struct topo_node {
     int number;      /* the rank's; the operating system's of a core or the like; -1: none */
     int cache_level; /* 1 to TOPO_CACHE_LEVEL_MAX for a cache, otherwise 0 */
     uint64_t bytes;  /* of a cache, of a numa node's or an accelerator's memory */
-    double bytes_per_second;         /* of a nic: what its port carries, whatever it is joined to */
-    char name[TOPO_NAME_SIZE];       /* what people call it; may be empty, need not be unique */
+    double bytes_per_second;         /* of a nic: the rate of its port, whatever it is joined to */
+    char name[TOPO_NAME_SIZE];       /* the name for people; may be empty, need not be unique */
     char address[TOPO_ADDRESS_SIZE]; /* on the PCI bus: "0000:17:00.0"; or empty */
 };
 
@@ -113,7 +114,8 @@ enum tutti_status topo_validate(const struct topo *topo);
 /* The same nodes and links in the same order. */
 bool topo_equal(const struct topo *a, const struct topo *b);
 
-/* Copies as much of text as fits and is printable UTF-8; what is not becomes a question mark. */
+/* Copies as much of text as fits. A question mark replaces each byte that is not printable
+ * UTF-8. */
 void topo_set_text(char *to, size_t to_size, const char *text);
 
 /* -------------------------------------------------------------------------------------------------- asking */

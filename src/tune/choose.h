@@ -46,7 +46,7 @@ struct choice {
     unsigned radix; /* 0: its default */
     bool only_hosts; /* the plan is to be made with the level of hosts alone: for this call, racks are no help */
     enum choice_reason reason;
-    struct ranked next; /* what may be the second best, by the model (choose_next tells for sure); no algorithm: nothing was compared */
+    struct ranked next; /* maybe second by the model: see choose_next; no algorithm: not compared */
     uint64_t time_ps;   /* by the model, where it decided */
 };
 

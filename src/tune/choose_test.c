@@ -23,7 +23,7 @@ enum {
     RANK_COUNTS = sizeof rank_counts / sizeof *rank_counts
 };
 
-/* That many ranks on one host, with a core each, and shipped numbers. */
+/* The site of that many ranks on one host, with a core for each, and shipped numbers. */
 static struct tune_site site_of(int rank_count)
 {
     static struct calibration calibration;
@@ -85,8 +85,9 @@ static void the_cheapest_is_chosen(void **state)
     assert_ptr_equal(chosen(call), ranking.ranked[0].algorithm);
 }
 
-/* Of 2 cores that 4 or 8 ranks share, each hands on when it likes. Plans of several rounds are fast only if the cores do it in step: `torus`
- * of 4 ranks took 6.5 us on such a machine, and `direct` 2.9. */
+/* If 4 or 8 ranks share 2 cores, each core hands on when it likes. Plans of several rounds are fast
+ * only if the cores hand on in step: `torus` of 4 ranks took 6.5 us on such a machine, and `direct`
+ * 2.9. */
 static void no_choice_relies_on_cores_in_step(void **state)
 {
     (void)state;

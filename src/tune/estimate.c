@@ -3,7 +3,7 @@
  *
  *     e > d     A + B lg n + C n: C n is e - d, B is 2d - e
  *     e > 2d    A + C n + E n^2, as of messages between all ranks that one card or memory carries
- *     e < d     A + B lg n - D/n: what is left of a vector when one's own part is out, (n-1)/n of
+ *     e < d     A + B lg n - D/n: the rest of a vector without the own part, (n-1)/n of
  *               it; D/n is 4 (d - e), B is 2e - d
  *
  * Terms that grow with n multiply over the dimensions, like the rounds of a ring; terms that grow
@@ -119,8 +119,8 @@ static enum tutti_status find_order(struct small *small)
     return TUTTI_OK;
 }
 
-/* Hosts that all share their cores still do; those of several machines each have their part of the
- * cores. */
+/* Hosts that all share their cores still do. Hosts of several machines each have their machine's
+ * part of the cores. */
 static enum tutti_status share_cores(struct small *small, const struct predict_job *job)
 {
     struct model_machine *const machine = &small->machine;
@@ -260,7 +260,7 @@ static int64_t clamp(__int128 value)
     return value > TIME_MAX ? TIME_MAX : value < 0 ? 0 : (int64_t)value;
 }
 
-/* The growth in one dimension: what it adds, and by how much it multiplies, in millionths. */
+/* The growth in one dimension: the addition, and the factor in millionths. */
 struct growth {
     int64_t more;
     __int128 factor_ppm;
@@ -329,8 +329,8 @@ static struct estimate_shape point_of(const struct estimate *estimate, int dimen
     return shape;
 }
 
-/* The number of parts of a block is a number of ranks of some kind, or constant. Those of a torus
- * depend on its dimensions, and soon reach their final number. */
+/* The number of parts of a block is a number of ranks of some kind, or constant. The numbers of a
+ * torus depend on its dimensions, and soon reach their final value. */
 static uint64_t parts_of(const struct estimate *estimate)
 {
     uint64_t parts = estimate->small_parts[0][0];

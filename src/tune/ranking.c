@@ -164,7 +164,7 @@ static uint64_t weighed_ps(const struct ranked *ranked)
 }
 
 /* Addresses have the same order on all ranks only within the list, whose algorithms have no
- * fingerprint (0). Of two algorithms that are equally expensive, one that may turn out to be more
+ * fingerprint (0). If two algorithms are equally expensive, the one that may turn out to be more
  * expensive comes first, so that it is looked at first. */
 static int by_time(const void *a, const void *b)
 {
@@ -183,7 +183,7 @@ static void sort(struct ranking *ranking)
     qsort(ranking->ranked, (size_t)ranking->count, sizeof *ranking->ranked, by_time);
 }
 
-/* Estimates under way: those of algorithms in a ranking whose times are not known. */
+/* Estimates under way for the algorithms of a ranking whose times are not known. */
 struct search {
     struct model_machine machine;
     struct tune_room room;

@@ -2,7 +2,7 @@
  * (estimate.h), for calls of about one size on the machines of a communicator.
  *
  *     site, collective, size ──► estimates ──► ranking ──► the first that the call can use (choose.h)
- *                                   in stages: those that cannot be the first any more are given up
+ *                                   in stages: algorithms that cannot come first any more drop out
  *                                   kept for the process: all communicators of the same shape share
  *                                   them
  *
