@@ -152,7 +152,7 @@ static bool overlaps_any(const char *address, size_t bytes, const struct buffer 
     return false;
 }
 
-/* At most one segment a rank in each. */
+/* Whether two buffers overlap, each of at most one segment per rank. */
 static bool buffers_overlap(const struct buffer *a, size_t a_bytes, const struct buffer *b,
                             size_t b_bytes)
 {
@@ -238,7 +238,7 @@ static enum tutti_status check_present(const char *call, const struct side *side
     return api_check_buffer(name, side->name, side->base, side->count * element_bytes);
 }
 
-/* Where the single block of one buffer lies in the other, if the call is in place. */
+/* The offset in one buffer at which the single block of the other lies, if the call is in place. */
 static size_t own_offset(const struct side *blocks, size_t rank)
 {
     size_t begin = 0;

@@ -23,7 +23,7 @@ static const char *name_of(const struct arguments *a)
     return collective_name(a->collective);
 }
 
-/* Where send lies in recv (or the other way round) when the call is in place. */
+/* Whether send lies at the place in recv (or recv in send) that makes the call in place. */
 static bool is_in_place(const struct arguments *a, const struct tutti_comm *comm, size_t block_bytes)
 {
     const uintptr_t send = (uintptr_t)a->send, recv = (uintptr_t)a->recv;
@@ -87,7 +87,7 @@ static enum tutti_status check_options(const struct arguments *a,
                          "tutti_%s: options.algorithm must be one of `tutti-plan list`, is "
                          "\"%.40s\"",
                          name_of(a), options->algorithm);
-    /* Also a communicator of one says what the others would. */
+    /* A communicator of one rank says what the others would say, too. */
     return call_program_check(comm, call);
 }
 

@@ -46,7 +46,8 @@ static bool is_mapped(const struct call *call, int which, size_t bytes)
     return true;
 }
 
-/* In place the larger buffer holds the smaller one. A buffer that this rank does not have is none that is not mapped. */
+/* In place the larger buffer contains the smaller one. A buffer that this rank does not have does
+ * not count as unmapped. */
 static bool uses_mapped_memory(const struct tutti_comm *comm, const struct call *call)
 {
     const enum collective collective = call->what.collective;

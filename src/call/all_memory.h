@@ -38,12 +38,13 @@
 struct tutti_comm;
 struct call;
 
-/* Of a communicator; with the domain held. All but `own` is the same on all ranks. */
+/* The knowledge that a communicator has of its ranks' memory; with the domain held. All but `own`
+ * is the same on all ranks. */
 struct all_memory {
     uint64_t told; /* calls so far in which ranks told each other */
     uint32_t called,
-        own; /* collectives that were called; and in whose last call this rank's memory was mapped */
-    uint32_t all; /* in whose last call that of all ranks was, as of call `told` */
+        own; /* collectives called; and those in whose last call this rank's memory was mapped */
+    uint32_t all; /* collectives in whose last call all memory was mapped, as of call `told` */
     bool is_read; /* `all` is known */
     bool is_due;  /* something was noted that is not told */
 };
@@ -54,9 +55,10 @@ bool all_memory_is_reached(const struct tutti_comm *comm);
 bool all_memory_matters(const struct tutti_comm *comm, const struct call *call);
 /* Whether a call of that collective chooses as for mapped memory. */
 bool all_memory_is_mapped(struct tutti_comm *comm, enum collective collective);
-/* A call that chose by it is about to begin. */
+/* A call that chose its algorithm by this is about to begin. */
 void all_memory_note(struct tutti_comm *comm, const struct call *call);
-/* Any blocking call is about to begin, and something is to be told: does that if it can. */
+/* Any blocking call is about to begin, and something is to be told: tells it if this call allows
+ * it. */
 void all_memory_tell(struct tutti_comm *comm, const struct call *call);
 
 #endif

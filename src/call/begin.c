@@ -28,8 +28,9 @@ size_t call_all_blocks(const struct tutti_comm *comm, const struct call *call)
     return sum;
 }
 
-/* What messages of one call carry: never that of another call of its slot, so that what one leaves behind (a
- * sender had more than its receiver took) is a fault of the next and not its data. */
+/* The signature that the messages of one call carry. No other call of its slot has the same: if a
+ * call leaves a message behind (its sender had more than its receiver took), the next call takes
+ * the message for a fault, and not for data. */
 static uint64_t signature_of_messages(const struct call_request *request)
 {
     return request->program->signature + request->begun * 0x9e3779b97f4a7c15u;
@@ -41,7 +42,8 @@ void call_end_wait(struct tutti_comm *comm, const struct call_request *request)
     straggler_end(&comm->health, &call);
 }
 
-/* Kernels end, whoever died. Those on a device that has failed are over, and do not say so. */
+/* Kernels end, whichever rank died. The kernels of a device that has failed are over, but do not
+ * say so. */
 static void await_kernels(struct call_request *request)
 {
     const uint64_t deadline_ns = clock_now_ns() + KERNELS_NS;
@@ -144,7 +146,7 @@ void call_begin_refused(struct tutti_comm *comm, struct call *call, int slot, ui
 
 /* ---------------------------------------------------------------------------------------- one rank alone */
 
-/* Elements that a call moves in a communicator of one. */
+/* Elements that a call moves in a communicator of one rank. */
 static size_t alone_count(const struct call *call)
 {
     if (!call->what.varies) return call->what.count;

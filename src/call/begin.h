@@ -26,10 +26,10 @@ static inline bool call_may_be_short(const struct tutti_comm *comm, const struct
            domain_may_spin(&comm->team.domain);
 }
 
-/* Of a v form: elements of all blocks of which this rank has the counts, or of its own one. */
+/* The elements of a v form: of all blocks whose counts this rank has, or of its own block. */
 size_t call_all_blocks(const struct tutti_comm *comm, const struct call *call);
 
-/* As recorder_begin. */
+/* Records a call, as recorder_begin does. */
 static inline void call_record(struct tutti_comm *comm, const struct call *call, uint64_t sequence,
                                int slot, const char *algorithm, uint64_t begin_ticks)
 {
@@ -50,7 +50,7 @@ static inline void call_record_request(struct tutti_comm *comm, const struct cal
                 request->program->algorithm, begin_ticks);
 }
 
-/* As those that watch over calls know it. */
+/* The call as the code that watches over calls knows it. */
 static inline struct straggler_call call_of_request(const struct call_request *request)
 {
     const struct call_description *what = &request->call.what;
@@ -59,12 +59,13 @@ static inline struct straggler_call call_of_request(const struct call_request *r
                                    .sequence = request->base.sequence,
                                    .root = collective_is_rooted(what->collective) ? what->root : -1};
 }
-/* A call is over in which this rank slept, perhaps for a straggler. */
+/* A call is over in which this rank slept, perhaps because of a straggler. */
 void call_end_wait(struct tutti_comm *comm, const struct call_request *request);
 /* After a failure: blocks until no other rank can still be reading or writing the call's memory.
  * Then its gate, if it has one, is told that it was given up. */
 void call_quiesce(struct tutti_comm *comm, struct call_request *request);
-/* The same of a started call, without waiting for other ranks. False: not yet; ask again, and do nothing else with the call until then. */
+/* Does the same for a started call, without waiting for other ranks. False: not yet; ask again, and
+ * do nothing else with the call until then. */
 bool call_quit(struct tutti_comm *comm, struct call_request *request);
 
 /* Gives the request its slot's links and makes it ready to run; domain held. Then it is to be recorded. */
@@ -72,11 +73,12 @@ enum tutti_status call_begin(struct tutti_comm *comm, struct call_request *reque
 /* A call that this rank cannot make (refuse.h) takes its number in its slot and is over, as other ranks see; domain held. Then it is in the
  * recorder, without its end. */
 void call_begin_refused(struct tutti_comm *comm, struct call *call, int slot, uint64_t sequence);
-/* A communicator of one: input becomes output. Of a call without a gate. */
+/* A communicator of one rank: copies the input to the output. For a call without a gate. */
 void call_alone(struct tutti_comm *comm, const struct call *call);
-/* The same with a gate. A blocking call comes back when the gate has opened, or when the communicator has failed, and has told the gate. */
+/* Does the same for a blocking call with a gate. Returns when the gate has opened, or when the
+ * communicator has failed, and has told the gate. */
 enum tutti_status call_alone_gated(struct tutti_comm *comm, struct call *call);
-/* A started one begins in its slot, and goes on when its gate has opened; domain held. */
+/* A started call begins in its slot, and goes on when its gate has opened; domain held. */
 void call_begin_alone(struct tutti_comm *comm, struct call_request *request);
 enum run_result call_run_alone(struct call_request *request);
 

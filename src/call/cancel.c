@@ -7,7 +7,8 @@
 #include "call/wait_loop.h"
 #include "health/lock.h"
 
-/* Who has the domain may keep it for long, in a call of its own: then that thread does it. */
+/* The thread that has the domain may keep it for long, in a call of its own. So that thread takes
+ * the receive back. */
 static enum tutti_status cancel_in_line(struct tutti_comm *comm, struct message_request *receive)
 {
     struct message_request *request = message_request_make(comm, false);

@@ -6,7 +6,7 @@
 
 /* ---------------------------------------------------------------------------------- plans that were not chosen */
 
-/* Of the model, where it decided; else nothing is in it. */
+/* Gets the ranking of the model if the model decided, else an empty ranking. */
 static bool rank_all(const struct choose_call *wanted, const struct choice *choice,
                      struct ranking *ranking)
 {

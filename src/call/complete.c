@@ -93,7 +93,8 @@ enum tutti_status tutti_notify(struct tutti_request *request, int event_fd)
         return TUTTI_OK;
     if (seen != EVENT_DONE)
         return error_set(TUTTI_INVALID_REQUEST, "tutti_notify: it has a descriptor already");
-    /* Whoever finishes it is between two stores: who is told must find it done. */
+    /* The thread that finishes the request is between two stores. Whoever is told must find the
+     * request done. */
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) sched_yield();
     request_tell_event(event_fd);
     return TUTTI_OK;

@@ -71,8 +71,8 @@ struct pair {
     struct board_progress waits; /* of the second */
 };
 
-/* Whether a rank is in that blocking call, which the other one has not made, and the other one waits for a started one that the first
- * has not made. */
+/* Whether a rank is in that blocking call, which another rank has not made, and the other rank
+ * waits for a started call that the first has not made. */
 static bool wait_for_each_other(uint64_t number, const struct board_progress *blocking,
                                 const struct board_progress *started)
 {

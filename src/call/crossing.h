@@ -48,8 +48,8 @@ void crossing_wait(struct tutti_comm *comm, const struct tutti_request *waited,
                    struct crossing_wait *wait);
 void crossing_end_wait(struct tutti_comm *comm, const struct crossing_wait *wait);
 
-/* The same of a call in a stream, whose stream waits for it whether a thread does or not: whenever it is looked at; and when it is over. With the
- * domain held. */
+/* Does the same for a call in a stream, whose stream waits for it whether a thread does or not:
+ * whenever the call is looked at; and when it is over. With the domain held. */
 void crossing_wait_in_stream(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
 void crossing_end_in_stream(struct tutti_comm *comm, const struct call_request *request);
 

@@ -1,4 +1,5 @@
-/* Which rank says first that two ranks wait for each other in different forms: the time is the test's. */
+/* Tests which rank says first that two ranks wait for each other in different forms. The test sets
+ * the time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,12 +17,12 @@ enum { BLOCKS, BYSTANDER, STARTS, RANKS };
 static const uint64_t STEP_NS = 10000000, LIMIT_NS = 5000000000u, BEGIN_NS = 1000000000000u;
 
 struct look {
-    int rank;         /* the one that looks */
-    bool crosses;     /* else the other one waits for nothing */
+    int rank;         /* the rank that looks */
+    bool crosses;     /* else the other rank waits for nothing */
     uint64_t said_ns; /* after so long; 0: not at all */
 };
 
-/* What the board says of the others is written by the rank that looks: they do nothing. */
+/* The rank that looks writes on the board for the others, too: they do nothing. */
 static int look_again_and_again(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                                 void *context)
 {

@@ -28,7 +28,7 @@ enum {
 
 /* ------------------------------------------------------------------------------------------ deaths */
 
-/* Of the ranks of one process, the first that has not left; -1. */
+/* The first rank of a process that has not left; -1: none. */
 static int rank_that_stayed(const struct tutti_comm *comm, int first)
 {
     for (int r = first; r < comm->team.size; r++)
@@ -98,8 +98,8 @@ bool diagnose_deaths(struct tutti_comm *comm, const struct tutti_request *reques
     return false;
 }
 
-/* A link to all does not tell who is behind, nor does a rank of another host whom it waits for: it is whoever left without
- * this call. */
+/* The rank that left without this call. A link to all does not tell which rank is behind, nor does
+ * a rank of another host tell which rank it waits for. */
 static int leaver_waited_for(const struct tutti_comm *comm, const struct call_request *request)
 {
     const int peer = operation_waits_for(&request->operation);
@@ -115,7 +115,7 @@ static int leaver_waited_for(const struct tutti_comm *comm, const struct call_re
     return -1;
 }
 
-/* That only the counts of a v form can make happen. */
+/* Only the counts of a v form can cause this. */
 static void fail_short(struct tutti_comm *comm, const struct call_request *request, int peer)
 {
     char who[128];
@@ -147,8 +147,8 @@ bool diagnose_may_still_hear(struct tutti_comm *comm, struct tutti_request *requ
     return now_ns - request->left_ns < most_ns;
 }
 
-/* Everything that a rank ever sent was visible before it left, but for what a connection still carries: whoever waits for it after that
- * waits for ever. */
+/* Everything that a rank ever sent was visible before it left, except for what a connection still
+ * carries: a rank that waits for it after that waits for ever. */
 static bool look_for_leavers(struct tutti_comm *comm, struct call_request *request)
 {
     const int peer = leaver_waited_for(comm, request);
@@ -171,7 +171,8 @@ static bool look_for_leavers(struct tutti_comm *comm, struct call_request *reque
 
 /* ------------------------------------------------------------------------------------- disagreements */
 
-/* What differs where the descriptions show nothing. The count of a v form is that of a rank's own block. */
+/* Names the difference if the descriptions show none. In a v form, their count is the count of a
+ * rank's own block. */
 static const char *hidden_difference(const struct call_description *mine,
                                      const struct call_description *theirs)
 {
@@ -208,8 +209,8 @@ static bool compare_with(struct tutti_comm *comm, const struct call_request *req
     return true;
 }
 
-/* The same of the calls before: who had little to do in one was through with it before anybody could say that the peer was in
- * another one, of which something comes now. */
+/* Compares the calls before, too: a rank that had little to do in one of them was through with it
+ * before any rank could say that the peer was in another call, of which something comes now. */
 static bool compare_earlier_with(struct tutti_comm *comm, const struct call_request *request,
                                  int peer)
 {
@@ -322,7 +323,8 @@ static bool look_for_shortfalls(struct tutti_comm *comm, struct call_request *re
     return true;
 }
 
-/* A link to all does not tell; whoever has not called it is among those it waits for. */
+/* The rank that a call waits for. A link to all does not tell; any rank that has not begun the call
+ * is among them. */
 static int whom_it_waits_for(const struct tutti_comm *comm, const struct call_request *request)
 {
     const int peer = operation_waits_for(&request->operation);

@@ -13,7 +13,8 @@ struct tutti_request;
 void diagnose_call(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
 /* Only for processes that died; true when the communicator failed of it. */
 bool diagnose_deaths(struct tutti_comm *comm, const struct tutti_request *request);
-/* The same of what arrives changed. request NULL: what arrived was for none. */
+/* Looks only for data that arrived changed; true when the communicator failed of it. request NULL:
+ * what arrived was for no request. */
 bool diagnose_corruption(struct tutti_comm *comm, const struct tutti_request *request);
 /* Whether the last of what a rank that has left sent may still be on its way to this one; TUTTI_ANY_RANK: of any. For a moment only. */
 bool diagnose_may_still_hear(struct tutti_comm *comm, struct tutti_request *request, int rank);

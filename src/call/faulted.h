@@ -13,20 +13,23 @@
 
 #include "call/request.h"
 
-/* Of a call that was refused before it was made, with that status: the other ranks would wait for this rank in vain. If its device has failed
- * (or any device of this process, if it is not known which it needs), the communicator fails, and its status is returned; else `status`. Asks
- * the driver; any thread. */
+/* A call was refused with `status` before it was made, so the other ranks would wait for this rank
+ * in vain. If its device has failed (or any device of this process, if it is not known which it
+ * needs), fails the communicator and returns its status; else returns `status`. Asks the driver;
+ * any thread. */
 enum tutti_status faulted_refused(struct tutti_comm *comm, const struct call *call,
                                   enum tutti_status status);
-/* Of a message that was refused before it began, or whose data could not be copied, with that status: the rank at its other end would wait for this
- * one in vain. The same in all else; and TIMEOUT, of a copy: the communicator fails with it. Not with the domain held. */
+/* A message was refused with `status` before it began, or its data could not be copied, so the rank
+ * at its other end would wait for this rank in vain. Does the same as faulted_refused. Besides, if
+ * a copy ended with TIMEOUT, the communicator fails with it. Not with the domain held. */
 enum tutti_status faulted_message(struct tutti_comm *comm, const struct message_call *message,
                                   enum tutti_status status);
-/* Of a call that cannot begin, and so fails on all ranks: because its device has failed, or else with `status` and this thread's error. Asks the
- * driver; with the domain held. */
+/* A call cannot begin, and so fails on all ranks: because its device has failed, or else with
+ * `status` and this thread's error. Asks the driver; with the domain held. */
 void faulted_fail(struct tutti_comm *comm, const struct call_request *request,
                   enum tutti_status status);
-/* Of a call under way: whether its device is known to have failed; then the communicator has failed. Costs a load; with the domain held. */
+/* Whether the device of a call under way is known to have failed; then the communicator has failed.
+ * Costs a load; with the domain held. */
 bool faulted_look(struct tutti_comm *comm, const struct call_request *request);
 
 #endif

@@ -28,14 +28,15 @@
 
 #include "call/request.h"
 
-/* Of a communicator. */
+/* The gated calls of a communicator. */
 struct gated_calls {
-    int count; /* of calls that have begun and wait for their gates; with the domain held */
+    int count; /* calls that have begun and wait for their gates; with the domain held */
     _Atomic uint64_t finish_ns; /* since when the communicator is being freed; 0: it is not */
 };
 
-/* Gives a gate to a call that is not made yet. The gate must live until it is told that the call is over; that of a prepared call until the
- * prepared call is freed. NO_MEMORY. Any thread. */
+/* Gives a gate to a call that is not made yet. The gate must live until it is told that the call is
+ * over; the gate of a prepared call must live until the prepared call is freed. NO_MEMORY. Any
+ * thread. */
 enum tutti_status gated_set(struct call *call, struct operation_gate *gate);
 
 /* The rest is for calls on their way. A call with a gate has begun in its slot: it waits from now on, and its operation must be opened
@@ -45,7 +46,7 @@ void gated_begin(struct tutti_comm *comm, struct call_request *request);
 void gated_record(struct tutti_comm *comm, const struct call_request *request);
 /* The call is over: tells its gate, unless it has been told. */
 void gated_end(struct call_gate *gate, bool is_done);
-/* The same of any call that has failed, whether it has begun or not. */
+/* Does the same for any call that has failed, whether it has begun or not. */
 static inline void gated_give_up(const struct call *call)
 {
     if (call_has_gate(call)) gated_end(&call->extra->gate, false);

@@ -10,8 +10,8 @@
 void calls_init(struct tutti_comm *comm);
 /* The team is complete: calls may come. */
 void calls_open(struct tutti_comm *comm);
-/* Blocks until everything that was started is done, whichever thread waits for it; deadlines of the
- * calls bound this, and those that wait for gates wait no longer than that either. */
+/* Blocks until everything that was started is done, whichever thread waits for it. The deadlines of
+ * the calls bound this; calls that wait for gates wait no longer than that either. */
 void calls_finish(struct tutti_comm *comm);
 /* In a child of fork(): whether another thread of the parent was queuing something then. The state that it was changing must stay as it is: nobody can
  * tell how far it came. */

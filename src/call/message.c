@@ -124,7 +124,7 @@ static enum tutti_status truncated(const struct message_request *request)
                      tutti_dtype_name(m->sent_dtype), m->message_tag);
 }
 
-/* What p2p tells of a message that is done; the domain is held. */
+/* p2p calls this when a message is done; the domain is held. */
 static void finished(struct p2p_request *message)
 {
     struct message_request *request =
@@ -257,7 +257,7 @@ static void begin_one(struct tutti_comm *comm, struct message_request *request)
     if (status != TUTTI_OK) request_finish(&request->base, status);
 }
 
-/* What threads wanted while somebody else had the domain, in their order. */
+/* Begins the requests that threads queued while another thread had the domain, in their order. */
 static bool begin_queued(struct tutti_comm *comm)
 {
     struct tutti_request *request;
@@ -270,8 +270,9 @@ static bool begin_queued(struct tutti_comm *comm)
     return any;
 }
 
-/* What came cannot be received. Peers send when they like: a message or call of this rank that is under way need have nothing to do with it, and
- * there may be none. */
+/* Fails the communicator if something came that cannot be received. Peers send when they like: a
+ * message or call of this rank that is under way need have nothing to do with it, and there may be
+ * none. */
 static void look_for_faults(struct tutti_comm *comm)
 {
     char why[ERROR_TEXT_MAX], who[128];
@@ -303,7 +304,7 @@ bool messages_progress(struct tutti_comm *comm)
     return true;
 }
 
-/* With the domain held: behind those that lined up before. */
+/* With the domain held: behind the requests that lined up before. */
 enum tutti_status message_begin_held(struct tutti_comm *comm, struct message_request *request)
 {
     begin_queued(comm);
@@ -316,7 +317,8 @@ void message_enqueue(struct tutti_comm *comm, struct message_request *request)
     request_enqueue(comm, &comm->messages.queue, &request->base);
     if (comm->team.transports.set.all != NULL)
         comm->team.transports.set.all->ops->wake(comm->team.transports.set.all);
-    if (!domain_try_lock(&comm->team.domain)) return; /* whoever has it begins it */
+    if (!domain_try_lock(&comm->team.domain))
+        return; /* the thread that has it begins the request */
     begin_queued(comm);
     health_unlock(&comm->health);
 }
@@ -440,7 +442,7 @@ bool diagnose_message(struct tutti_comm *comm, struct message_request *request, 
         recorder_wait(&comm->health.message_recorder, request->record, peer,
                       request->base.started_ns, now_ns);
     const int leaver = leaver_waited_for(comm, peer);
-    /* What it sent may lie here still, and have no room. */
+    /* Messages of the rank that left may still lie here, and have no room. */
     if (leaver >= 0 && (request->message.is_send || p2p_held_back(comm->messages.p2p, peer) < 0)) {
         network_read_all(&comm->health);
         if (move_messages(comm)) return true;
@@ -450,7 +452,7 @@ bool diagnose_message(struct tutti_comm *comm, struct message_request *request, 
     }
     const int held = waited_ns >= STUCK_NS ? held_back(comm, peer) : -1;
     if (held >= 0) {
-        /* Of a rank that has left, the last message may have come since the last pass. */
+        /* The last message of a rank that has left may have come since the last pass. */
         if (move_messages(comm)) return true;
         if (fail_held_back(comm, request, held)) return false;
     }

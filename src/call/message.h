@@ -10,27 +10,28 @@
 #include "p2p/p2p.h"
 #include "transport/transport.h"
 
-/* Of a communicator; all but the count and the queue belong to who holds the domain. */
+/* The messages of a communicator; all but the count and the queue belong to the thread that holds
+ * the domain. */
 struct messages {
     struct p2p *p2p;                    /* from the first message on */
-    struct transport alone;             /* of a communicator of one */
-    struct tutti_request *first;        /* that are not done */
+    struct transport alone;             /* for a communicator of one rank */
+    struct tutti_request *first;        /* the requests that are not done */
     struct tutti_request *_Atomic free; /* taken with the domain held */
     struct request_queue queue;
     struct tutti_request *_Atomic free_queued; /* taken with the lock of struct requests held */
-    _Atomic uint32_t count;                    /* not done; written with the domain held */
-    uint64_t pass;                             /* how often they were moved */
+    _Atomic uint32_t count;                    /* requests not done; written with the domain held */
+    uint64_t pass;                             /* how often messages were moved */
 };
 
 /* Starts a request whose call is set; any thread. A later failure is the request's status. */
 enum tutti_status message_begin(struct tutti_comm *comm, struct message_request *request);
-/* The same with the domain held, behind those that lined up before; and without it: in line, for
- * the thread that has it. */
+/* Starts a request with the domain held, behind the requests that lined up before. message_enqueue:
+ * without the domain, in line for the thread that has it. */
 enum tutti_status message_begin_held(struct tutti_comm *comm, struct message_request *request);
 void message_enqueue(struct tutti_comm *comm, struct message_request *request);
 /* A free request for a message; NULL when out of memory. */
 struct message_request *message_request_make(struct tutti_comm *comm, bool has_domain);
-/* Takes a receive back, see tutti_cancel; domain held. IN_PROGRESS: it cannot be any more. */
+/* Takes a receive back, see tutti_cancel; domain held. IN_PROGRESS: it is too late for that. */
 enum tutti_status message_take_back(struct tutti_comm *comm, struct message_request *receive);
 /* Moves messages; domain held. True when something moved. */
 bool messages_progress(struct tutti_comm *comm);

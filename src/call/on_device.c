@@ -84,8 +84,9 @@ static enum tutti_status refuse_devices(const char *name, const struct gpu_devic
                      "tutti_%s: buffers and stream must be of one device, but are: %s", name, each);
 }
 
-/* Of a buffer in no device's memory, in a call for a device: the host's, or a device's until the program freed it. Calls that have nothing to do
- * with devices do not pay for the question. */
+/* Checks a buffer that is in no device's memory, in a call for a device: it is memory of the host,
+ * or was memory of a device until the program freed it. Calls that have nothing to do with devices
+ * do not pay for the question. */
 static enum tutti_status check_host(const char *name, const char *buffer_name,
                                     const struct call *call, int which)
 {

@@ -61,7 +61,7 @@ enum tutti_status on_device_late(const struct call *call);
 /* Before such a call begins: puts its worker on the stream. Blocks when a device, or a run of it, is used for the first time. On failure nothing was
  * queued, and no call is made. */
 enum tutti_status on_device_begin(struct tutti_comm *comm, struct call *call);
-/* It was begun, but no call is made. */
+/* on_device_begin has succeeded, but no call is made. */
 void on_device_cancel(const struct call *call);
 
 /* For its program. */
@@ -69,8 +69,8 @@ void on_device_bind(const struct call *call, struct bind_options *options);
 /* For its operation, which has been prepared. */
 void on_device_attach(struct call_request *request);
 
-/* In a communicator of one: so many elements of the input become the output. TIMEOUT: the device does not. SYSTEM: it has
- * failed. */
+/* In a communicator of one rank: copies so many elements of the input to the output. TIMEOUT: the
+ * device does not. SYSTEM: it has failed. */
 enum tutti_status on_device_move(const struct call *call, size_t count);
 
 /* Frees the extra of a call, which is over; NULL is allowed. */

@@ -34,9 +34,11 @@ static const struct host_levels *several_hosts(const struct tutti_comm *comm)
     return levels != NULL && levels->host_count > 1 ? levels : NULL;
 }
 
-/* What ranks must agree on: everything but addresses, whether it is in place, deadline and priority. The fingerprint stands for the
- * whole plan. Ranks that know other hosts are told even if that makes no difference here, and so are those that ask for another
- * algorithm with the same plan; but the file of a plan may be in another place on each host (algorithm: NULL). */
+/* A hash of all that ranks must agree on: everything but addresses, whether the call is in place,
+ * deadline and priority. The fingerprint stands for the whole plan. Ranks that know other hosts get
+ * different signatures even if that makes no difference here, and so do ranks that ask for another
+ * algorithm with the same plan. But the file of a plan may be in another place on each host
+ * (algorithm: NULL). */
 static uint64_t signature_of(const struct tutti_comm *comm, const struct call *call,
                              const char *algorithm, const struct algo_params *params,
                              uint64_t fingerprint)
@@ -190,15 +192,15 @@ static enum tutti_status make_program(struct tutti_comm *comm, const struct call
 
 /* -------------------------------------------------------------------------------------------- cache */
 
-/* Which of its buffers lie in memory of a device. */
+/* The buffers of a call that lie in memory of a device, a bit for each. */
 static uint64_t device_bits(const struct call *call)
 {
     if (!call_is_on_device(call)) return 0;
     return (uint64_t)call->extra->on_device[0] | (uint64_t)call->extra->on_device[1] << 1;
 }
 
-/* What a call is in one word: a small call should not cost a comparison for each part of it. Its count, what it asks for by name, and counts
- * of blocks are compared by themselves. */
+/* The shape of a call in one word: a small call should not cost a comparison for each part of it.
+ * Its count, what it asks for by name, and counts of blocks are compared by themselves. */
 static uint64_t shape_of(const struct call *call)
 {
     return described(&call->what) | (uint64_t)call->in_place << 26 |

@@ -17,13 +17,14 @@ struct cached_program {
     const struct algorithm *algorithm; /* as asked for */
     unsigned radix;
     uint64_t op_serial;
-    size_t *counts; /* of the v forms, as in call_extra; or NULL */
+    size_t *counts; /* of a v form, as in call_extra; or NULL */
     size_t count_bytes;
-    const struct gpu_device *device; /* in whose memory its buffers lie; NULL: the host's */
+    const struct gpu_device *device; /* of the buffers' memory; NULL: the host's */
     struct program *program;
 };
 
-/* Of the plan of all ranks (algo/algo_fingerprint.h), with the parameters that are not the same for all of the communicator's calls. */
+/* The fingerprint of the plan of all ranks (algo/algo_fingerprint.h), with the parameters that are
+ * not the same for all of the communicator's calls. */
 struct cached_fingerprint {
     const struct algorithm *algorithm; /* NULL: the place is free */
     unsigned radix;
@@ -37,14 +38,14 @@ enum { PROGRAM_TOLD_MAX = 64 };
 struct program_cache {
     struct cached_program cached[PROGRAM_CACHE_SIZE];               /* by a hash of the call */
     struct cached_fingerprint fingerprints[FINGERPRINT_CACHE_SIZE]; /* by a hash of its key */
-    uint64_t told; /* of which of the site's loaded plans, the first PROGRAM_TOLD_MAX, the log has said why they are not used */
+    uint64_t told; /* a bit for each of the site's first PROGRAM_TOLD_MAX loaded plans: the log has said why it is not used */
 };
 
 /* The program of a call, from the cache or new. INVALID_ALGORITHM and UNSUPPORTED are the same on all ranks. Holds
  * the domain. */
 enum tutti_status call_program(struct tutti_comm *comm, const struct call *call,
                                struct program **program);
-/* Whether there can be one, without the domain. */
+/* Whether the call can have a program; without the domain. */
 enum tutti_status call_program_check(const struct tutti_comm *comm, const struct call *call);
 /* Code that runs or keeps a program holds it; the last holder of a program that left the cache
  * frees it. */

@@ -40,7 +40,8 @@ static bool is_at_gate(const struct tutti_comm *comm, const struct call_request 
 int call_rank_at_gate(const struct tutti_comm *comm, const struct call_request *request, int peer)
 {
     if (peer >= 0 && is_at_gate(comm, request, peer)) return peer;
-    /* Only those of this host: an answer of a rank elsewhere may be out of date, unless it is asked again, as `peer` is. */
+    /* Only the ranks of this host: an answer of a rank elsewhere may be out of date, unless it is
+     * asked again, as `peer` is. */
     for (int i = 0; i < team_local_size(&comm->team); i++) {
         const int rank = team_local_rank(&comm->team, i);
         if (rank != comm->team.rank && is_at_gate(comm, request, rank)) return rank;
@@ -48,7 +49,8 @@ int call_rank_at_gate(const struct tutti_comm *comm, const struct call_request *
     return -1;
 }
 
-/* A rank that has not called it because it is in another call waits, too: it will find out for whom. */
+/* A rank that has not made this call because it is in another call waits, too: it will find out for
+ * which rank. */
 static bool find_absentee(struct tutti_comm *comm, const struct call_request *request,
                           struct board_finding *finding)
 {
@@ -63,7 +65,8 @@ static bool find_absentee(struct tutti_comm *comm, const struct call_request *re
     return false;
 }
 
-/* One that has called it and does not run; a link to all does not tell who is waited for. */
+/* Finds a rank that has made the call and does not run. A link to all does not tell which rank is
+ * waited for. */
 static bool find_stopped(const struct tutti_comm *comm, const struct call_request *request,
                          int peer, struct board_finding *finding)
 {

@@ -18,11 +18,12 @@ struct report_call {
     uint64_t listens_until_ns; /* it did not before, and says nothing */
 };
 
-/* Whether a rank is known not to have called it: of one on another host, only what it has answered is. */
+/* Whether a rank is known not to have made the call. Of a rank on another host only its answers are
+ * known. */
 bool call_has_not_begun(const struct tutti_comm *comm, const struct call_request *request, int rank);
 /* A rank that is known to have called it and to wait for its gate: `peer` (or -1), which this one waits for, else the first; -1: none. */
 int call_rank_at_gate(const struct tutti_comm *comm, const struct call_request *request, int peer);
-/* Looks, now and then, whom a call waits for that has waited long, and says so once. */
+/* Looks, now and then, for the rank that holds up a call that has waited long, and says so once. */
 void report_call(struct tutti_comm *comm, struct call_request *request, uint64_t now_ns);
 /* At every look at a call, whatever it waits for: that this rank runs. */
 void report_presence(struct tutti_comm *comm, uint64_t now_ns);

@@ -135,7 +135,7 @@ void request_tell_event(int event_fd)
     }
 }
 
-/* What only a prepared call keeps when it is done. */
+/* Releases what only a prepared call keeps when it is done. */
 static void release_program(struct call_request *request)
 {
     if (request->program != NULL) call_program_release(request->program);
@@ -161,7 +161,7 @@ void request_finish(struct tutti_request *request, enum tutti_status status)
         strncpy(request->error, tutti_error_message(), sizeof request->error - 1);
         request->error[sizeof request->error - 1] = '\0';
     }
-    /* Once it is done somebody may take it: what is asked of it comes before. */
+    /* Once the request is done its owner may take it, so all that is asked of it comes before. */
     const int event = atomic_exchange_explicit(&request->event, EVENT_DONE, memory_order_acquire);
     atomic_store_explicit(&request->done, true,
                           memory_order_release); /* pairs with tutti_wait and tutti_test */
@@ -171,7 +171,7 @@ void request_finish(struct tutti_request *request, enum tutti_status status)
         request_tell_event(~event);
 }
 
-/* In a child of fork(), and only there, it may be under way: for ever. */
+/* In a child of fork(), and only there, the request may be under way: for ever. */
 static void outlive(struct tutti_request *request)
 {
     if (!atomic_load_explicit(&request->done, memory_order_acquire)) {
@@ -181,7 +181,7 @@ static void outlive(struct tutti_request *request)
         atomic_store_explicit(&request->done, true, memory_order_release);
     }
     if (request->is_message) {
-        /* What was received its owner may still ask for. */
+        /* The owner of the request may still ask for the data that was received. */
         struct message_call *const message = &request_message(request)->call;
         if (message->is_send || request->status != TUTTI_OK) staged_free(message);
         return;

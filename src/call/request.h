@@ -80,7 +80,7 @@ struct message_call {
 };
 
 /* Values of `event` that are no descriptor: none is set; the request is done; no thread will wait
- * for it, and the one that finishes it gives it back. */
+ * for it, and the thread that finishes it gives it back. */
 enum request_event { EVENT_NONE, EVENT_DONE, EVENT_DETACHED };
 
 /* The part that all requests have. Its address is that of the struct call_request or struct

@@ -43,7 +43,7 @@ enum tutti_status staged_make(struct message_call *call);
 /* Before a message begins: copies what it sends to the staging memory; of a receive there is nothing to do. Blocks until the device has copied,
  * at most for the message's timeout, and no longer than the communicator works. On failure (SYSTEM, TIMEOUT) the message must not begin. */
 enum tutti_status staged_load(const struct tutti_comm *comm, const struct message_call *call);
-/* The same for a message that has no staging memory yet; on failure it has none. */
+/* Does the same for a message that has no staging memory yet; on failure it has none. */
 enum tutti_status staged_make_and_load(const struct tutti_comm *comm, struct message_call *call);
 /* When a message is done: copies what it received to the buffer; of a send there is nothing to do. Blocks as
  * staged_load does, also of a communicator that has failed or was freed. On failure the buffer is undefined. */

@@ -43,14 +43,14 @@ enum tutti_status request_start(struct tutti_comm *comm, struct call_request *re
         request_enqueue(comm, &comm->requests.queue, &request->base);
         if (comm->team.size > 1)
             comm->team.transports.set.all->ops->wake(
-                comm->team.transports.set.all); /* whoever has the domain begins it */
+                comm->team.transports.set.all); /* the thread that has the domain begins it */
     }
     if (!request->base.is_grouped && !atomic_load_explicit(&request->base.done, memory_order_acquire))
         progress_notify();
     return TUTTI_OK;
 }
 
-/* A communicator of one: only a gate can make anything wait. */
+/* In a communicator of one rank only a gate can make a call wait. */
 static enum tutti_status start_alone(struct tutti_comm *comm, struct call_request *request)
 {
     if (call_has_gate(&request->call)) {
@@ -114,14 +114,15 @@ enum tutti_status call_unattended(struct tutti_comm *comm, struct call *call)
     if (atomic_compare_exchange_strong_explicit(&request->event, &seen, EVENT_DETACHED,
                                                 memory_order_release, memory_order_relaxed))
         return TUTTI_OK;
-    /* Whoever finishes it is between two stores. */
+    /* The thread that finishes the request is between two stores. */
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) sched_yield();
     return call_collect(&request);
 }
 
 /* ------------------------------------------------------------------------------------------- prepared */
 
-/* In a child of fork() somebody who is not there may hold the lock: then nobody goes through the list again either. */
+/* In a child of fork() a thread that does not exist there may hold the lock: then no thread goes
+ * through the list again either. */
 static void take_out(struct tutti_comm *comm, struct tutti_prepared *prepared)
 {
     if (!communicator_is_foreign(comm))

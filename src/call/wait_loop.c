@@ -54,7 +54,7 @@ static bool yield_awake(const struct tutti_comm *comm, struct backoff *backoff)
     return now - backoff->since_ns < domain_awake_ns(&comm->team.domain);
 }
 
-/* Lets time pass without holding up anybody; false when it is time to sleep. */
+/* Lets time pass without holding up other threads; false when it is time to sleep. */
 static bool pause_awake(const struct tutti_comm *comm, struct backoff *backoff)
 {
     backoff->looks++;
@@ -230,7 +230,7 @@ static bool drive_awake(struct tutti_comm *comm, const struct tutti_request *req
 static void sleep_until_something(struct tutti_comm *comm)
 {
     if (comm->team.transports.set.all ==
-        NULL) { /* a communicator of one: only another thread can do something */
+        NULL) { /* a communicator of one rank: only another thread can do something */
         nanosleep(&(struct timespec){0, comm->gated.count > 0 ? GATED_NS : NAP_NS}, NULL);
         return;
     }
@@ -249,7 +249,7 @@ void call_await_started(struct tutti_comm *comm, struct tutti_request *request)
     struct backoff backoff = {0};
     struct crossing_wait wait = {0};
     while (!atomic_load_explicit(&request->done, memory_order_acquire)) {
-        /* Whoever has it moves this, too: perhaps on this CPU. */
+        /* The thread that has the domain moves this request, too: perhaps on this CPU. */
         if (domain_is_wanted(&comm->team.domain) || !domain_try_lock(&comm->team.domain)) {
             if (yield_awake(comm, &backoff)) continue;
             nanosleep(&(struct timespec){0, NAP_NS}, NULL);
@@ -303,7 +303,7 @@ enum progress_result calls_client_progress(struct progress_client *client)
         (struct tutti_comm *)((char *)domain_of(client) - offsetof(struct tutti_comm, team.domain));
     if (!communicator_is_busy(comm)) return listen_to_others(comm);
     if (domain_is_wanted(&comm->team.domain) || !domain_try_lock(&comm->team.domain))
-        return PROGRESS_BLOCKED; /* somebody else moves it */
+        return PROGRESS_BLOCKED; /* another thread moves it */
     domain_begin_pass(&comm->team.domain);
     const bool moved = calls_progress(comm);
     domain_end_pass(&comm->team.domain, moved);

@@ -70,7 +70,7 @@ static void release(struct tutti_comm *comm)
 
 static void finish_network(struct tutti_comm *comm, uint64_t timeout_ns)
 {
-    enum { FAILED_NS = 2000000000 }; /* whoever has it then is on the way out */
+    enum { FAILED_NS = 2000000000 }; /* a thread that still has it then is on the way out */
     const bool has_failed = board_has_failed(comm->health.board);
     if (health_lock_failed(&comm->health, has_failed ? FAILED_NS : timeout_ns) != TUTTI_OK) return;
     network_leave(&comm->health, timeout_ns);
@@ -141,7 +141,8 @@ static bool has_failed_elsewhere(const struct tutti_comm *comm)
            failure.culprit != comm->team.rank;
 }
 
-/* What a rank needs of its own: files and options that may be wrong, or not there, on this rank alone. */
+/* Gets what a rank needs of its own: files and options that may be wrong, or not there, on this
+ * rank alone. */
 static enum tutti_status equip(struct tutti_comm *comm, const struct creation *creation)
 {
     const char *const algorithms = creation->options->algorithms;
@@ -158,7 +159,8 @@ static enum tutti_status equip(struct tutti_comm *comm, const struct creation *c
     return comm->team.size > 1 ? comm_find_ways(comm, creation) : TUTTI_OK;
 }
 
-/* A rank that cannot join meets the others nevertheless: then they hear why, and do not wait for it. */
+/* A rank that cannot join meets the others nevertheless: so they hear why, and do not wait for
+ * it. */
 struct telling {
     int rank;
     enum tutti_status trouble;
@@ -166,11 +168,11 @@ struct telling {
     uint64_t until_ns;
 };
 
-/* So long it waits for others, which start at about the same time; at most half of the time that it has. Those of a derived
- * communicator come for sure, or are known to have gone. */
+/* So long the rank waits for others, which start at about the same time; at most half of the time
+ * that it has. The ranks of a derived communicator come for sure, or are known to have gone. */
 static const uint64_t TELL_NS = 10000000000u;
 
-/* Those that have come hear it from the meeting. */
+/* The ranks that have come hear this error from the meeting. */
 static enum tutti_status look_while_telling(void *context)
 {
     const struct telling *telling = context;

@@ -16,7 +16,8 @@ struct creation {
     const struct net_address *meeting;  /* rank 0's port, from an id for several hosts; or NULL */
     struct team_hosts *hosts; /* where the ranks are, if that is known and not all one host; taken */
     struct host_levels *host_levels; /* with hosts, and taken like them */
-    /* Of the communicator that it comes from; NULL: from none, so the ranks agree on theirs. */
+    /* The knowledge of the communicator from which this one is derived; NULL: it is not derived, so
+     * the ranks agree on theirs. */
     const struct knowledge *knowledge;
     const struct tune_table *table;           /* with knowledge; or NULL */
     const struct tutti_comm_options *options; /* with all defaults filled in */
@@ -33,7 +34,7 @@ struct creation {
 enum tutti_status comm_create(const struct creation *creation, struct tutti_comm **comm);
 /* Finishes started calls, tells the others that this rank leaves, and frees comm. Blocks up to the deadlines of what is under way. */
 void comm_end(struct tutti_comm *comm);
-/* The same for a communicator on which no rank has made a call: blocks for a moment only. */
+/* Does the same for a communicator on which no rank has made a call: blocks for a moment only. */
 void comm_discard(struct tutti_comm *comm);
 
 #endif

@@ -53,8 +53,8 @@ static enum tutti_status gone(const struct roster *roster, int rank, const char 
     return error_set(TUTTI_PROC_FAILED, "%s %s", who, how);
 }
 
-/* Whether the members of a process that ended are among those who are waited for. Nobody ends normally before all
- * have met. */
+/* Whether the members of a process that ended are among the ranks that are waited for. No process
+ * ends normally before all have met. */
 static enum tutti_status look_for_the_dead(const struct roster *roster)
 {
     struct tutti_comm *parent = roster->parent;
@@ -125,7 +125,7 @@ static enum tutti_status look_for_the_gone(struct roster *roster)
     return TUTTI_OK;
 }
 
-/* The word that somebody left may have come with the one of why: what failed before counts. */
+/* The word that a rank left may have come with the word why: what failed before counts. */
 static enum tutti_status look(void *context)
 {
     struct roster *roster = context;
@@ -135,7 +135,8 @@ static enum tutti_status look(void *context)
     return status;
 }
 
-/* What went wrong at the meeting speaks of the new numbers: says whose they are. */
+/* An error of the meeting names ranks by their new numbers: adds which ranks of the parent these
+ * are. */
 static enum tutti_status explain(const struct roster *roster, enum tutti_status status)
 {
     char why[400];
@@ -146,7 +147,7 @@ static enum tutti_status explain(const struct roster *roster, enum tutti_status 
                      roster->function, why, who.text);
 }
 
-/* On which hosts the members are; nothing where they are on one. */
+/* Finds the hosts of the members; nothing if all are on one host. */
 static enum tutti_status find_hosts(const struct roster *roster, struct creation *creation)
 {
     const struct tutti_comm *parent = roster->parent;
@@ -221,7 +222,7 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
 
 /* -------------------------------------------------------------------------------------------- split */
 
-/* What each rank tells all others. */
+/* The wish that each rank tells all others. */
 struct choice {
     int32_t derivation;
     int32_t signature;
@@ -278,7 +279,7 @@ static enum tutti_status exchange(struct tutti_comm *comm, const struct derive_w
     return check_agreement(comm, choices);
 }
 
-/* Who has this rank's color. */
+/* Creates the communicator of the ranks that have this rank's color. */
 static enum tutti_status create_for_color(struct tutti_comm *comm, const char *function,
                                           const struct derive_wish *wish,
                                           const struct choice *choices, struct tutti_comm **created)
@@ -330,7 +331,7 @@ enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
     return status;
 }
 
-/* What is wrong with a call before anything is sent; *created is NULL after it. */
+/* Checks a call before anything is sent; *created is NULL afterwards. */
 static enum tutti_status check_call(struct tutti_comm *comm, const char *function,
                                     const struct tutti_comm_options *options,
                                     struct tutti_comm **created)

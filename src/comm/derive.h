@@ -39,7 +39,7 @@ enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
 enum tutti_status derive_survivors(struct tutti_comm *comm, const int *ranks, int rank_count,
                                    uint64_t epoch, const struct tutti_comm_options *options,
                                    struct tutti_comm **created);
-/* Of a communicator that is about to be freed. */
+/* Frees the lists of groups of a communicator that is about to be freed. */
 void derived_lists_free(struct tutti_comm *comm);
 
 #endif

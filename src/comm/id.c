@@ -16,7 +16,7 @@ static const uint64_t MAGIC = 0x3144494954545554u; /* of another value in anothe
 
 static_assert(sizeof(struct id_content) <= sizeof(struct tutti_id), "an id holds it");
 
-/* What its maker's environment says of hosts. */
+/* Whether the environment of the id's maker says that ranks may be on several hosts. */
 static enum tutti_status wants_hosts(const struct launcher_place *place, bool *wants)
 {
     int choice;

@@ -262,7 +262,8 @@ struct joining {
     const struct creation *creation;
 };
 
-/* What may have become of ranks that came and have not joined yet. One that fails says so on the board. */
+/* Looks for deaths and failures of ranks that came and have not joined yet. A rank that fails says
+ * so on the board. */
 static enum tutti_status look_at_joining(void *context)
 {
     const struct joining *joining = context;
@@ -327,7 +328,8 @@ static enum tutti_status join_host(struct tutti_comm *comm, const struct rendezv
     return status;
 }
 
-/* Of one host: over TCP if all want that; ranks that do not agree would wait for each other. */
+/* Checks that all ranks of one host want TCP, or none does: ranks that do not agree would wait for
+ * each other. */
 static enum tutti_status check_wish(const struct tutti_comm *comm,
                                     const struct rendezvous_member *members)
 {
@@ -339,7 +341,8 @@ static enum tutti_status check_wish(const struct tutti_comm *comm,
     return TUTTI_OK;
 }
 
-/* Which ranks stand together, and in which racks. */
+/* The levels of ranks on several hosts: which ranks are on one host, and which hosts are in one
+ * rack. */
 static enum tutti_status levels_of_hosts(const struct tutti_comm *comm, struct host_levels *levels)
 {
     struct topo topology;
@@ -357,7 +360,7 @@ static enum tutti_status levels_of_hosts(const struct tutti_comm *comm, struct h
     return status;
 }
 
-/* Of one host whose ranks share nothing: as if each had one of its own. */
+/* The levels of one host whose ranks share nothing: as if each rank had a host of its own. */
 static enum tutti_status levels_of_strangers(const struct tutti_comm *comm,
                                              struct host_levels *levels)
 {
@@ -370,7 +373,8 @@ static enum tutti_status levels_of_strangers(const struct tutti_comm *comm,
     return status;
 }
 
-/* `find` fills in the levels; those of a communicator that was derived from another one are there. */
+/* `find` fills in the levels. A communicator that was derived from another one has its levels
+ * already. */
 static enum tutti_status find_levels(struct tutti_comm *comm,
                                      enum tutti_status (*find)(const struct tutti_comm *comm,
                                                                struct host_levels *levels))
@@ -432,7 +436,8 @@ static enum tutti_status open_network(struct tutti_comm *comm,
     return status;
 }
 
-/* Who of this host differs from its first rank in *what; -1. (Those of other hosts hear of it, hear.c and connect/hello.h.) */
+/* The rank of this host that differs from the host's first rank in *what; -1: none. (Ranks of other
+ * hosts hear of it: hear.c and connect/hello.h.) */
 static int find_odd_one(const struct tutti_comm *comm, const struct rendezvous_member *members,
                         const char **what)
 {
@@ -464,7 +469,7 @@ static bool may_be_apart(const struct tutti_comm *comm, const struct creation *c
            (creation->place != NULL && host_id_option() != 0);
 }
 
-/* What the ranks of this host have in common. */
+/* Takes over what the ranks of this host have in common. */
 static void use_host(struct tutti_comm *comm)
 {
     struct host_facts facts;
@@ -478,7 +483,7 @@ static void use_host(struct tutti_comm *comm)
     comm->team.members.order = facts.order;
 }
 
-/* Those that are reached over a network. */
+/* Joins the ranks that are reached over a network. */
 static enum tutti_status join_others(struct tutti_comm *comm, struct joining *joining)
 {
     if (!health_has_network(&comm->health)) return TUTTI_OK;

@@ -4,7 +4,8 @@
 
 #include "comm/create.h"
 
-/* What a rank finds out about its ways to the others before it meets them: the wishes of its environment, its card. */
+/* Finds a rank's ways to the others before it meets them: the wishes of its environment, its
+ * card. */
 enum tutti_status comm_find_ways(struct tutti_comm *comm, const struct creation *creation);
 /* Fills in members, transports and health of a communicator of several ranks. Blocks until the ranks of this host have met, `look` objects
  * (create.h), or the deadline. With creation->trouble: only until this rank has the board of its host, on which it can tell the

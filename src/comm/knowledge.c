@@ -31,7 +31,8 @@ struct file {
 static struct knowledge shipped;
 static struct file *files;
 FORK_LOCK(files_lock, FORK_KNOWLEDGE, NULL); /* of the lists */
-/* Of who reads a file. Others wait, and find what was read. Where that takes too long, they read it for themselves. */
+/* The turn of the thread that reads a file. Other threads wait, and find what was read; if that
+ * takes too long, they read the file for themselves. */
 static struct turn reading;
 static const uint64_t READ_NS = 60000000000;
 
@@ -50,8 +51,7 @@ const struct knowledge *knowledge_shipped(void)
 static bool is_for_this_machine(const char *path, const struct calibration *calibration)
 {
     char why[CALIBRATION_WHY_SIZE];
-    struct calibration_key here =
-        calibration->key; /* hosts and ranks are looked at by who measures */
+    struct calibration_key here = calibration->key; /* measuring code looks at hosts and ranks */
     hardware_of_host(&here.hardware);
     if (!calibration_is_for(calibration, &here, why)) {
         log_write(LOG_WARN,
@@ -114,7 +114,8 @@ static void keep(struct file *file)
     pthread_mutex_unlock(&files_lock);
 }
 
-/* The one of that path, or a new one. One that was wrong is read again, so that whoever asks for it gets the reason. */
+/* The entry of that path, or a new one. A file that was wrong is read again, so that whoever asks
+ * for it gets the reason. */
 static enum tutti_status find(const char *path, const struct knowledge **knowledge)
 {
     struct file *file = known(path);
@@ -184,7 +185,7 @@ enum tutti_status knowledge_read(const struct knowledge **knowledge)
 
 /* ------------------------------------------------------------------------------------- measured by the job */
 
-/* Of a communicator and of those that were derived from it. */
+/* The knowledge of a communicator and of the communicators that were derived from it. */
 struct shared_knowledge {
     struct knowledge knowledge;
     atomic_int shares;

@@ -36,8 +36,8 @@ const struct knowledge *knowledge_shipped(void);
 /* Whether TUTTI_CALIBRATION wants the shipped numbers, and no others. */
 bool knowledge_is_fixed(void);
 
-/* The same numbers, with those that were measured between hosts in place of assumed ones. The caller has a share of them, and drops it.
- * NO_MEMORY. */
+/* The same numbers, with numbers that were measured between hosts in place of assumed numbers. The
+ * caller has a share of them, and drops it. NO_MEMORY. */
 enum tutti_status knowledge_with(const struct knowledge *base, const struct between *between,
                                  const struct knowledge **knowledge);
 /* A further share. Any thread. */

@@ -60,7 +60,7 @@ static enum tutti_status id_through_store(const struct tutti_store *given, int r
     return TUTTI_OK;
 }
 
-/* Who is told its place may still be of a launcher's job, which knows the hosts. */
+/* A rank that is told its place may still belong to a launcher's job, which knows the hosts. */
 static void learn_hosts(const struct tutti_comm_options *options, struct launcher_place *place)
 {
     struct launcher_place detected;
@@ -115,7 +115,7 @@ static enum tutti_status create(const struct tutti_comm_options *user_options,
     struct launcher_place place;
     struct id_content id = {.magic = 0};
     const enum tutti_status placed = find_place(&options, options.init_timeout_ns, &place, &id);
-    /* Where a launcher says which rank is the first of its host, that one tells for all. */
+    /* If a launcher says which rank is the first of its host, that rank tells for all. */
     if (placed != TUTTI_OK || place.local_rank <= 0) option_mistake_tell();
     if (placed != TUTTI_OK) return placed;
     const struct creation creation = {.origin = place.launcher,

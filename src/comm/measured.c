@@ -49,7 +49,7 @@ struct survey {
     struct tutti_comm *comm;
     int host_count;
     bool finds_racks, takes_numbers;
-    bool is_kept; /* racks and numbers are those of an earlier start */
+    bool is_kept; /* racks and numbers come from an earlier start */
     struct between between;
     int rack_count;
     int *rack_of;                /* of each host */
@@ -121,7 +121,8 @@ static enum tutti_status share(struct survey *survey)
     return TUTTI_OK;
 }
 
-/* Racks get the numbers 0, 1, .. as hosts come, in that order; NULL: that of their numbers. */
+/* Racks get the numbers 0, 1, .. as hosts come, in that order; NULL: in the order of the hosts'
+ * numbers. */
 static enum tutti_status number_racks(struct survey *survey, const int *order)
 {
     int *const racks = calloc((size_t)survey->host_count, sizeof *racks), count = 0;
@@ -157,7 +158,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
     return hash;
 }
 
-/* Of a host until it boots again, or gets another network namespace or address. */
+/* Identifies a host until it boots again, or gets another network namespace or address. */
 static uint64_t identify(const struct team_hosts *hosts, int host)
 {
     struct discovery_entry entry;
@@ -289,7 +290,7 @@ static void plan_rounds(struct survey *survey)
         hosts, finds ? TOURNAMENTS_MAX : ROUNDS_FEW, finds ? ROUNDS_MAX : ROUNDS_FEW);
 }
 
-/* In the first round hosts often meet far ones alone, in the second one near ones, too. */
+/* In the first round hosts often meet only far hosts, in the second round near hosts, too. */
 static void plan_check(struct survey *survey)
 {
     const double byte_fs = value_of(survey, BETWEEN_CARD_BYTE);
@@ -299,7 +300,8 @@ static void plan_check(struct survey *survey)
     survey->tournament.bytes_per_second = byte_fs > 0 ? 1e15 / byte_fs : 0;
 }
 
-/* This rank's number among those that measure: the first rank of each host that takes part; -1: it does not. */
+/* This rank's number among the ranks that measure: the first rank of each host that takes part; -1:
+ * it does not. */
 static int own_number(const struct survey *survey)
 {
     const struct team *team = &survey->comm->team;
@@ -373,7 +375,8 @@ static enum tutti_status conclude(struct survey *survey)
     return TUTTI_OK;
 }
 
-/* Whether the rates of one of the rounds are as they should be. `rates` has room for those of all pairs. */
+/* Whether the rates of a round are as they should be. `rates` has room for the rates of all
+ * pairs. */
 static bool round_holds(const struct survey *survey, int round, const int *racks, double *rates)
 {
     const int hosts = survey->tournament.host_count;

@@ -66,7 +66,7 @@ static enum tutti_status check_axes(const struct tutti_comm *comm, const struct 
     return TUTTI_OK;
 }
 
-/* Of everything that ranks must say alike (FNV-1a). */
+/* A hash (FNV-1a) of everything that ranks must say alike. */
 static uint32_t signature_of(const struct tutti_axis *axes, int axis_count)
 {
     uint32_t hash = 2166136261u;

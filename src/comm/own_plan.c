@@ -414,7 +414,7 @@ enum tutti_status tutti_plan_cost(struct tutti_plan *plan, const struct tutti_co
 
 /* ------------------------------------------------------------------------------------------- registration */
 
-/* What a rank tells the others. */
+/* The words that a rank tells the others about its plan. */
 struct registration {
     int32_t status;
     uint32_t plan[2], name[2];

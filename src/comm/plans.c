@@ -32,7 +32,7 @@ struct own_plans {
     uint32_t fingerprint;
     int candidate_count;
     struct candidate *candidates;        /* for this number of ranks, and proven */
-    const struct algorithm **offered;    /* those of them that are for these machines */
+    const struct algorithm **offered;    /* the plans among them that are for these machines */
     const struct stored_folder *folder;  /* or NULL */
     _Atomic(struct own_algorithm *) own; /* registered: the latest first */
     int of_rules_count;
@@ -307,7 +307,8 @@ enum tutti_status plans_find_file(struct tutti_comm *comm, struct call *call, co
 enum tutti_status plans_add_own(struct tutti_comm *comm, struct algorithm *algorithm)
 {
     struct own_algorithm *const own = malloc(sizeof *own);
-    /* Records of calls name the algorithm, and whoever has read one may look at it after the communicator has gone. */
+    /* Records of calls name the algorithm, and a reader of a record may look at it after the
+     * communicator has gone. */
     const char *const name = kept_text(algorithm->name);
     if (own == NULL || name == NULL) {
         free(own);

@@ -20,13 +20,15 @@
  * INVALID_OPTIONS, INVALID_ALGORITHM, TIMEOUT, NO_MEMORY. */
 enum tutti_status plans_read(struct tutti_comm *comm, uint64_t deadline_ns);
 
-/* What reading and proving one plan may cost when there is so much time left: half of it. The other half is for telling the other ranks, and for
- * what is to come. It stops when the communicator has failed. */
+/* The budget for reading and proving a plan when so much time is left: half of it. The other half
+ * is for telling the other ranks, and for what is to come. The work stops when the communicator has
+ * failed. */
 struct plan_budget plans_limits(const struct tutti_comm *comm, uint64_t left_ns);
 
 enum { PLANS_NONE, PLANS_CANNOT_JOIN };
-/* The word of a rank to the others: PLANS_NONE, or a number that tells plans apart. PLANS_CANNOT_JOIN is that of a rank that meets the others
- * to tell them why it cannot join, whatever the reason: nobody compares anything with it. */
+/* The word of a rank to the others: PLANS_NONE, or a number that tells plans apart.
+ * PLANS_CANNOT_JOIN is the word of a rank that meets the others to tell them why it cannot join,
+ * whatever the reason: no rank compares anything with it. */
 uint32_t plans_fingerprint(const struct tutti_comm *comm);
 
 /* After the ranks have met. Plans for another number of ranks are passed over, with a line in the log. Blocks until half of the time to the
@@ -34,8 +36,8 @@ uint32_t plans_fingerprint(const struct tutti_comm *comm);
  * ranks: a plan that a rule names is wrong or too costly; such a plan of the folder is left out. TIMEOUT: the proofs took too long here, and
  * maybe not on other ranks. NO_MEMORY. Else the status with which the communicator has failed meanwhile. */
 enum tutti_status plans_prove(struct tutti_comm *comm, uint64_t deadline_ns);
-/* Sets the plans that compete in team.members.site, which is new but for them: those of the folder that are for its machines. The log says
- * why others are not used. NO_MEMORY. */
+/* Sets the plans that compete in team.members.site, which is new but for them: the plans of the
+ * folder that are for its machines. The log says why other plans are not used. NO_MEMORY. */
 enum tutti_status plans_offer(struct tutti_comm *comm);
 void plans_free(struct tutti_comm *comm);
 

@@ -65,14 +65,15 @@ static bool are_all_in(const uint64_t *set, const int *ranks, int count)
     return true;
 }
 
-/* What a rank says of how it met the others: all bits, but that of its failure. */
+/* The word by which a rank says how it met the others: all bits but the bit of its failure. */
 static uint64_t word_of(enum tutti_status status)
 {
     static_assert(STATUS_COUNT <= 64, "a bit for each");
     return status == TUTTI_OK ? UINT64_MAX : ~(UINT64_C(1) << status);
 }
 
-/* What one of them lacks, or has wrong, will be so in the next round, too; else OK. */
+/* The status of a rank that lacks something, or has it wrong, as it will in the next round, too;
+ * else OK. */
 static enum tutti_status shortage_in(uint64_t word)
 {
     static const enum tutti_status shortages[] = {TUTTI_NO_MEMORY,         TUTTI_NO_SPACE,

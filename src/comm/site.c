@@ -85,7 +85,7 @@ enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
     return TUTTI_OK;
 }
 
-/* Of a card. Returns the status. */
+/* Adds advice to the error of a card. Returns the status. */
 static enum tutti_status advise(enum tutti_status status)
 {
     char message[ERROR_TEXT_MAX];

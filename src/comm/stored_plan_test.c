@@ -57,8 +57,8 @@ static int remove_folder(void **state)
     return system(command);
 }
 
-/* What another thread of the process meets while a plan is being proven. The proof asks only whether it is to stop, so it is in there
- * that the others come. */
+/* Records what another thread of the process gets while a plan is being proven. The proof only asks
+ * whether it is to stop, so the other thread comes within that question. */
 struct meanwhile {
     struct stored_plan *proving;
     enum tutti_status found, proved, same, of_child;

@@ -147,7 +147,7 @@ static enum tutti_status play(struct player *player, const struct tournament *to
     return TUTTI_OK;
 }
 
-/* What a failed message may still use is there until the ranks have left. */
+/* Memory that a failed message may still use stays until the ranks have left. */
 enum tutti_status tournament_play(struct tutti_comm *comm, int host,
                                   const struct tournament *tournament, double *bytes_per_second,
                                   double *latency_ns)

@@ -33,7 +33,7 @@ struct domain {
 /* Zeroed before. pass: the progress thread's pass over it, see process/progress.h. */
 void domain_init(struct domain *domain,
                  enum progress_result (*pass)(struct progress_client *client));
-/* That whose client it is. */
+/* The domain that has this client. */
 static inline struct domain *domain_of(struct progress_client *client)
 {
     return (struct domain *)(void *)((char *)client - offsetof(struct domain, client));
@@ -56,7 +56,8 @@ static inline bool domain_is_locked(const struct domain *domain)
 {
     return atomic_load_explicit(&domain->lock, memory_order_relaxed) != 0;
 }
-/* Whether another thread waits for the lock; and that this thread begins to, or does not any more. */
+/* Whether another thread waits for the lock. domain_want: this thread begins to wait;
+ * domain_want_no_more: it does not any more. */
 static inline bool domain_is_wanted(const struct domain *domain)
 {
     return __builtin_expect(atomic_load_explicit(&domain->wanted, memory_order_relaxed) > 0, 0);
@@ -102,7 +103,7 @@ static inline void domain_set_last_look(struct domain *domain, bool is_last_look
 {
     domain->is_last_look = is_last_look;
 }
-/* The same for the progress thread, which pauses after a pass in which nothing moved. */
+/* The progress thread pauses after a pass in which nothing moved: its next pass is a last look. */
 static inline void domain_begin_pass(struct domain *domain)
 {
     domain->is_last_look = domain->was_idle;
@@ -114,9 +115,9 @@ static inline void domain_end_pass(struct domain *domain, bool moved)
 }
 /* The time for which a thread stays awake without progress before it sleeps. */
 uint64_t domain_awake_ns(const struct domain *domain);
-/* A sleep took so long, waking included. A sleep pays where it is long: after a short one the time awake doubles, up to 8 times. Where
- * waking takes longer than the others stay awake, as on a busy host of virtual CPUs, ranks would else put each other to sleep for
- * every message. */
+/* A sleep took so long, waking included. A sleep pays if it is long: after a short sleep the time
+ * awake doubles, up to 8 times. Otherwise, where waking takes longer than the others stay awake, as
+ * on a busy host of virtual CPUs, ranks would put each other to sleep for every message. */
 void domain_learn_sleep(struct domain *domain, uint64_t slept_ns);
 
 /* --------------------------------------------------------------------------------------------- the progress thread */

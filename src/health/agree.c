@@ -16,7 +16,8 @@ enum {
     SETTLING_NS = 1000000000,
     LOOK_NS = 5000000 /* between looks at who is there */
 };
-/* Who reaches too few others for so long is on the side of a partition that does not go on. */
+/* A rank that reaches too few others for so long is on the side of a partition that does not go
+ * on. */
 static const uint64_t CUT_OFF_NS = 4000000000u;
 
 int agree_gone_ahead(struct health *health, uint64_t now_ns)
@@ -64,7 +65,7 @@ static void pass(struct recovery *recovery, uint64_t now_ns)
     (void)network_progress(health);
     recover_read_rings(recovery);
     if (looks)
-        recover_tell_lost(recovery, now_ns); /* whose final messages have been heard by now */
+        recover_tell_lost(recovery, now_ns); /* their final messages have been heard by now */
     if (looks) recovery->looked_ns = now_ns;
     if (now_ns >= agreement_due_ns(recovery->current)) agreement_tick(recovery->current, now_ns);
 }
@@ -88,8 +89,8 @@ static enum tutti_status fail(const struct recovery *recovery, const char *funct
                      function, health->team->rank, who, (double)timeout_ns * 1e-9, trouble);
 }
 
-/* Until it is decided or given up. With the domain held before and after, but not all the time: others have calls to make. On failure
- * it is not held. */
+/* Waits until the agreement is decided or given up. The domain is held before and after, but not
+ * all the time: other threads have calls to make. On failure it is not held. */
 static enum tutti_status wait_for_decision(struct health *health, struct recovery *recovery)
 {
     const uint64_t begin_ns = clock_now_ns();

@@ -143,7 +143,7 @@ void board_set_awaited(struct board *board, int rank, uint64_t number, uint64_t 
     atomic_store_explicit(&own->awaited, number, memory_order_release); /* pairs with read_awaited */
 }
 
-/* False: it waits for none, or for another one just now. */
+/* False: the rank waits for no call, or for another call just now. */
 static bool read_awaited(const struct board_rank *of, struct board_progress *progress)
 {
     const uint64_t awaited = atomic_load_explicit(&of->awaited, memory_order_acquire);

@@ -58,15 +58,18 @@ struct board_call {
 struct board_rank {
     _Alignas(64) _Atomic uint32_t state; /* enum rank_state */
     _Atomic int32_t pid; /* for ranks with older versions; this one knows it from the meeting */
-    /* Of the last two calls in which it told what memory it has (call/all_memory.h): their number, and then a bit for
-     * each collective. Nobody is two such calls ahead of anybody. */
+    /* The last two calls in which this rank told what memory it has (call/all_memory.h): the number
+     * of each, followed by a bit for each collective. No rank is two such calls ahead of
+     * another. */
     _Atomic uint64_t mapped[2];
-    /* Whom it takes to hold up its call: a finding (below), and that rank's sequence number or 0. */
+    /* The rank that this rank takes to hold up its call: a finding (below), and that rank's
+     * sequence number or 0. */
     _Atomic uint64_t finding, finding_sequence;
     _Atomic uint64_t waits;  /* for ranks that came later, see straggler.h */
-    _Atomic int32_t thread;  /* of its process, that slept last in a call; 0: none has */
-    _Atomic uint64_t blames; /* whom it took for a straggler last, and when */
-    /* Of its started calls, a line that nobody else writes: how many it has made, and the one that it waits for (board_progress). */
+    _Atomic int32_t thread;  /* the thread of its process that slept last in a call; 0: none has */
+    _Atomic uint64_t blames; /* the rank that it took for a straggler last, and when */
+    /* Its started calls, in a line that no other rank writes: how many it has made, and the call
+     * that it waits for (board_progress). */
     _Alignas(64) _Atomic uint64_t started;
     _Atomic uint64_t awaited, awaited_sequence, awaited_count;
     _Atomic uint32_t awaited_what; /* as in a board_call */
@@ -75,14 +78,15 @@ struct board_rank {
 };
 static_assert(sizeof(struct board_rank) == 128, "nobody writes the line of another's state");
 
-/* Of any rank of the communicator: when a rank of this host said last that it holds others up, and that it does so again and again. */
+/* For any rank of the communicator: when a rank of this host last said that it holds others up, and
+ * that it does so again and again. */
 struct board_said {
     _Atomic uint64_t reported_ns, named_ns;
 };
 
 struct board {
     _Alignas(64) _Atomic uint32_t failure_state;
-    _Atomic uint32_t has_messages; /* somebody has sent or received: everybody listens from then on */
+    _Atomic uint32_t has_messages;    /* a rank has sent or received: all listen from then on */
     _Atomic uint32_t all_have_joined; /* of several hosts: known here */
     _Atomic uint32_t is_in_minority;  /* the hosts that this one hears could not go on alone */
     _Atomic uint32_t is_verdict;      /* the failure is one of heartbeats (heartbeats.h) */
@@ -90,19 +94,21 @@ struct board {
     uint64_t failure_sequence;
     char failure_message[256];
     _Alignas(64) struct board_rank
-        ranks[]; /* one a rank of this host, then BOARD_CALLS for each of them and slot; then a board_said for
-                                               each rank of the communicator */
+        ranks[]; /* one for each rank of this host; then BOARD_CALLS for each of them and each
+                     slot; then a board_said for each rank of the communicator */
 };
 
-/* size: how many ranks this host has; a rank without another word is one of those, by its local number. all: how many there are on all
- * hosts. */
+/* size: how many ranks this host has. all: how many there are on all hosts. A plain `rank` below is
+ * a rank of this host, by its local number. */
 size_t board_bytes(int size, int all);
 void board_enter(struct board *board, int rank, int pid);
 void board_leave(struct board *board, int rank);
 enum rank_state board_state(const struct board *board, int rank);
-/* That a rank's memory is mapped in these collectives, a bit for each of them, as of a call of that number. */
+/* Says that a rank's memory is mapped in these collectives, a bit for each, as of the call of that
+ * number. */
 void board_tell_mapped(struct board *board, int rank, uint64_t number, uint32_t collectives);
-/* In which it was on all of the ranks, which have begun that call; number 0: there was none. */
+/* The collectives in which the memory of all ranks was mapped, as of the call of that number, which
+ * all have begun. For number 0 there is none. */
 uint32_t board_all_mapped(const struct board *board, int size, uint64_t number);
 /* The latest calls of a rank in a slot: BOARD_CALLS of them, call k at k % BOARD_CALLS. */
 static inline struct board_call *board_calls(struct board *board, int size, int rank, int slot)
@@ -111,7 +117,7 @@ static inline struct board_call *board_calls(struct board *board, int size, int 
     return calls + ((size_t)rank * TRANSPORT_SLOT_COUNT + (size_t)slot) * BOARD_CALLS;
 }
 
-/* Of a description, what fits into one word. */
+/* The part of a description that fits into one word. */
 static inline uint32_t board_word_of(const struct call_description *description)
 {
     return (uint32_t)description->collective | (uint32_t)description->dtype << 8 |
@@ -119,7 +125,7 @@ static inline uint32_t board_word_of(const struct call_description *description)
            (uint32_t)description->varies << 25;
 }
 
-/* And back; the word may be foreign. Count, root and signature are 0. */
+/* The description in such a word, which may be foreign. Count, root and signature are 0. */
 struct call_description board_read_word(uint32_t what);
 
 /* This rank's own lines. A reader that sees one number before and after the rest has read one call. */
@@ -142,7 +148,7 @@ static inline void board_end(struct board_call *calls, uint64_t begun)
     if (!CALLS_ARE_WATCHED) return;
     atomic_store_explicit(&calls[begun % BOARD_CALLS].ended, begun, memory_order_release);
 }
-/* That a call which has begun waits for its gate (engine/gate.h), or does not any more. */
+/* Says that a call which has begun waits for its gate (engine/gate.h), or does not any more. */
 void board_set_gated(struct board_call *calls, uint64_t begun, bool is_gated);
 /* Whether a rank's call of that number has begun, is not over, and waits for its gate. */
 bool board_is_gated(struct board_call *calls, uint64_t number);
@@ -151,7 +157,8 @@ bool board_read_call(struct board_call *calls, uint64_t number,
                      struct call_description *description);
 /* Whether a call of that number is over. */
 bool board_has_ended(struct board_call *calls, uint64_t number);
-/* The same of its beginning, from the one place where it stands; true as well of one that is just beginning. */
+/* Whether a call of that number has begun, from the one place where its number stands. Also true
+ * for a call that is just beginning. */
 static inline bool board_may_have_begun(struct board_call *calls, uint64_t number)
 {
     const uint64_t begun =
@@ -160,29 +167,30 @@ static inline bool board_may_have_begun(struct board_call *calls, uint64_t numbe
 }
 /* The number of calls that began. */
 uint64_t board_begun(struct board_call *calls);
-/* Whether one of them is not over. */
+/* Whether any of these calls is not over. */
 bool board_is_engaged(struct board_call *calls);
-/* The same of all slots. */
+/* Whether a rank has a call in any slot that is not over. */
 bool board_is_in_call(struct board *board, int size, int rank);
-/* The number of calls that a rank began in all slots but that of messages: the sequence number of
- * its latest one, if none waits in line. */
+/* The number of calls that a rank began in all slots but the slot of messages: the sequence number
+ * of its latest call, if no call waits in line. */
 uint64_t board_sequence(struct board *board, int size, int rank);
 
-/* The numbers of calls that a rank has made, for both forms. Blocking calls have slot 0, and
- * started, prepared and grouped ones the others in turn. All ranks make all calls in the same
- * order, so two ranks of which each has made more calls of one form than the other has, whenever
- * that was read of each, have not called the same: see crossing.h. */
+/* The numbers of calls that a rank has made, in both forms. Blocking calls have slot 0; started,
+ * prepared and grouped calls have the other slots in turn. All ranks make all calls in the same
+ * order. So if each of two ranks has made more calls of one form than the other rank has, whenever
+ * each was read, they have not made the same calls: see crossing.h. */
 struct board_progress {
-    uint64_t blocking; /* calls so far */
-    uint64_t started;  /* the same, also those in line */
-    uint64_t awaited; /* the number of the started one that a thread has waited for a while; 0: none */
-    uint64_t sequence; /* of that one, among all calls */
+    uint64_t blocking; /* blocking calls so far */
+    uint64_t started;  /* started calls so far, also those in line */
+    uint64_t awaited; /* number of the started call that a thread has waited for a while; 0: none */
+    uint64_t sequence; /* of the awaited call, among all calls */
     bool is_blocked;   /* in its last blocking call */
     bool knows_blocking,
-        knows_started; /* what the last one is; the awaited one, else the last one */
+        knows_started; /* what the last blocking call is; the awaited or last started call */
     struct call_description blocking_what, started_what;
 };
-/* A rank writes its own: how many started calls it has made; which one it waits for, 0: none. Any one thread each. */
+/* A rank sets for itself how many started calls it has made, and which of them it waits for, 0:
+ * none. Each by one thread at a time, any thread. */
 static inline void board_set_started(struct board *board, int rank, uint64_t number)
 {
     /* Pairs with board_read_progress: a rank that sees it sees the blocking calls before it. */
@@ -190,16 +198,17 @@ static inline void board_set_started(struct board *board, int rank, uint64_t num
 }
 void board_set_awaited(struct board *board, int rank, uint64_t number, uint64_t sequence,
                        const struct call_description *what);
-/* False: it is moving on just now. */
+/* False: the rank is moving on just now. */
 bool board_read_progress(struct board *board, int size, int rank, struct board_progress *progress);
-/* Whether one has made more blocking calls than the other, and fewer started ones. */
+/* Whether the first rank has made more blocking calls than the second, and fewer started calls. */
 static inline bool board_progress_crosses(const struct board_progress *blocking,
                                           const struct board_progress *started)
 {
     return blocking->blocking > started->blocking && blocking->started < started->started;
 }
 
-/* That a rank, one of all, holds up a call, and whether it is stopped; or has not come yet. */
+/* A finding: that a rank of the communicator holds up a call, and whether it is stopped; or that it
+ * has not come yet. */
 struct board_finding {
     int rank;
     bool is_stopped;
@@ -208,23 +217,25 @@ struct board_finding {
 /* Notes what a rank has found out about its call of that number in a slot. */
 void board_set_finding(struct board *board, int rank, int slot, uint64_t begun,
                        const struct board_finding *finding);
-/* Reads what it has found out about a call that it is still in; false: nothing. finding->rank is
- * one of all of the communicator. */
+/* Reads what a rank has found out about a call that it is still in; false: nothing. finding->rank
+ * is a rank of the communicator. */
 bool board_read_finding(struct board *board, int size, int rank, int all,
                         struct board_finding *finding);
-/* Whether no rank of this host has said so of that rank, one of all, in the last 10 s: then the
- * caller does. */
+/* Whether no rank of this host has reported that rank of the communicator in the last 10 s: then
+ * the caller does. */
 bool board_may_report(struct board *board, int size, int of_all, uint64_t now_ns);
-/* The same of a straggler. */
+/* Whether no rank of this host has named that rank a straggler in the last 10 s: then the caller
+ * does. */
 bool board_may_name(struct board *board, int size, int of_all, uint64_t now_ns);
-/* The number of times that a rank has waited for one that came later; and adds one to it, which a
- * rank does only for itself. */
+/* The number of times that a rank has waited for a rank that came later. A rank adds one only for
+ * itself. */
 uint64_t board_waits(const struct board *board, int rank);
 void board_add_wait(struct board *board, int rank);
 /* The thread that makes a rank's calls, as far as it has slept in them; 0: not known. A rank sets its own. */
 void board_set_thread(struct board *board, int rank, int thread);
 int board_thread(const struct board *board, int rank);
-/* Whom a rank took for a straggler last, one of all ranks, and when, in ms of the clock; -1: nobody. A rank sets its own. */
+/* The rank of the communicator that a rank took for a straggler last, and when, in ms of the clock;
+ * -1: nobody. A rank sets its own. */
 void board_set_blame(struct board *board, int rank, int of_all, uint64_t now_ns);
 int board_blame(const struct board *board, int rank, uint64_t *then_ns);
 /* The failure that comes next is a verdict; there is none yet. */

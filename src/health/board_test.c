@@ -156,7 +156,7 @@ static void the_sequence_counts_calls_of_all_slots(void **state)
     for (uint64_t call = 1; call <= 40; call++)
         board_begin(board_calls(board, SIZE, 1, 0), &some_call, call);
     board_begin(board_calls(board, SIZE, 1, 5), &some_call, 1);
-    /* What moves messages is no call of a number. */
+    /* An operation that moves messages is not a numbered call. */
     board_begin(board_calls(board, SIZE, 1, TRANSPORT_SLOT_MESSAGES), &some_call, 77);
     assert_int_equal(board_sequence(board, SIZE, 1), 41);
     assert_int_equal(board_sequence(board, SIZE, 0), 0);
@@ -176,7 +176,7 @@ static void ranks_agree_on_what_all_had(void **state)
                               rank != 1 ? ALL_COLLECTIVES : ALL_COLLECTIVES & ~one_has_not);
         }
         assert_int_equal(board_all_mapped(board, SIZE, number), ALL_COLLECTIVES & ~one_has_not);
-        /* The one before is known until somebody begins the next. */
+        /* The call before is known until a rank begins the next. */
         if (number > 1) assert_int_equal(board_all_mapped(board, SIZE, number - 1), before);
         before = ALL_COLLECTIVES & ~one_has_not;
     }

@@ -59,7 +59,7 @@ uint64_t choices_unused_left_out(const struct choices *choices)
 
 /* ----------------------------------------------------------------------------------------------- writing */
 
-/* To those who read about them. */
+/* Whether two choices look alike to their readers. */
 static bool is_alike(const struct choice_note *a, const struct choice_note *b)
 {
     return a->collective == b->collective && a->dtype == b->dtype && a->count == b->count &&
@@ -121,7 +121,8 @@ void choices_note_unused(struct choices *choices, enum collective collective, co
     atomic_store_explicit(&choices->plan_count, count + 1, memory_order_release);
 }
 
-/* Numbers go on: a reader that is in the middle of one does not find another one of that number. */
+/* Numbers go on: a reader that is in the middle of a choice does not find another choice of that
+ * number. */
 void choices_restart(struct choices *choices)
 {
     atomic_store_explicit(&choices->forgotten, choices_latest(choices), memory_order_relaxed);

@@ -70,14 +70,14 @@ enum { UNUSED_PLANS_MAX = 8 };
 
 struct choices {
     struct choice_entry *_Atomic entries; /* NULL: there was none yet */
-    _Atomic uint64_t latest;              /* number of the latest one, from 1 */
+    _Atomic uint64_t latest;              /* number of the latest choice, from 1 */
     _Atomic uint64_t forgotten;           /* so do those up to this number count as not there */
     struct unused_plan *_Atomic plans;    /* NULL: none */
     _Atomic int plan_count;
     _Atomic uint64_t plans_left_out; /* for which there was no room */
 };
 
-/* With the domain held. One that is there already is not kept twice. */
+/* With the domain held. A choice that is there already is not kept twice. */
 void choices_note(struct choices *choices, const struct choice_note *note);
 /* The first UNUSED_PLANS_MAX are kept, and the others counted. One thread at a time. */
 void choices_note_unused(struct choices *choices, enum collective collective, const char *algorithm,

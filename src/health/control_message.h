@@ -40,7 +40,7 @@ struct progress_message {
     uint32_t ignored;
 };
 
-/* A call that was asked for, as far as its rank is with it. */
+/* The answer to a question about a call: how far its rank is with it. */
 struct call_message {
     uint64_t latest; /* the number of the last call that began there in the slot */
     uint64_t signature, count;
@@ -48,7 +48,7 @@ struct call_message {
     uint8_t is_described; /* the number asked for has begun, and is not forgotten */
     uint8_t has_ended, started, varies;
     uint8_t is_in_call;              /* whichever */
-    uint8_t has_finding, is_stopped; /* it knows of a rank that holds that up */
+    uint8_t has_finding, is_stopped; /* the rank knows of another that holds the call up */
     uint8_t is_gated; /* the call waits for its gate there. An older version says no, or nothing */
     int32_t finding;
     uint64_t sequence, finding_sequence; /* of latest calls in all slots: its own, and that rank's */
@@ -56,7 +56,7 @@ struct call_message {
     struct progress_message progress;
 };
 
-/* Of kind CONTROL_WITHDRAWN: the word of withdrawn.c. */
+/* A message of kind CONTROL_WITHDRAWN, with the word of withdrawn.c. */
 struct withdrawn_message {
     uint32_t kind, ignored;
     uint64_t word;

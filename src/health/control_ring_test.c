@@ -1,4 +1,4 @@
-/* Messages arrive whole and in order at whom they are meant for, or not at all. */
+/* Messages arrive whole and in order at the ranks for which they are meant, or not at all. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,7 +82,7 @@ static void nonsense_in_a_ring_does_no_harm(void **state)
     free(ring);
 }
 
-/* While somebody writes, what is read is one message and not parts of several. */
+/* While another thread writes, what is read is one message and not parts of several. */
 enum { LETTERS = 200000 };
 
 static void *write_many(void *argument)

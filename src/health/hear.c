@@ -11,7 +11,8 @@
 #include "health/recover.h"
 #include "os/clock.h"
 
-/* What is said on the other side of a cut that is no more means something else on this one. */
+/* A failure that was found on the other side of a cut, which has healed, means something else on
+ * this side. */
 static void take_sides(struct health *health, int reporter, enum tutti_status *status, int *culprit)
 {
     if (*status == TUTTI_MINORITY && !board_is_in_minority(health->board) &&

@@ -111,7 +111,7 @@ static void send_heartbeats(struct network *network)
     }
 }
 
-/* Whether those who are silent may only be stopped. */
+/* Looks for answers of silent hosts, which may only be stopped. */
 static void look_for_answers(struct network *network)
 {
     for (int h = 0; h < network->health->team->members.hosts->host_count; h++) {

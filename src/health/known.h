@@ -18,9 +18,11 @@ bool known_call(const struct health *health, int rank, int slot, uint64_t begun)
 /* The numbers of calls that it has made; false: not known. */
 bool known_progress(const struct health *health, int rank, struct board_progress *progress);
 bool known_to_be_in_call(const struct health *health, int rank);
-/* That rank as a finding: its latest call, and whether it is stopped, as far as that shows without asking. */
+/* A rank as a finding: its latest call, and whether it is stopped, as far as that is visible
+ * without asking. */
 struct board_finding known_standing(const struct health *health, int rank);
-/* Whether a rank does not run; of one of another host, only when it was asked and does not answer. */
+/* Whether a rank does not run. A rank of another host counts as stopped only when it was asked and
+ * does not answer. */
 bool known_to_be_stopped(const struct health *health, int rank, uint64_t now_ns);
 /* Whether its process has ended, for certain. */
 bool known_to_have_ended(struct health *health, int rank);

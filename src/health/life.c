@@ -24,7 +24,8 @@ static size_t round_up(size_t bytes)
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
-/* What the ranks of a host share: board, control rings, and, where there are other hosts, the table of all ranks. */
+/* The ranks of a host share the board, the control rings, and, if there are other hosts, the table
+ * of all ranks. */
 static size_t control_rings_offset(const struct team *team)
 {
     return round_up(board_bytes(team_local_size(team), team->size));

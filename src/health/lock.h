@@ -12,9 +12,11 @@ static inline void health_unlock(struct health *health)
     network_hand_over(health);
     domain_unlock(&health->team->domain);
 }
-/* Waits until it is this thread's, at most until the deadline of a call. Errors: TIMEOUT, or that of a communicator that has failed. */
+/* Waits until the domain is this thread's, at most until the deadline of a call. Errors: TIMEOUT,
+ * or the status of a communicator that has failed. */
 enum tutti_status health_lock(struct health *health, uint64_t timeout_ns);
-/* The same for what is still done when the communicator has failed, where health_lock does not wait. */
+/* Takes the domain for what is still done when the communicator has failed; then health_lock does
+ * not wait. */
 enum tutti_status health_lock_failed(struct health *health, uint64_t timeout_ns);
 
 #endif

@@ -19,7 +19,7 @@ enum {
     HEARSAY_NS = 200000000, /* a failure may be heard of before the word that all had joined */
     MISSED_NS =
         1000000000, /* after so long rank 0 asks those to connect that have not come, and then again */
-    ANSWER_NS = 2000000000 /* until everybody has heard from rank 0 who is missing */
+    ANSWER_NS = 2000000000 /* until every rank has heard from rank 0 which ranks are missing */
 };
 
 /* Rank 0 waits for the others to come. Where they do not, it asks them to connect, and so has a reason to tell. */

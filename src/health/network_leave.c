@@ -86,7 +86,7 @@ void network_leave(struct health *health, uint64_t timeout_ns)
     heartbeats_end(health->network);
     remote_tell_leaving(health->network);
     (void)network_settle(health, clock_now_ns() + NETWORK_FAREWELL_NS);
-    (void)network_progress(health); /* who has left waits for the word that this was heard */
+    (void)network_progress(health); /* a rank that left waits for word that this was heard */
 }
 
 /* Whether this rank is to tell other hosts of the failure. Where one fails, two of its host may do so, in case that the one cannot; hosts

@@ -11,32 +11,33 @@
 #include "base/rank_map.h"
 #include "health/health.h"
 
-/* Of each rank of another host: what must be remembered of it though there may be no memory. */
+/* The facts about a rank of another host that must be remembered even if there is no memory for
+ * more. */
 struct remote_flags {
     bool is_dead : 1;   /* its process has ended, or it is taken for dead */
     bool has_ended : 1; /* for certain */
     bool was_found : 1; /* taken for dead, and alive for the agreement after that */
     bool is_invited : 1, knows_failure : 1, has_joined : 1;
-    bool is_suspect : 1;   /* its host is, and it was said */
+    bool is_suspect : 1;   /* its host is a suspect, and that was said */
     _Atomic bool has_left; /* may be read without the domain */
-    uint16_t owed; /* what it has to be told and could not be, a bit for each kind of message */
+    uint16_t owed;         /* what the rank could not be told yet, a bit for each kind of message */
 };
 static_assert(sizeof(struct remote_flags) == 4, "each rank has one for all ranks");
 
-/* Of a rank of another host that was asked something or has answered: what it said. */
+/* The words of a rank of another host that was asked something or has answered. */
 struct remote_rank {
     uint64_t asked_ns; /* when it was asked something last */
     uint64_t waited_ns; /* the first time that it was asked after its last answer; 0: it has answered */
     uint64_t told_ns;   /* when it answered last */
     uint64_t warned_ns; /* when it was last said that its host is suspected */
-    int known_slot;     /* it said how far it was with this call */
+    int known_slot;     /* the rank said how far it was with this call */
     uint64_t known_begun;
-    uint64_t sequence; /* and which was its latest call of all */
+    uint64_t sequence; /* its latest call in all slots */
     bool is_in_call;
     bool has_progress; /* it said how far it was with all calls, and when that was heard */
     uint64_t progress_ns;
     struct board_progress progress;
-    bool has_finding; /* and whom it takes to hold that up */
+    bool has_finding; /* it said which rank it takes to hold that call up */
     struct board_finding finding;
     uint64_t withdrawn;                             /* as on a board */
     struct board_call *calls[TRANSPORT_SLOT_COUNT]; /* BOARD_CALLS of a slot; NULL: none was told */
@@ -44,7 +45,7 @@ struct remote_rank {
 
 struct network {
     struct health *health;
-    struct transport *transport; /* that leads to all ranks: it moves whatever ways there are */
+    struct transport *transport; /* leads to all ranks, and moves whatever ways there are */
     uint16_t *ports;   /* of each rank's process, on loopback; NULL: hosts->entries says */
     uint64_t *next_ns; /* of each host: when to ask its first rank to connect again */
     bool is_stopped, all_have_joined;
@@ -70,7 +71,7 @@ struct remote_flags *remote_of(const struct health *health, int rank);
 const struct remote_rank *remote_find(const struct network *network, int rank);
 /* Makes room for that; NULL: out of memory. */
 struct remote_rank *remote_know(struct network *network, int rank);
-/* And for its calls in a slot. */
+/* Makes room for that rank's calls in a slot; NULL: out of memory. */
 struct board_call *remote_know_calls(struct remote_rank *remote, int slot);
 void remote_free_all(struct network *network);
 /* Tells what could not be told when it was due, for want of memory or of a place. */
@@ -81,14 +82,16 @@ void remote_count_untold(struct network *network, int rank);
 void remote_tell_failure(struct network *network);
 /* Tells one rank, and connects to it for that. */
 void remote_tell_failure_to(struct network *network, int rank);
-/* Tells them that this rank leaves. */
+/* Tells the ranks that are connected that this rank leaves. */
 void remote_tell_leaving(struct network *network);
 /* Whether the first rank of each host has said that its ranks have joined; rank 0 hears it. */
 bool remote_all_hosts_have_joined(const struct network *network);
-/* To rank 0, by the first rank of another host; and the answer, by rank 0 when all have. */
+/* The first rank of a host tells rank 0 that its ranks have joined; rank 0 answers when all hosts
+ * have. */
 void remote_tell_joined(struct network *network);
 void remote_tell_all_have_joined(struct network *network);
-/* From now on it counts as dead: no rank waits for it, and nothing more is done to reach it. */
+/* From now on that rank counts as dead: no rank waits for it, and nothing more is done to reach
+ * it. */
 void remote_declare_dead(struct network *network, int rank);
 
 #endif

@@ -11,7 +11,8 @@
 
 enum { NEIGHBOURS = 2, A_LOOK = 64 };
 
-/* Of one that is not visible from here each rank counts. */
+/* Another process of this host. A process that is not visible from here has an entry for each of
+ * its ranks. */
 struct watched_process {
     uint64_t key;
     pid_t pid;                 /* 0: not visible */
@@ -24,7 +25,7 @@ struct watched_process {
 
 struct local_rank {
     int first;   /* the lowest number of its process */
-    int process; /* of those watched; -1: this one */
+    int process; /* an index of struct processes' `all`; -1: this process */
     int pid;     /* as it says itself */
 };
 

@@ -8,7 +8,7 @@
 #include "health/health.h"
 #include "os/futex.h"
 
-/* What others may still read or write of this rank. */
+/* The memory of a call of this rank that others may still read or write. */
 struct engagement {
     int slot;
     uint64_t begun;                      /* the number of its call in the slot */
@@ -16,12 +16,14 @@ struct engagement {
 };
 /* After a failure: gives up all links. False: ranks of this host may still touch memory that was posted or advertised. */
 bool health_stop_links(struct health *health);
-/* After a failure, of a call that this rank will not run any more: tells the others so. True: no peer can still be reading or writing this rank's
- * memory. Does not wait for others. */
+/* After a failure: tells the others that this rank will not run a call any more. True: no peer can
+ * still be reading or writing this rank's memory. Does not wait for others. */
 bool health_leave_call(struct health *health, const struct engagement *engagement);
-/* Of a call that was left at that time: whether that is so by now, or as much time has passed as it may reasonably take. Does not wait. */
+/* Whether no peer can still be reading or writing the memory of a call that was left at that time,
+ * or as much time has passed as that may reasonably take. Does not wait. */
 bool health_is_quiet(struct health *health, const struct engagement *engagement, uint64_t left_ns);
-/* Both at once: waits until it is quiet. Not in the progress thread, which moves several ranks of a process: they would wait for each other. */
+/* Leaves a call, and waits until it is quiet. Not in the progress thread, which moves several ranks
+ * of a process: they would wait for each other. */
 void health_quiesce(struct health *health, const struct engagement *engagement);
 /* Between saying on the board that a call begins and the look whether the communicator has failed.
  * Whoever fails has its fence (health_quiesce) between saying so and its look at which ranks are in

@@ -45,7 +45,7 @@ void recorder_wait(struct recorder *recorder, uint64_t number, int peer, uint64_
     const uint64_t before = atomic_load_explicit(&entry->waits, memory_order_relaxed);
     const uint64_t whom = (uint64_t)(peer + 1);
     if (before >> RECORDER_WAITS_MS_BITS == whom) return;
-    if (before != 0) since_ns = now_ns; /* it waited for somebody else before */
+    if (before != 0) since_ns = now_ns; /* it waited for another rank before */
     const uint64_t since_ms =
         since_ns > recorder->base_ns ? (since_ns - recorder->base_ns) / 1000000 : 0;
     const uint64_t mask = ((uint64_t)1 << RECORDER_WAITS_MS_BITS) - 1;
@@ -53,7 +53,7 @@ void recorder_wait(struct recorder *recorder, uint64_t number, int peer, uint64_
                           memory_order_relaxed);
 }
 
-/* What a moment of clock_ticks is in clock_now_ns, as two pairs of both tell. */
+/* Converts a moment of clock_ticks to clock_now_ns, by two pairs of readings of both clocks. */
 static uint64_t nanoseconds(const struct recorder *recorder, uint64_t ticks)
 {
     const uint64_t now_ticks = clock_ticks(), now_ns = clock_now_ns();

@@ -54,14 +54,14 @@ struct record_entry {
 };
 static_assert(sizeof(struct record_entry) == 64, "one cache line a call");
 
-/* Both of one kind of call, only ever growing. */
+/* The number and bytes of one kind of call; both only grow. */
 struct record_count {
     _Atomic uint64_t calls, bytes;
 };
 
 struct recorder {
     struct record_entry *entries; /* NULL: nothing is recorded */
-    _Atomic uint64_t latest; /* number of the latest one; it may wait in line and have no entry yet */
+    _Atomic uint64_t latest; /* of the latest call, which may wait in line and have no entry yet */
     void *memory;
     _Atomic uint64_t done_ticks;  /* when something ended last; 0: never */
     uint64_t base_ticks, base_ns; /* of one moment, at the beginning */
@@ -75,11 +75,11 @@ struct record {
     unsigned kind; /* enum collective, RECORD_SEND or RECORD_RECV */
     unsigned dtype, op, slot;
     bool started, varies;
-    bool is_gated; /* waits for its gate; of one that is over: did so until the end */
+    bool is_gated; /* waits for its gate; if it is over: waited until the end */
     int root;
     const char *algorithm;     /* of this process, for good; or NULL */
     uint64_t begin_ns, end_ns; /* end 0: not over */
-    enum tutti_status status;  /* of one that is over */
+    enum tutti_status status;  /* of a call that is over */
     int waits_for;             /* -1: for nobody, as far as was noticed */
     uint64_t waits_since_ns;
 };
@@ -101,7 +101,7 @@ static inline void recorder_add(_Atomic uint64_t *counter, uint64_t more)
                           memory_order_relaxed);
 }
 
-/* The number of the next one, from 1. Callers take turns, so no read-modify-write is needed. */
+/* The number of the next record, from 1. Callers take turns, so no read-modify-write is needed. */
 static inline uint64_t recorder_next(struct recorder *recorder)
 {
     const uint64_t number = atomic_load_explicit(&recorder->latest, memory_order_relaxed) + 1;
@@ -181,9 +181,10 @@ static inline void recorder_note_ways(struct recorder *recorder, uint64_t number
                           memory_order_relaxed);
 }
 
-/* That this entry waits for its gate (engine/gate.h), or does not any more. One that is not there, or overtaken, stays as it is. */
+/* Says that this entry waits for its gate (engine/gate.h), or does not any more. Nothing happens if
+ * the entry is not there, or was overtaken. */
 void recorder_set_gated(struct recorder *recorder, uint64_t number, bool is_gated);
-/* When a wait has become long: that this entry waits for a peer; -1: for none that is known. */
+/* When a wait has become long: says for which peer this entry waits; -1: the peer is not known. */
 void recorder_wait(struct recorder *recorder, uint64_t number, int peer, uint64_t since_ns,
                    uint64_t now_ns);
 
@@ -200,7 +201,8 @@ static inline uint64_t recorder_latest(const struct recorder *recorder)
 {
     return atomic_load_explicit(&recorder->latest, memory_order_acquire);
 }
-/* An entry that is not over: that of slot 0 if there is one, else the oldest. False: there is none. */
+/* An entry that is not over: the entry of slot 0 if there is one, else the oldest. False: there is
+ * none. */
 bool recorder_read_open(const struct recorder *recorder, struct record *record);
 /* When something ended last, of clock_now_ns; 0: never. */
 uint64_t recorder_done_ns(const struct recorder *recorder);

@@ -16,7 +16,8 @@
 static_assert((int)CONTROL_RING_BYTES_MAX >= (int)AGREEMENT_MESSAGE_BYTES_MAX,
               "a message is a message");
 
-/* What goes to several goes once, to all: a ring holds few messages, and all may hear what more than one may. */
+/* A message to several ranks is written once, to all: a ring holds few messages, and a message that
+ * is meant for several may be heard by all. */
 static void write_to_ring(struct recovery *recovery, int to, const void *bytes, size_t byte_count)
 {
     struct health *health = recovery->health;
@@ -97,7 +98,8 @@ static void hear(struct recovery *recovery, int from, const void *bytes, size_t 
     struct agreement *of = NULL;
     if (epoch == recovery->epoch) of = recovery->current;
     if (epoch + 1 == recovery->epoch) of = recovery->previous;
-    /* What is ahead of this rank's calls is said again when it has come so far. */
+    /* A message of an agreement that this rank's calls have not reached is dropped: its sender says
+     * it again when this rank has come so far. */
     if (epoch == recovery->epoch + 1 && recovery->ahead_ns == 0) {
         recovery->ahead_ns = clock_now_ns();
         recovery->ahead = from;
@@ -144,7 +146,8 @@ void recover_look(struct recovery *recovery, uint64_t now_ns)
     }
 }
 
-/* Of ranks of other hosts. Heartbeats find out sooner, as long as they are judged. */
+/* Whether a rank of another host has been silent for too long. Heartbeats find that out sooner, as
+ * long as they are judged. */
 static bool is_silent(struct recovery *recovery, int rank, uint64_t now_ns)
 {
     const struct health *health = recovery->health;

@@ -10,7 +10,7 @@
 
 enum standing { STANDS, SUSPECTED, DECLARED_DEAD };
 
-/* Of another rank. */
+/* Another rank, as the agreements see it. */
 struct other {
     enum standing standing; /* as the agreement knows it */
     bool is_lost;           /* dead or left, as was seen before its final messages were read */
@@ -33,13 +33,13 @@ struct recovery {
     struct sent sent[CONTROL_RING_KEPT];
     unsigned sent_count;
     uint64_t looked_ns;
-    int awaited;       /* whom a given up one waited for, or -1 */
-    uint64_t ahead_ns; /* since when somebody is at the agreement after the current one; 0: nobody is */
+    int awaited;       /* the rank that an agreement waited for when it was given up, or -1 */
+    uint64_t ahead_ns; /* since when a rank is at the agreement after the current one; 0: none is */
     int ahead;
     struct other others[]; /* one per rank */
 };
 
-/* The communicator's, made when it is first needed. */
+/* The communicator's recovery, made when it is first needed. */
 enum tutti_status recover_get(struct health *health, struct recovery **recovery);
 /* A message of the current agreement to another rank; context: the recovery. */
 void recover_send(void *context, int to, const void *bytes, size_t byte_count);

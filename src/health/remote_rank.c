@@ -161,7 +161,8 @@ static struct control_message joined_message(const struct health *health)
     return message;
 }
 
-/* One that is told once and must come: again from remote_tell_owed, as long as there is no place for it. */
+/* Tells a message that is told once and must come: again from remote_tell_owed, as long as there is
+ * no place for it. */
 static void tell_once(struct network *network, int rank, enum control_kind kind)
 {
     const struct control_message message = kind == CONTROL_JOINED

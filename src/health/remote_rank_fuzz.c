@@ -96,7 +96,7 @@ static void ask(struct world *world, int peer)
     straggler->asked_begun = 1;
 }
 
-/* What those read who explain why a call does not go on. */
+/* Checks all that is read to explain why a call does not go on. */
 static void check(struct world *world)
 {
     struct tutti_failure failure;

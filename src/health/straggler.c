@@ -53,7 +53,7 @@ void straggler_excuse(struct straggler *straggler, struct straggler_wait *wait,
 
 bool straggler_is_mutual(uint64_t then_ns, uint64_t now_ns)
 {
-    return then_ns > now_ns || now_ns - then_ns < MUTUAL_NS; /* the other one's now may be later */
+    return then_ns > now_ns || now_ns - then_ns < MUTUAL_NS; /* the other rank's now may be later */
 }
 
 void straggler_add(struct straggler *straggler, const struct straggler_wait *wait)
@@ -67,7 +67,7 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* m > 2.5 s of count lengths, of which those that are not among the `held` given ones are 0. */
+/* Whether m > 2.5 s for `count` lengths, of which all but the `held` given lengths are 0. */
 static bool are_alike(uint64_t *lengths, unsigned held, uint64_t count)
 {
     qsort(lengths, held, sizeof *lengths, compare);
@@ -99,7 +99,8 @@ bool straggler_judge(const struct straggler *straggler, uint64_t rank_waits, uin
         lengths[held++] = wait->ns;
         sum += wait->ns;
     }
-    /* Where this rank waited for another one, so did the rank that it waits for at present. */
+    /* The rank that is waited for now also waited in the calls in which this rank waited for
+     * another rank. */
     const uint64_t others = STRAGGLER_WAITS - held, its = rank_waits - before;
     const uint64_t calls = STRAGGLER_WAITS + (its > others ? its - others : 0);
     if (sum * SHARE_MAX < now_ns - waits[oldest].since_ns || !are_alike(lengths, held, calls))
@@ -111,8 +112,8 @@ bool straggler_judge(const struct straggler *straggler, uint64_t rank_waits, uin
 
 /* --------------------------------------------------------------------------------------------- looking */
 
-/* Of the ranks of this host those that have not called it: the one that is waited for, or else the first; -1 if there is none,
- * or if it is most of them. */
+/* The rank of this host that has not begun the call: the rank that is waited for, or else the
+ * first. -1: all have begun it, or most have not. */
 static int absentee(const struct health *health, const struct straggler_call *call, int peer)
 {
     int first = -1, count = 0;
@@ -125,14 +126,14 @@ static int absentee(const struct health *health, const struct straggler_call *ca
     return 2 * count > team_local_size(health->team) ? -1 : first;
 }
 
-/* Whoever may have come later than this rank; -1. */
+/* The rank that may have come later than this one; -1: none. */
 static int holder(const struct health *health, const struct straggler_call *call, int peer)
 {
     const int rank = absentee(health, call, peer);
     return rank >= 0 || peer < 0 || team_shares_host(health->team, peer) ? rank : peer;
 }
 
-/* It lasted until this rank was last woken. */
+/* The wait lasted until this rank was last woken. */
 static void close_wait(struct straggler *straggler)
 {
     struct straggler_wait *open = &straggler->open;
@@ -173,8 +174,8 @@ static void say(struct health *health, const struct straggler_name *name, uint64
               health->team->rank, who, name->held, name->calls, (double)name->mean_ns * 1e-6);
 }
 
-/* Of a rank of this host, as in struct straggler_delays: of the thread that makes its calls, which is the first of its process if none has slept
- * in one. */
+/* The delay of a rank of this host, as in struct straggler_delays: of the thread that makes its
+ * calls, or of the first thread of its process if none has slept in a call. */
 static uint32_t delay_of(const struct health *health, int rank)
 {
     const int number = team_local_number(health->team, rank);

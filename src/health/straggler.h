@@ -35,10 +35,10 @@ struct health;
 
 enum { STRAGGLER_WAITS = 10 };
 
-/* For a rank that came later than this one. */
+/* A wait for a rank that came later than this one. */
 struct straggler_wait {
     int rank;            /* -1: none, it was the machine */
-    uint64_t rank_waits; /* of its own, by then */
+    uint64_t rank_waits; /* its own waits by then */
     uint64_t since_ns, ns;
 };
 
@@ -49,8 +49,9 @@ struct straggler_name {
     uint64_t named_ns; /* when */
 };
 
-/* By which the machine has kept a rank, and this one, from running, when this one last waited for that one: in units of STRAGGLER_DELAY_NS,
- * modulo 2^32; 0: not known. */
+/* The delays by which the machine has kept a rank, and this one, from running, as of the last time
+ * that this rank waited for that rank. In units of STRAGGLER_DELAY_NS, modulo 2^32; 0: not
+ * known. */
 enum { STRAGGLER_DELAY_NS = 10000 };
 struct straggler_delays {
     uint32_t its, own;
@@ -59,16 +60,16 @@ struct straggler_delays {
 struct straggler {
     struct straggler_wait waits[STRAGGLER_WAITS]; /* wait i at i % STRAGGLER_WAITS */
     uint64_t wait_count;
-    /* Of the call that sleeps: what it waits for, and what it waited for longest. */
+    /* The call that sleeps: its present wait, and its longest wait. */
     uint64_t sequence;                   /* of the call; 0: none */
     struct straggler_wait open, longest; /* rank -1: none */
     uint64_t woken_ns;                   /* from the last sleep */
-    /* A wait for a rank of another host that was asked. */
+    /* The wait for a rank of another host that was asked about it. */
     struct straggler_wait asked;
     int asked_slot;
     uint64_t asked_begun; /* 0: none */
     struct straggler_name name;
-    _Atomic uint64_t *held_ns;       /* this rank, by each rank, in all */
+    _Atomic uint64_t *held_ns;       /* how long each rank has held up this one, in all */
     struct straggler_delays *delays; /* of each rank */
     int blamed_by; /* the rank of another host that took this one for a straggler last; -1: none */
     uint64_t blamed_ns;
@@ -96,28 +97,31 @@ struct straggler_call {
  * known. */
 void straggler_sleep(struct health *health, const struct straggler_call *call, int peer,
                      uint64_t since_ns);
-/* It woke up then. */
+/* This rank woke up then. */
 static inline void straggler_wake(struct straggler *straggler, uint64_t now_ns)
 {
     straggler->woken_ns = now_ns;
 }
 /* A call is over, perhaps one in which it slept. */
 void straggler_end(struct health *health, const struct straggler_call *call);
-/* For and from a rank of another host: about the call of that number in a slot. */
+/* The answer for a rank of another host, and from it: about the call of that number in a slot. */
 struct straggler_answer straggler_answer(const struct health *health, int slot, uint64_t begun);
 void straggler_hear(struct health *health, int peer, int slot, uint64_t begun,
                     const struct straggler_answer *answer);
 
-/* Takes off a wait for a rank what the machine is to blame for, as far as both delays are known, now and when this rank last waited for that one.
- * If less is left than counts, it is a wait for none. */
+/* Takes off a wait for a rank the time for which the machine is to blame, as far as both delays are
+ * known, now and when this rank last waited for that rank. If less is left than counts, it is a
+ * wait for nobody. */
 void straggler_excuse(struct straggler *straggler, struct straggler_wait *wait,
                       const struct straggler_delays *now);
-/* One more wait. */
+/* Adds a wait. */
 void straggler_add(struct straggler *straggler, const struct straggler_wait *wait);
-/* Whether the rank of the newest wait, which waited so often itself by now, is to be named; fills in all of *name but the time. */
+/* Whether the rank of the newest wait, which has waited so often itself by now, is to be named.
+ * Fills in all of *name but the time. */
 bool straggler_judge(const struct straggler *straggler, uint64_t rank_waits, uint64_t now_ns,
                      struct straggler_name *name);
-/* Whether a rank that took this one for a straggler then is none itself, if this one takes it for a straggler now. */
+/* Whether a rank that took this one for a straggler at that time is no straggler itself, if this
+ * rank takes it for a straggler now. */
 bool straggler_is_mutual(uint64_t then_ns, uint64_t now_ns);
 
 #endif

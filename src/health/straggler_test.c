@@ -1,4 +1,5 @@
-/* Who is named a straggler: a rank that is always the last by about as much, and nobody where waiting goes in turns. */
+/* Tests which rank is named a straggler: a rank that is always last by about as much, and nobody if
+ * ranks wait for each other in turns. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -123,7 +124,7 @@ static struct side {
     struct straggler straggler;
     struct straggler_delays delays[SIDES];
     uint64_t waits, delayed_ns, named_ns;
-    int named;     /* how often it would name the other one */
+    int named;     /* how often it would name the other rank */
     bool is_blind; /* the system does not tell delays */
 } sides[SIDES];
 
@@ -182,7 +183,7 @@ static void a_rank_that_the_machine_holds_up_is_not_named(void **state)
     assert_int_equal(sides[0].named + sides[1].named, 0);
 }
 
-/* What is common to both is no excuse. */
+/* A delay that both ranks have is no excuse. */
 static void a_slow_rank_on_a_busy_machine_is_named(void **state)
 {
     (void)state;

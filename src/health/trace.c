@@ -23,7 +23,8 @@
 #include "os/file.h"
 
 enum { QUERIED_ENTRIES = 16, VERSION = 1 };
-/* For a file system to take a dump: when nobody asked for one, a call that has failed waits for it. */
+/* The time for a file system to take a dump: when nobody asked for a dump, a call that has failed
+ * waits for it. */
 static const uint64_t UNASKED_NS = 2000000000u, ASKED_NS = 30000000000u;
 static_assert((int)RECORD_SEND == (int)METRICS_SEND && (int)RECORD_KINDS == (int)METRICS_KINDS,
               "one numbering of kinds");
@@ -168,7 +169,7 @@ static void put_numbers(FILE *file, const struct trace *trace)
     fputs(end, file);
 }
 
-/* What the choice of algorithms knows of the machines, besides the names of hosts. */
+/* Writes what the choice of algorithms knows of the machines, besides the names of hosts. */
 static void put_machines(FILE *file, const struct health *health)
 {
     const int cores = health->team->members.core_count;
@@ -236,8 +237,8 @@ static void log_dump(struct health *health, enum tutti_status status)
                   health->team->rank, health->trace.folder);
 }
 
-/* The monitors of the other processes of this host: once, by whoever comes first. Who leaves or ends right after a failure must
- * not be too quick for its own monitor. */
+/* Tells the monitors of the other processes of this host; the first thread that comes does it once.
+ * A rank that leaves or ends right after a failure must not be too quick for its own monitor. */
 static void tell_neighbours(struct health *health)
 {
     if (!atomic_exchange_explicit(&health->trace.is_first, false, memory_order_relaxed)) return;

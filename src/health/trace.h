@@ -40,7 +40,7 @@ struct trace {
     char *folder;          /* TUTTI_TRACE_DIR, or NULL */
     bool is_dumped;        /* for the failure; under the lock */
     _Atomic bool is_first; /* this rank told its host of the failure, and still has to tell the monitors */
-    _Atomic int rack, cores_of; /* those of struct trace_machine */
+    _Atomic int rack, cores_of; /* as in struct trace_machine */
     _Atomic uint64_t numbers[TRACE_NUMBERS];
     char id[METRICS_ID_SIZE];
     struct monitor_client client;
@@ -48,11 +48,11 @@ struct trace {
 
 /* NO_MEMORY. */
 enum tutti_status trace_init(struct health *health);
-/* What dumps say of this rank's machine from now on. Any thread. */
+/* Sets what dumps say of this rank's machine from now on. Any thread. */
 void trace_set_machine(struct health *health, const struct trace_machine *machine);
 /* From now on the monitor may ask; *health is complete. */
 void trace_open(struct health *health);
-/* It does not any more. */
+/* From now on the monitor asks no more. */
 void trace_close(struct health *health);
 void trace_release(struct health *health);
 /* This rank has put a failure on its host's board. Cheap. Any thread. */

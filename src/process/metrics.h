@@ -17,20 +17,20 @@
 /* Collectives, and behind them messages sent and received. */
 enum { METRICS_SEND = COLLECTIVE_COUNT, METRICS_RECV, METRICS_KINDS, METRICS_ID_SIZE = 17 };
 
-/* Of all communicators that this process has had; these only grow. */
+/* Counts over all communicators that this process has had; they only grow. */
 struct metrics_counts {
     uint64_t calls[METRICS_KINDS], bytes[METRICS_KINDS];
     uint64_t failures; /* communicators that failed */
 };
 
-/* Of one that is there. */
+/* The state of a communicator that exists now. */
 struct metrics_communicator {
     char id[METRICS_ID_SIZE];
     int rank, size;
     uint64_t sequence;               /* calls begun so far */
     bool has_completed;              /* a call, or a message */
-    double idle_seconds;             /* since the last one of them */
-    const _Atomic uint64_t *held_ns; /* waited for each rank that came later than this one; or NULL */
+    double idle_seconds;             /* since the last of them */
+    const _Atomic uint64_t *held_ns; /* the time waited for each rank that came later; or NULL */
 };
 
 void metrics_print(const struct metrics_counts *counts,

@@ -73,7 +73,8 @@ static bool read_signal_number(const char *text, int *number)
     return true;
 }
 
-/* Those that programs use among each other; not those that say that this one is broken, or cannot be caught. */
+/* Reads a signal that programs use among each other. Not accepted: signals that say that this
+ * program is broken, and signals that cannot be caught. */
 static enum tutti_status read_signal(int *number)
 {
     static const struct {
@@ -137,7 +138,7 @@ static void handle_signal(int number)
     errno = error;
 }
 
-/* Never instead of somebody else's. */
+/* Watches a signal, unless the application handles it itself. */
 static void watch_signal(int number)
 {
     struct sigaction current;

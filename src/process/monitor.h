@@ -52,7 +52,8 @@ void monitor_register(struct monitor_client *client);
 void monitor_unregister(struct monitor_client *client);
 /* Makes the thread call the `look` of all clients. Any thread; cheap, a system call. */
 void monitor_look(void);
-/* The same in another process of this host, if it has a monitor. Never waits long. Any thread. */
+/* Does the same in another process of this host, if it has a monitor. Never waits long. Any
+ * thread. */
 void monitor_look_at(pid_t pid);
 /* The n-th name that the monitor of a process may listen at: the first that is free, of those with the same pid in other PID
  * namespaces. */

@@ -178,7 +178,8 @@ static void every_client_is_described(void **state)
 
 static size_t long_bytes;
 
-/* Lines of digits that repeat after 80 bytes, which is no part's size: one that is left out is missed. */
+/* Lines of digits that repeat after 80 bytes, which is no part's size: a part that is left out is
+ * missed. */
 static void describe_at_length(struct monitor_client *client, FILE *file)
 {
     (void)client;
@@ -186,7 +187,7 @@ static void describe_at_length(struct monitor_client *client, FILE *file)
         fputc(at % 8 == 7 ? '\n' : (int)('0' + at / 8 % 10), file);
 }
 
-/* Of several messages: all that come, and how many they were. */
+/* Hears an answer of several messages: all the text that comes, and how many messages it was. */
 static size_t hear_at_length(int fd, char *text, size_t size, int *messages)
 {
     size_t heard = 0;

@@ -34,7 +34,8 @@ static pthread_t thread;
 static bool thread_runs, thread_to_join;
 static bool thread_is_up; /* it has come as far as its loop */
 static _Thread_local bool is_thread;
-/* Exchanged on both sides: whoever comes second sees this, or what the first one had written before. */
+/* Exchanged on both sides: the second thread to come sees this, or what the first had written
+ * before. */
 static _Atomic unsigned asleep;
 
 /* One pass over all clients: the busiest result. */

@@ -130,7 +130,8 @@ static bool ends_well(pid_t pid)
     return pid > 0 && waitpid(pid, &fate, 0) == pid && WIFEXITED(fate) && WEXITSTATUS(fate) == 0;
 }
 
-/* It has no client, and can have one of its own, but not under the thread sanitizer: no thread may start in a child there. */
+/* A child has no client, and can have one of its own, but not under the thread sanitizer: no thread
+ * may start in a child there. */
 static bool has_progress_of_its_own(void)
 {
     if (ranks_are_threads()) return true;

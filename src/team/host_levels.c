@@ -109,7 +109,7 @@ static enum tutti_status find_machine(const struct topo *topo, const char *host,
         host, rank, names[0] != '\0' ? names : "none");
 }
 
-/* What a machine stands in, or itself, where there is none of that kind. */
+/* The place of that kind in which a machine stands, or the machine itself if there is none. */
 static int place_of(const struct topo *topo, int machine, enum topo_kind kind)
 {
     const int place = topo_place_of_machine(topo, machine, kind);
@@ -148,7 +148,7 @@ static void sort_by_count(int **group_of, int *counts, int count)
         }
 }
 
-/* Where it tells hosts apart and nests with those that are there. */
+/* Adds a level if it tells hosts apart and nests with the levels that are there. */
 static enum tutti_status add_level(struct host_levels *levels, const int *group_of)
 {
     const char *message;
@@ -195,7 +195,7 @@ static enum tutti_status add_places(struct host_levels *levels, const char *cons
     return status;
 }
 
-/* Of what is together with what, whatever numbers groups have. */
+/* A fingerprint of which ranks are together, whatever numbers the groups have. */
 static uint64_t fingerprint_of(const struct host_levels *levels, const struct hierarchy *h)
 {
     uint64_t hash = hash_take(0x6c6576656c73u, (uint64_t)levels->rank_count);
@@ -232,7 +232,7 @@ static int count_hosts(const struct host_levels *levels, const struct hierarchy 
     return hierarchy->unit_count[hierarchy->has_hosts ? 1 : 0];
 }
 
-/* What follows from the levels. */
+/* Computes what follows from the levels. */
 static enum tutti_status complete(struct host_levels *levels)
 {
     struct hierarchy hierarchy;

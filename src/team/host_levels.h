@@ -40,12 +40,12 @@ enum tutti_status host_levels_read_topology(struct topo *topo);
  * NO_MEMORY. Nothing to release then. */
 enum tutti_status host_levels_init(struct host_levels *levels, int rank_count, const int *host_of,
                                    const char *const *host_names, const struct topo *topo);
-/* With the rack of each host, of any number; those of one rack alone, or of as many as hosts, tell nothing. NO_MEMORY, and
- * nothing to release. */
+/* Makes levels from the rack of each host, of any number. Racks tell nothing if there is only one,
+ * or as many as hosts. NO_MEMORY, and nothing to release. */
 enum tutti_status host_levels_init_racks(struct host_levels *levels, int rank_count,
                                          const int *host_of, const int *rack_of);
-/* For a communicator of some of the ranks: its rank i is ranks[i] of the whole one. NO_MEMORY, and nothing to
- * release. */
+/* Makes levels for a communicator of some of the ranks: its rank i is ranks[i] of the whole
+ * communicator. NO_MEMORY, and nothing to release. */
 enum tutti_status host_levels_select(struct host_levels *part, const struct host_levels *whole,
                                      const int *ranks, int rank_count);
 void host_levels_release(struct host_levels *levels);

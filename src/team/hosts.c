@@ -40,7 +40,7 @@ static int *place_of(int *places, const uint64_t *keys, int size, uint64_t wante
     return &places[at];
 }
 
-/* Of each rank, the first one with the same key. */
+/* Finds for each rank the first rank with the same key. */
 static bool find_firsts(const uint64_t *keys, int size, int *first_of)
 {
     int *const places = calloc(2 * (size_t)size, sizeof *places);
@@ -67,8 +67,8 @@ static bool number_hosts(struct team_hosts *hosts, uint64_t *keys)
     return true;
 }
 
-/* Of each rank, the first one on the same cores. The ranks of a host may be tied to different cores; hosts share cores if their first
- * ranks do. Whether any do. */
+/* Finds for each rank the first rank on the same cores. The ranks of a host may be tied to
+ * different cores; hosts share cores if their first ranks do. Returns whether any do. */
 static bool find_sharers(const struct team_hosts *hosts, int *cores_of)
 {
     bool are_shared = false;
@@ -85,7 +85,8 @@ static bool find_sharers(const struct team_hosts *hosts, int *cores_of)
     return are_shared;
 }
 
-/* Each set of cores that ranks are tied to counts once. (That sets overlap in part nobody knows.) */
+/* Each set of cores that ranks are tied to counts once. (No rank knows which sets overlap in
+ * part.) */
 static void count_cores(struct team_hosts *hosts, const int *cores_of, const int *first_of)
 {
     for (int r = 0; r < hosts->size; r++) {
@@ -114,7 +115,8 @@ static bool find_cores(struct team_hosts *hosts, uint64_t *keys)
     for (int r = 0; r < hosts->size; r++) keys[r] = hosts->entries[r].cores;
     is_found = is_found && find_firsts(keys, hosts->size, cores_of);
     const bool are_shared = is_found && find_sharers(hosts, cores_of);
-    for (int r = 0; r < hosts->size && is_found; r++) /* sets of cores, of those that share some */
+    for (int r = 0; r < hosts->size && is_found;
+         r++) /* sets of cores, of the hosts that share some */
         keys[r] = hash_take(hash_take(1, (uint64_t)cores_of[r]), keys[r]);
     is_found = is_found && find_firsts(keys, hosts->size, first_of);
     if (is_found) count_cores(hosts, cores_of, first_of);
@@ -126,7 +128,8 @@ static bool find_cores(struct team_hosts *hosts, uint64_t *keys)
     return is_found;
 }
 
-/* What there is one of for each host, or for each rank of this one. */
+/* Counts the ranks of each host, and makes room for the arrays with one element for each host, or
+ * for each rank of this host. */
 static bool count_ranks(struct team_hosts *hosts, int own_host)
 {
     const size_t host_count = (size_t)hosts->host_count;
@@ -141,7 +144,7 @@ static bool count_ranks(struct team_hosts *hosts, int own_host)
     return hosts->local_ranks != NULL;
 }
 
-/* From the entries. */
+/* Numbers the hosts and their ranks from the entries. */
 static enum tutti_status number(struct team_hosts **hosts, int rank)
 {
     struct team_hosts *const made = *hosts;

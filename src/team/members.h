@@ -9,8 +9,8 @@
 #include "tune/ranking.h"
 
 struct members {
-    bool oversubscribed; /* more ranks than cores here, those of other hosts on the same cores included: yield at the first miss */
-    bool shares_cores;   /* the same of some host: all ranks agree */
+    bool oversubscribed; /* more ranks than cores here, ranks of other hosts included: yield at the first miss */
+    bool shares_cores; /* some host has more ranks than cores: all ranks agree */
     int core_count; /* that the ranks of a host may run on, of the host where they are the fewest: all ranks agree */
     bool has_threads; /* another rank lives in this process */
     const int *order; /* near ranks side by side; the transport's. NULL: as they are numbered */

@@ -44,7 +44,8 @@ static enum tutti_status check_store(const struct tutti_store *given)
     return TUTTI_OK;
 }
 
-/* The caller's options, which are those of another version perhaps; nothing said is as TUTTI_COMM_OPTIONS_INIT has it. */
+/* The caller's options, which may be of another version. Members that it does not have are as
+ * TUTTI_COMM_OPTIONS_INIT has them. */
 static enum tutti_status read_comm(const struct tutti_comm_options *user,
                                    struct tutti_comm_options *own)
 {
@@ -106,7 +107,7 @@ enum tutti_status options_for_derived(const struct tutti_comm_options *user,
     return TUTTI_OK;
 }
 
-/* Of several variables that make no sense, any one is named. */
+/* If several variables make no sense, the error names any of them. */
 static void note(enum tutti_status *environment, enum tutti_status status)
 {
     if (status != TUTTI_OK) *environment = status;
@@ -120,7 +121,8 @@ static enum tutti_status read_deterministic(int *is_deterministic)
     return TUTTI_OK;
 }
 
-/* What is read where it is needed: a wrong word is found before anybody meets. */
+/* Checks variables that are read where they are needed: so a wrong word is found before ranks
+ * meet. */
 static enum tutti_status check_others(void)
 {
     bool probes;

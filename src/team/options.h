@@ -15,8 +15,8 @@
 enum tutti_status options_for_comm(const struct tutti_comm_options *user,
                                    struct tutti_comm_options *options,
                                    enum tutti_status *environment);
-/* The same for a communicator that is derived from one with the options `from`, which are complete: what the
- * caller leaves open is as there. */
+/* Does the same for a communicator that is derived from a communicator with the options `from`,
+ * which are complete: they supply what the caller leaves open. */
 enum tutti_status options_for_derived(const struct tutti_comm_options *user,
                                       const struct tutti_comm_options *from,
                                       struct tutti_comm_options *options);
