@@ -9,9 +9,9 @@
 
 #include "os/clock.h"
 
-/* Below the first bound, or above the others, other programs have a part in the measurements. Other
- * processes of a quiet machine use about 1 %. The kernel counts in hundredths of a second, so others
- * must have used more than a few of those. */
+/* Below the first bound, or above one of the others, other programs affect the measurements. Other
+ * processes of a quiet machine use about 1 %. The kernel counts in hundredths of a second, so other
+ * programs must have used more than a few hundredths. */
 static const double got_percent_min = 95, others_percent_max = 10, stolen_percent_max = 2;
 static const double others_ns_min = 200e6;
 
@@ -35,8 +35,9 @@ static uint64_t used_ns(void)
     return usage_ns(RUSAGE_SELF) + usage_ns(RUSAGE_CHILDREN);
 }
 
-/* Of all processors together, since the machine started; 0: the kernel does not tell. Interrupts are not counted: those of network cards
- * may be for messages of the processes that measure. */
+/* Reads the time of all processors together since the machine started; 0: the kernel does not tell.
+ * Interrupts are not counted: interrupts of network cards may be for messages of the processes that
+ * measure. */
 static void read_busy(uint64_t *busy_ns, uint64_t *stolen_ns)
 {
     enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, FIELDS };

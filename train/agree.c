@@ -43,7 +43,7 @@ static struct lines describe(const struct agreement *agreement)
     return (struct lines){NULL, 0};
 }
 
-/* Of the text from `at` on, without its end. */
+/* The line of the text from `at` on, without its end. */
 static struct lines line_at(const struct lines *lines, size_t at)
 {
     char *const begin = lines->text + (at < lines->size ? at : lines->size);

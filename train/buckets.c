@@ -127,7 +127,7 @@ static void deal_out(struct tutti_buckets *b)
 static int compare_places(const void *a, const void *b)
 {
     const size_t x = ((const size_t *)a)[0], y = ((const size_t *)b)[0];
-    return (x < y) - (x > y); /* who is complete with a later gradient comes first */
+    return (x < y) - (x > y); /* a bucket that is complete with a later gradient comes first */
 }
 
 /* Renumbers the buckets in the order in which a backward pass completes them. */
@@ -180,7 +180,7 @@ static enum tutti_status prepare_bucket(struct tutti_buckets *b, struct bucket *
 
 /* ------------------------------------------------------------------------------------------ life cycle */
 
-/* What all ranks have to give alike, as one number of 62 bits. */
+/* The values that all ranks must give alike, as one number of 62 bits. */
 static int64_t fingerprint(const struct tutti_buckets *b)
 {
     uint64_t norm_bits, hash = hash_take(1, b->gradient_count);
@@ -216,7 +216,8 @@ static void describe(const void *context, FILE *lines)
                 tutti_dtype_name(b->gradients[i].what.dtype));
 }
 
-/* Also where this rank already knows better than to go on: the others must learn of it. */
+/* Ranks agree even if this rank already knows that it cannot go on: the other ranks must learn of
+ * it. */
 static enum tutti_status agree_on(struct tutti_buckets *b, enum tutti_status status)
 {
     const struct agreement agreement = {"tutti_buckets_create",
@@ -298,7 +299,7 @@ enum tutti_status tutti_buckets_free(struct tutti_buckets *b)
 
 /* ---------------------------------------------------------------------------------------------- a step */
 
-/* With the lock held: those that are full, in order; or all that are left. */
+/* With the lock held: starts the buckets that are full, in order; or all that are left. */
 static void start_buckets(struct tutti_buckets *b, bool all)
 {
     while (b->status == TUTTI_OK && b->next < b->bucket_count) {

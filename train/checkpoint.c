@@ -1,4 +1,4 @@
-/* checkpoint.c - the life of checkpoints; what a save does before a thread writes. */
+/* checkpoint.c - the life of checkpoints, and the part of a save before a thread writes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static enum tutti_status take_options(const struct tutti_checkpoints_options *gi
     return TUTTI_OK;
 }
 
-/* Rank 0 makes the folder, and then the others find it. */
+/* Rank 0 makes the folder, and then the other ranks find it. */
 static enum tutti_status open_folder(struct tutti_checkpoints *c, const char *folder)
 {
     enum tutti_status status = c->rank == 0 ? folder_make(&c->folder, folder, 0) : TUTTI_OK;
@@ -169,7 +169,7 @@ static bool is_described(const struct save_plan *plan, const struct parts *parts
             memcmp(plan->described.bytes, parts->table.bytes, parts->table.size) == 0);
 }
 
-/* What the shares are as pieces of the file, and memory for them. */
+/* Lays out the shares as pieces of the file, and gets memory for them. */
 static enum tutti_status lay_out(struct save_plan *plan, const struct parts *parts, int rank)
 {
     plan->data_bytes = 0;

@@ -13,7 +13,7 @@ struct report {
     char message[ERROR_TEXT_MAX];
 };
 
-/* That of the rank `teller`, for all. */
+/* All ranks get the status of the rank `teller`. */
 static enum tutti_status hear(struct tutti_comm *comm, enum tutti_status status, int teller)
 {
     struct report report = {.status = (int32_t)status};
@@ -54,7 +54,7 @@ enum tutti_status checkpoint_agree_whether(struct tutti_comm *comm, enum tutti_s
     return status;
 }
 
-/* All ranks know that the numbers differ; rank 0's are those that the others should have. */
+/* All ranks know that the numbers differ. The other ranks should have the numbers of rank 0. */
 static enum tutti_status tell_difference(struct tutti_comm *comm, const char *function,
                                          const struct agree_number *numbers, size_t count)
 {
@@ -103,7 +103,7 @@ static enum tutti_status no_memory(void)
     return error_set(TUTTI_NO_MEMORY, "checkpoint: out of memory");
 }
 
-/* Of all ranks together, if they are not absurd. */
+/* Counts the bytes of all ranks together, and refuses absurd sizes. */
 static enum tutti_status count_bytes(struct gathered *gathered, size_t table_count, size_t ranks,
                                      size_t *all)
 {

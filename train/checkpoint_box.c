@@ -64,8 +64,9 @@ static uint64_t row_count(const struct box *box, int dimension)
     return count;
 }
 
-/* Of a range within the rows [dimension, ...) that begins at the front of one of them, or ends at the back of one: goes as deep as there
- * are dimensions. `at` has the place in the dimensions before. */
+/* Cuts a range within the rows [dimension, ...). For a range that begins at the front of a row, or
+ * ends at the back of a row, the recursion goes as deep as there are dimensions. `at` has the place
+ * in the dimensions before. */
 static size_t cut(const struct box *box, int dimension, struct box at, uint64_t begin,
                   uint64_t count, struct box *pieces)
 {

@@ -61,7 +61,7 @@ static void a_thousand_slices_of_columns_in_bands_of_rows_are_found(void **state
     enum { SLICES = 1000, BANDS = 4 };
     struct file file = make_file(BANDS * 10, SLICES * 2, SLICES * BANDS);
     uint64_t elements;
-    for (uint64_t band = 0; band < BANDS; band++) /* whose ends lie at other rows in each slice */
+    for (uint64_t band = 0; band < BANDS; band++) /* its ends lie at other rows in each slice */
         for (uint64_t slice = 0; slice < SLICES; slice++) {
             const uint64_t begin = band == 0 ? 0 : band * 10 + slice % 7;
             const uint64_t end = band == BANDS - 1 ? BANDS * 10 : (band + 1) * 10 + slice % 7;

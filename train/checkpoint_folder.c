@@ -49,7 +49,8 @@ void folder_shard_path(const struct folder *folder, uint64_t step, size_t shard,
     folder_path(folder, step, name, path);
 }
 
-/* Of a name such as "step-000000000100", with so many digits at least, and more only where it takes more. */
+/* Whether a name is a word and a number, such as "step-000000000100". The number has at least so
+ * many digits, and more only if it needs more. */
 static bool is_numbered(const char *name, const char *word, size_t digits, uint64_t *number)
 {
     const size_t length = strlen(word);
@@ -143,8 +144,8 @@ enum tutti_status folder_make(struct folder *folder, const char *path, int rank)
 
 /* -------------------------------------------------------------------------------------------------- lock */
 
-/* Folders of this process that are locked, or about to be. A lock of flock() ends when nobody has its descriptor any more: so a child of
- * fork() closes those that it inherits. */
+/* Folders of this process that are locked, or about to be. A lock of flock() ends when no process
+ * has its descriptor any more, so a child of fork() closes the descriptors that it inherits. */
 static struct folder *locked;
 
 static void close_inherited(bool is_held)
@@ -234,7 +235,8 @@ bool folder_has(const struct folder *folder, uint64_t step)
     return access(path, F_OK) == 0;
 }
 
-/* Whether an entry is a folder itself, rather than a link to another place. What is not may be the user's, so it is never cleaned. */
+/* Whether an entry is a folder itself, rather than a link to another place. An entry that is not
+ * may be the user's, so it is never cleaned. */
 static bool is_own_folder(DIR *entries, const char *name)
 {
     struct stat about;
@@ -249,7 +251,8 @@ static void tell_stray(const struct folder *folder, const char *name)
 
 enum wanted { COMPLETE, COMPLETE_TO_CLEAN, UNFINISHED_TO_CLEAN };
 
-/* Those to clean are folders of their own. Others are told of. */
+/* Lists the wanted steps. A step to clean must be a folder of its own; the log tells of other
+ * entries. */
 static enum tutti_status list(const struct folder *folder, enum wanted wanted, struct steps *steps)
 {
     const bool are_complete = wanted != UNFINISHED_TO_CLEAN;
@@ -331,7 +334,8 @@ enum tutti_status folder_remove(const struct folder *folder, uint64_t step)
     const int fd = root >= 0 ? open_step(root, step) : -1;
     enum tutti_status status =
         fd >= 0 ? remove_files(folder, fd, path) : failed(folder, "removing", path);
-    /* Where there is something else, the folder stays: a network file system may have put it there. */
+    /* If the folder contains something else, it stays: a network file system may have put it
+     * there. */
     if (status == TUTTI_OK && unlinkat(root, name, AT_REMOVEDIR) != 0 && errno != ENOTEMPTY &&
         errno != EEXIST)
         status = failed(folder, "removing", path);
@@ -346,7 +350,7 @@ static void clean(const struct folder *folder, uint64_t step)
         log_write(LOG_WARN, "an old or unfinished checkpoint stays: %s", tutti_error_message());
 }
 
-/* Those that ended before they were complete. */
+/* Removes the checkpoints that ended before they were complete. */
 static void remove_unfinished(const struct folder *folder)
 {
     struct steps found;

@@ -35,7 +35,7 @@ struct head {
 };
 
 uint64_t head_blocks(const struct head *head);
-/* Where the data begins, and the size of the file. */
+/* The offset at which the data begins, and the size of the file. */
 uint64_t head_data_offset(const struct head *head);
 uint64_t head_file_bytes(const struct head *head);
 

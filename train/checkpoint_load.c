@@ -84,14 +84,14 @@ static enum tutti_status open_shard(const struct tutti_checkpoints *c,
                      c->rank, path);
 }
 
-/* Those of every n-th shard, behind each other. */
+/* The tables of every n-th shard, one behind the other. */
 struct own_tables {
     unsigned char *bytes;
     size_t size;
     int64_t *sizes; /* [shards] */
 };
 
-/* Of an open file, whose table is looked at before others hear of it. */
+/* Adds the table of an open file. This rank looks at the table before other ranks hear of it. */
 static enum tutti_status add_table(const struct tutti_checkpoints *c, const struct shard *shard,
                                    const char *path, size_t index, struct own_tables *own)
 {

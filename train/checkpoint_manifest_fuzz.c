@@ -1,4 +1,4 @@
-/* Of any bytes: manifest_parse ends, and a manifest that it accepts prints as the same bytes. */
+/* For any bytes, manifest_parse ends, and a manifest that it accepts prints as the same bytes. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -40,7 +40,7 @@ static enum tutti_status refuse(const struct rest *rest)
         rest->name, rest->comes, (unsigned long long)rest->looks_max);
 }
 
-/* What is left of a box has nothing in common with the one that came, so each box is looked at once. */
+/* The rest of a box has nothing in common with the box that came, so each box is looked at once. */
 enum tutti_status rest_take(struct rest *rest, const struct box *box, struct box *common,
                             bool *taken)
 {

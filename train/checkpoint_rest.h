@@ -13,13 +13,13 @@
 #include "checkpoint_box.h"
 #include "tutti/tutti.h"
 
-/* Boxes that are looked at: on average for each one that comes, and for all. Where a thousand slices of columns come row by row, a thousand are
- * missing in part. */
+/* Boxes that are looked at: on average for each box that comes, and for all boxes. If a thousand
+ * slices of columns come row by row, a thousand boxes are missing in part. */
 enum { REST_LOOKS_A_BOX = 1024, REST_LOOKS_LEAST = 1 << 14 };
 
 struct rest {
     const char *name;  /* of the tensor, for messages */
-    struct box *boxes; /* that do not overlap */
+    struct box *boxes; /* boxes that do not overlap */
     size_t count, room;
     size_t comes; /* boxes, in all */
     size_t next;  /* of those in front of it a part may be common with the box that came last */

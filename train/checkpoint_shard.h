@@ -18,7 +18,7 @@ enum tutti_status shard_write(const char *path, int rank, struct head *head,
 
 struct shard {
     const char *path; /* the caller's */
-    int rank;         /* that reads it, for messages */
+    int rank;         /* the rank that reads it, for messages */
     int fd;           /* -1: not open */
     struct head head;
     unsigned char *table; /* [head.table_bytes], and behind it the checksums of blocks */

@@ -1,5 +1,6 @@
-/* Of any file: shard_open ends, and so does reading all that the table of a file has which it accepts. A table that is accepted prints as the
- * same bytes. Checksums are put right first, or else nothing would come behind them. */
+/* For any file, shard_open ends. If it accepts the file, reading everything that the file's table
+ * has ends, too. A table that is accepted prints as the same bytes. Checksums are put right first,
+ * or else no input would get behind them. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

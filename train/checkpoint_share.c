@@ -77,7 +77,8 @@ static enum tutti_status check_whole(const struct holding *holdings, size_t coun
 
 /* -------------------------------------------------------------------------------------------------- ranks */
 
-/* What holder `place` of `count` holders of a piece writes. Small pieces go around, so that no rank gets all of them. */
+/* The part of a piece that holder `place` of its `count` holders writes. Small pieces go around, so
+ * that no rank gets all of them. */
 static struct share share_of(const struct piece *piece, size_t place, size_t count, size_t turn)
 {
     const uint64_t elements = box_count(&piece->box);
@@ -88,7 +89,8 @@ static struct share share_of(const struct piece *piece, size_t place, size_t cou
                           .count = share + (place < rest)};
 }
 
-/* Of holdings of one piece. A rank that names a piece twice holds it once. */
+/* Finds the rank's share of one piece, among the holdings of that piece. A rank that names a piece
+ * twice holds it once. */
 static void share_piece(const struct holding *holdings, size_t count, size_t rank, size_t turn,
                         struct share *by_piece)
 {
@@ -106,7 +108,7 @@ static void share_piece(const struct holding *holdings, size_t count, size_t ran
     by_piece[index].piece = index;
 }
 
-/* Of one tensor. */
+/* Finds the rank's shares of one tensor. */
 static enum tutti_status share_tensor(const struct holding *holdings, size_t count, size_t rank,
                                       size_t *turn, struct share *by_piece)
 {

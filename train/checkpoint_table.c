@@ -104,7 +104,7 @@ enum tutti_status table_print(const struct piece *piece, struct table_bytes *byt
 
 /* ----------------------------------------------------------------------------------------------- parsing */
 
-/* Of the piece that begins at *at, which goes on behind it; false if there is none. */
+/* Parses the piece that begins at *at, and moves *at behind it. False: there is no piece. */
 static bool parse_piece(const unsigned char *bytes, size_t size, size_t *at, struct piece *piece,
                         char **name)
 {

@@ -10,7 +10,8 @@
 #include "checkpoint_state.h"
 #include "os/clock.h"
 
-/* What rank 0 has to know of every shard; goes from rank to rank as it lies. */
+/* The facts that rank 0 has to know of every shard. They go from rank to rank as they lie in
+ * memory. */
 struct note {
     uint64_t bytes, sum;
 };
@@ -32,7 +33,7 @@ static enum tutti_status write_own(struct tutti_checkpoints *c, uint64_t id, str
     return TUTTI_OK;
 }
 
-/* That rank 0 sees the files of the others, as long as they are. */
+/* Checks that rank 0 sees the files of the other ranks, in full length. */
 static enum tutti_status look_for_shards(const struct tutti_checkpoints *c, const struct note *notes)
 {
     for (int r = 0; r < c->size; r++) {
@@ -76,7 +77,7 @@ static uint64_t draw_id(void)
     return id;
 }
 
-/* Rank 0's part ends all: the others only wait for it. */
+/* Rank 0's part ends all: the other ranks only wait for it. */
 static enum tutti_status write_all_ranks(struct tutti_checkpoints *c, struct note *notes,
                                          bool *is_begun, bool *is_complete)
 {

@@ -204,7 +204,8 @@ static void describe(const void *context, FILE *lines)
     }
 }
 
-/* Also where this rank already knows better than to go on: the others must learn of it. */
+/* Ranks agree even if this rank already knows that it cannot go on: the other ranks must learn of
+ * it. */
 static enum tutti_status agree(const struct tutti_pipeline *p,
                                const struct tutti_schedule *schedule, enum tutti_status status)
 {
@@ -265,7 +266,7 @@ static bool is_alone(const struct tutti_pipeline *p)
     return p->shape.stage_count == 1;
 }
 
-/* Of what the part makes in that direction. */
+/* The tag of the message that the part makes in that direction. */
 static int tag_of(const struct tutti_pipeline *p, enum tutti_pass pass, int part, int micro_batch)
 {
     const int chunk = part / p->shape.stage_count + (int)pass * p->shape.chunk_count;
@@ -320,7 +321,8 @@ static enum tutti_status take_input(struct tutti_pipeline *p, struct tutti_sched
     return TUTTI_OK;
 }
 
-/* Where a pass writes, once the message that was there has left; NULL: nobody wants it. */
+/* Finds the memory into which a pass writes, once the message that was there has left. NULL: no
+ * part wants the output. */
 static enum tutti_status take_output(struct tutti_pipeline *p, struct tutti_schedule_action a,
                                      void **output)
 {

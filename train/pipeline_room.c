@@ -10,7 +10,7 @@
 struct flow {
     int receives, receives_free;
     size_t next_posted; /* position of the pass from which on no receive is started */
-    size_t *ring;       /* what was sent, in order: indices of messages */
+    size_t *ring;       /* messages that were sent, in order: their indices */
     size_t sent, gone;  /* of the ring: all before `gone` have been received */
     int sends;          /* the most at once */
 };

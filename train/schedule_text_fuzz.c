@@ -1,4 +1,5 @@
-/* Of any bytes: tutti_schedule_parse ends, and a schedule that it accepts survives printing and reading once more, is checked, and drawn. */
+/* For any bytes, tutti_schedule_parse ends. A schedule that it accepts survives printing and
+ * reading once more, and is checked and drawn. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>

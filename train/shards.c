@@ -220,7 +220,7 @@ static uint64_t hash_double(uint64_t hash, double number)
     return hash_take(hash, bits);
 }
 
-/* What all ranks have to give alike, as one number of 62 bits. */
+/* The values that all ranks must give alike, as one number of 62 bits. */
 static int64_t fingerprint(const struct tutti_shards *s)
 {
     const struct tutti_shards_options *const o = &s->options;
@@ -262,7 +262,8 @@ static void describe(const void *context, FILE *lines)
                 s->groups[g].weight_decay);
 }
 
-/* Also where this rank already knows better than to go on: the others must learn of it. */
+/* Ranks agree even if this rank already knows that it cannot go on: the other ranks must learn of
+ * it. */
 static enum tutti_status agree(const struct tutti_shards *s, enum tutti_status status)
 {
     const struct agreement agreement = {"tutti_shards_create",

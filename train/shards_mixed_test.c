@@ -26,8 +26,8 @@ static const struct tutti_shard_group groups[GROUPS] = {
 
 enum gradients {
     OF_PARAMETERS, /* numbers of any kind, which depend on the parameters */
-    OF_PLACES,     /* which do not */
-    WHOLE          /* small whole ones, whose sums are exact */
+    OF_PLACES,     /* numbers of any kind, which do not depend on the parameters */
+    WHOLE          /* small whole numbers, whose sums are exact */
 };
 
 struct setting {
@@ -120,7 +120,7 @@ static int do_passes(struct tutti_shards *shards, const struct setting *setting,
     return 0;
 }
 
-/* What ranks have after some steps. */
+/* The state of a rank after some steps. */
 struct end {
     float parameters[ELEMENTS]; /* widened */
     float masters[ELEMENTS];    /* of this rank's shards, else 0 */

@@ -13,8 +13,8 @@ struct shards_buffer;
 /* Zeros are a pool. */
 struct shards_pool {
     struct shards_buffer *unused; /* in a list */
-    size_t bytes, bytes_max; /* that it has from the system, unused ones included; the most so far */
-    size_t table_bytes;      /* for its own notes about them, likewise the most */
+    size_t bytes, bytes_max;      /* from the system, with unused buffers: now; the most so far */
+    size_t table_bytes;           /* for its own notes about them, likewise the most */
 };
 
 /* Gives a buffer, 64-byte aligned, whose contents are undefined. NO_MEMORY, NO_SPACE. */

@@ -45,7 +45,7 @@ struct shards_group {
     struct tutti_request *gather; /* under way */
     struct shards_buffer *gathered; /* with PARAMETERS; else NULL */
     int use_count;
-    struct shards_buffer *open;   /* where gradients are not kept */
+    struct shards_buffer *open;   /* if gradients are not kept */
     bool is_asked_for;            /* the gradient, since the last micro-batch was ready */
     bool is_stale;                /* kept gradients are those of the step before */
     int ready_count, added_count; /* micro-batches of this step: ready; in sums */
@@ -61,7 +61,7 @@ struct tutti_shards {
     struct tutti_shards_options options;
     struct tutti_comm *comm;
     int rank, size;
-    enum tutti_dtype gradient_dtype, state_dtype;     /* that of parameters is in the options */
+    enum tutti_dtype gradient_dtype, state_dtype; /* the dtype of parameters is in the options */
     size_t parameter_size, gradient_size, state_size; /* of one element */
     double loss_scale;                                /* 0: none */
     struct shards_group *groups;

@@ -31,7 +31,7 @@ static double square_of_block(const struct tutti_shards *s, const struct shards_
                            left < TUTTI_SHARDS_BLOCK ? left : TUTTI_SHARDS_BLOCK, s->gradient_dtype);
 }
 
-/* Of all blocks of all groups in their order: everybody has everything. */
+/* Squares all blocks of all groups in their order: every rank has everything. */
 static void square_whole(struct tutti_shards *s)
 {
     for (size_t g = 0; g < s->group_count; g++)
@@ -193,7 +193,8 @@ static enum tutti_status start_gather(struct tutti_shards *s, struct shards_grou
                                   s->comm, &group->gather);
 }
 
-/* What was gathered ahead and not acquired, or is still being gathered since the step before. */
+/* Drops parameters that were gathered ahead and not acquired, or that are still being gathered
+ * since the step before. */
 static enum tutti_status drop_old(struct tutti_shards *s)
 {
     for (size_t g = 0; g < s->group_count; g++) {

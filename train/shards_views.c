@@ -1,4 +1,4 @@
-/* shards_views.c - what of the shards goes on from step to step, for checkpoints. */
+/* shards_views.c - the parts of the shards that go on from step to step, for checkpoints. */
 #include "base/status.h"
 #include "shards_state.h"
 
@@ -26,7 +26,7 @@ enum tutti_status tutti_shards_views(struct tutti_shards *s, size_t index,
     TRY(check_time(s, index));
     struct shards_group *const group = &s->groups[index];
     TRY(shards_broken_by(s, shards_wait_gather(group)));
-    shards_drop_gathered(s, group); /* which would be old, if parameters are changed */
+    shards_drop_gathered(s, group); /* it would be old if parameters are changed */
     const enum tutti_dtype dtype = s->options.dtype;
     const bool is_whole = s->options.stage < TUTTI_SHARDS_PARAMETERS;
     const struct shards_range whole = {0, group->count};

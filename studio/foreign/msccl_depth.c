@@ -10,7 +10,7 @@ struct run {
     const struct wiring *wiring;
     uint32_t depth;
     uint32_t *under_way;   /* of each port: messages that were sent and have not been taken */
-    uint32_t *done, *part; /* of each lane: steps; of the next step, what is done of it */
+    uint32_t *done, *part; /* of each lane: steps done; parts of the next step done */
     uint32_t *queue;       /* ring of lanes that may be able to go on */
     uint32_t head, count;
     bool *is_queued;
@@ -32,7 +32,8 @@ static uint32_t dequeue(struct run *run)
     return lane;
 }
 
-/* What a part of a step does; WIRING_NONE: nothing of the kind. */
+/* One part of a step: the port that it receives from and the port that it sends to. WIRING_NONE: it
+ * does not receive, or does not send. */
 struct part {
     uint32_t in, out; /* ports */
     bool is_last;

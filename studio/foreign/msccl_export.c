@@ -294,7 +294,8 @@ static int block_for(struct exporter *exporter, uint32_t in, uint32_t out)
     if (in == WIRING_NONE && out == WIRING_NONE) return block_for_local(exporter);
     if (in == WIRING_NONE) in = exporter->sharing_in[out];
     if (out == WIRING_NONE) out = exporter->sharing_out[in];
-    /* A block in which the lane has only worked in memory so far becomes that of its first connection. */
+    /* A block in which the lane has only worked in memory so far becomes the block of its first
+     * connection. */
     if (exporter->lane_block >= 0) {
         struct block *block = &exporter->blocks[exporter->lane_block];
         if (block->in == WIRING_NONE && block->out == WIRING_NONE) {
@@ -363,7 +364,7 @@ struct unfolding {
     uint32_t step;
     const struct plan_step *of;
     const uint32_t *receives; /* ports, in the order of sources */
-    struct plan_place sum;    /* what is summed so far */
+    struct plan_place sum;    /* the sum so far */
     struct plan_place spare;  /* scratch of this step, once has_spare */
     bool has_sum, has_spare;
     uint32_t fused; /* the port that its last receiving atom sends to, or WIRING_NONE */
@@ -479,7 +480,8 @@ static void unfold(struct exporter *exporter, uint32_t step)
 
 /* ------------------------------------------------------------------------------------- dependencies, numbers */
 
-/* What the atom waits for, in other blocks than its own: *count of them, each once; room for all. */
+/* Finds the atoms in other blocks for which this atom waits: *count of them, each once. `found` has
+ * room for all. */
 static void find_dependencies(const struct exporter *exporter, const struct atom *atom, int *found,
                               int *count)
 {

@@ -19,7 +19,7 @@
 /* The limits and the spelling of a reader. */
 struct msccl_profile {
     const char *name;
-    const char *reduce_scatter; /* what it calls that */
+    const char *reduce_scatter; /* its name for a reduce-scatter */
     int steps_max;              /* of a thread block */
     int chunks_max;             /* of a step */
     int channel_blocks_max;     /* thread blocks that use a channel of one GPU */

@@ -49,7 +49,7 @@ struct race {
     int step, other; /* the other one is a step of any gpu; -1: none */
 };
 
-/* What the run finds out about a step. */
+/* The findings of the run about one step. */
 struct finding {
     bool final;
     struct plan_place source, destination; /* places of the plan */
@@ -58,10 +58,10 @@ struct finding {
 struct importer {
     const struct msccl_algo *algo;
     struct msccl_report *report;
-    struct msccl_report note; /* what a plan cannot say, first of all */
+    struct msccl_report note; /* the first thing that a plan cannot say */
     struct plan_shape shape;
 
-    int *partners;      /* of each block: the one it receives from, or -1 */
+    int *partners;      /* for each block: the block that it receives from, or -1 */
     int *send_lists;    /* the steps that send, of one block side by side, in order */
     int *first_sends;   /* of each block, and one more */
     int *taken;         /* of each block: messages it has received */
@@ -77,8 +77,8 @@ struct importer {
     int *emitted; /* steps of each gpu, in the order of its plan; a gpu begins at twice its first step */
     int *sent_writers;           /* beside `sent`: who had written the memory that was sent */
     bool stages;                 /* copies what it sends, where the memory is written to later */
-    bool needs_copies;           /* that may be why there was no proof */
-    struct race race;            /* that is why there was no proof, if step is one */
+    bool needs_copies;           /* copies are lacking, which may be why there was no proof */
+    struct race race;            /* the reason why there was no proof, unless its step is -1 */
     struct race told[RACES_MAX]; /* taken to be ordered, so that the proof finds others */
     int told_count;
     int *run_order; /* all steps, as the run met them */
@@ -101,7 +101,7 @@ static int number_of_block(const struct importer *importer, const struct msccl_b
     return (int)(block - importer->algo->blocks) - importer->algo->gpus[block->gpu].first_block;
 }
 
-/* Of a step; `why` is whole. */
+/* Refuses a step; `why` is the whole reason, without conversions. */
 static bool refuse_step(struct importer *importer, struct msccl_report *report,
                         enum msccl_verdict verdict, int step, const char *why)
 {
@@ -409,7 +409,8 @@ static int waits_for(const struct importer *importer, int step)
     return importer->done[partner] <= message - algo->blocks[partner].first_step ? message : -1;
 }
 
-/* What the plan calls a range that the step reads: in place, what no step has stored to is the input. */
+/* The plan's place for a range that the step reads. In place, a range to which no step has stored
+ * is the input. */
 static struct plan_place place_read(const struct importer *importer, int gpu,
                                     enum msccl_buffer buffer, int first, int count)
 {
@@ -542,7 +543,8 @@ static bool read_chunk(struct importer *importer, int step, enum msccl_buffer bu
     return held->class != NOTHING;
 }
 
-/* What a step has at one position, before it stores and sends. False: the read of *missing does not find anything. */
+/* Computes a step's result at one position, before the step stores and sends it. False: a read of
+ * *missing finds nothing. */
 static bool compute(struct importer *importer, int step, int message, int position,
                     struct held *result, enum msccl_buffer *missing, int *chunk)
 {
@@ -701,7 +703,7 @@ static bool run(struct importer *importer)
 
 static const uint64_t LANE_WORK_MAX = UINT64_C(1) << 24;
 
-/* A gpu with more thread blocks than a plan has lanes: which ones never work side by side? */
+/* A GPU has more thread blocks than a plan has lanes: which blocks never work side by side? */
 struct sharing {
     const struct importer *importer;
     int gpu, first_step, step_count;
@@ -822,8 +824,10 @@ static bool choose_lanes(struct importer *importer, int gpu)
     return shared;
 }
 
-/* A plan sends from where data lies, until it has come. Where that memory is written to later, MSCCL's copy can be made one of the
- * plan, in scratch of its own: before a send, or, of a step that receives, stores and sends, between the latter two. */
+/* A plan sends from the memory where data lies, until the message has come. If that memory is
+ * written to later, MSCCL's copy can become a copy of the plan, in scratch memory of its own. The
+ * copy comes before a send or, if a step receives, stores and sends, between the store and the
+ * send. */
 static bool is_staged(const struct importer *importer, int step)
 {
     const struct msccl_step *of = &importer->algo->steps[step];
@@ -1096,8 +1100,9 @@ static bool was_told(const struct importer *importer, int step, int other)
     return false;
 }
 
-/* A send of MSCCL copies what it sends; one of a plan reads its memory until it has come, and the engine stores some results
- * straight in their receivers' memory. Where only that is at fault the file may be right. */
+/* A send of MSCCL copies its data. A send of a plan reads its memory until the message has come,
+ * and the engine stores some results straight in their receivers' memory. If only that is at fault,
+ * the file may be right. */
 static bool is_about_copies(const char *message)
 {
     return strstr(message, "may still be sending") != NULL ||

@@ -22,10 +22,10 @@ struct msccl_report {
     enum msccl_verdict verdict;
     int line;              /* 0: none */
     int gpu, block, step;  /* as the file counts them; -1: none */
-    bool in_place;         /* what the file says, and what was proven */
+    bool in_place;         /* as the file says, and as was proven */
     bool proven_otherwise; /* proven, too: in place what is not, and the other way round */
     char message[MSCCL_MESSAGE_BYTES]; /* "line 7: gpu 2 tb 0 step 5 (rcs): ..." */
-    int further_count; /* what else is wrong: so many, of which the first ones have their texts here */
+    int further_count; /* further faults: the number of them; the first ones have texts here */
     char further[MSCCL_FURTHER_MAX][MSCCL_MESSAGE_BYTES];
 };
 

@@ -221,7 +221,7 @@ static void begin_step(struct reader *reader, const char **attributes)
         grow(reader, algo->steps, sizeof *algo->steps, algo->step_count, &reader->step_room);
     if (has_failed(reader)) return;
     struct msccl_block *block = &algo->blocks[algo->block_count - 1];
-    const int number = block->step_count++; /* what is said from here on is said of this step */
+    const int number = block->step_count++; /* messages from here on are about this step */
     struct msccl_step *step = &algo->steps[algo->step_count++];
     *step = (struct msccl_step){.line = line_of(reader), .type = read_type(reader, attributes)};
     const struct msccl_traits *traits = &msccl_types[step->type];

@@ -44,7 +44,7 @@ struct exporter {
     uint32_t *first_ends,
         *ends;     /* of each rank, and one more: ports, in the order of their channels */
     bool *is_port; /* beside `ends`: it leads to another host */
-    int *numbers;  /* beside `ends`: among those of its type */
+    int *numbers;  /* beside `ends`: the number among the channels of its type */
     bool *is_awaited, *is_begun; /* of each port: its receiver has waited; its source has */
 
     /* of the rank at hand */
@@ -295,7 +295,7 @@ static int remote_of(struct exporter *exporter, int peer)
     return exporter->remotes[peer];
 }
 
-/* Where the step's messages over channels of that type go; how many there are. */
+/* Finds the targets of the step's messages over channels of that type, and returns their number. */
 static int find_targets(struct exporter *exporter, uint32_t step, enum mscclpp_link over,
                         struct mscclpp_target *targets)
 {
@@ -316,7 +316,8 @@ static int find_targets(struct exporter *exporter, uint32_t step, enum mscclpp_l
     return count;
 }
 
-/* The step's messages over memory have been put; those to other hosts are sent, when all that it stores is there. */
+/* Finishes the step's messages. The messages over memory have been put; the messages to other hosts
+ * are sent when all that the step stores is there. */
 static void finish_messages(struct exporter *exporter, uint32_t step, struct plan_place source,
                             int put_count, const struct lists *lists)
 {
@@ -328,7 +329,7 @@ static void finish_messages(struct exporter *exporter, uint32_t step, struct pla
                          exporter->rank_plan->steps[step].chunk_count);
 }
 
-/* Where the step's operands are, in order. */
+/* Finds the places of the step's operands, in order. */
 static void find_places(const struct exporter *exporter, uint32_t step, struct plan_place *places)
 {
     const struct wiring *w = &exporter->wiring;
@@ -346,7 +347,8 @@ static void find_places(const struct exporter *exporter, uint32_t step, struct p
     }
 }
 
-/* Where the sum of a step lies that stores none: a message that it takes is needed no more then. */
+/* The place for the sum of a step that stores none. It is the place of a message that the step
+ * takes, which is no longer needed then; else new scratch memory. */
 static struct plan_place place_for_sum(struct exporter *exporter, const struct plan_step *of,
                                        const struct plan_place *places)
 {
@@ -357,7 +359,8 @@ static struct plan_place place_for_sum(struct exporter *exporter, const struct p
                                more_scratch(exporter, rank_plan->rank, of->chunk_count)};
 }
 
-/* Several operands: an operation reads a number of them, so what is summed so far may wait in scratch memory. */
+/* Sums several operands. An operation reads a limited number of them, so the sum so far may wait in
+ * scratch memory. */
 static void unfold_sum(struct exporter *exporter, uint32_t step, const struct lists *lists)
 {
     const struct plan_step *of = &exporter->rank_plan->steps[step];
@@ -592,8 +595,8 @@ static void print_head(const struct exporter *exporter)
             names[exporter->plan->shape.collective], exporter->options->in_place ? "true" : "false");
 }
 
-/* Offsets have 32 bits, so the largest buffer has less than 4 GiB. The size is that of the input; of the output in an
- * allgather. */
+/* Offsets have 32 bits, so the largest buffer has less than 4 GiB. The size is the input's, or the
+ * output's in an allgather. */
 static uint64_t message_bytes_max(const struct exporter *exporter)
 {
     const struct plan_shape *shape = &exporter->plan->shape;

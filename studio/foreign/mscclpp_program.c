@@ -52,7 +52,7 @@ static void out_of_memory(struct mscclpp_program *program)
     program->status = TUTTI_NO_MEMORY;
 }
 
-/* Room for one more element; what there was, if there is none. */
+/* The array with room for one more element; the old array if there is no memory. */
 static void *grow(struct mscclpp_program *program, void *array, int count, int *room, size_t size)
 {
     if (count < *room) return array;
@@ -284,7 +284,7 @@ static enum mscclpp_link link_of(const struct mscclpp_program *program, int chan
     return program->is_port != NULL && program->is_port[channel] ? MSCCLPP_PORT : MSCCLPP_MEMORY;
 }
 
-/* Those of each type by themselves. announces may be NULL. */
+/* Adds the channels of each type in operations of their own. announces may be NULL. */
 static void add_channels(struct mscclpp_program *program, enum mscclpp_type type,
                          const int *channels, const bool *announces, int count)
 {

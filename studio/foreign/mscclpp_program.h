@@ -32,8 +32,8 @@ enum {
     MSCCLPP_REMOTES_MAX = 16,    /* ..., remote buffers of each type */
     MSCCLPP_SIGNALS_MAX = 8,     /* channels of an operation */
     MSCCLPP_SEMAPHORES_MAX = 16, /* of an operation */
-    MSCCLPP_PLACES_MAX = 10,     /* that an operation reads; that it stores to */
-    MSCCLPP_TARGETS_MAX = 8,     /* ..., remote ones */
+    MSCCLPP_PLACES_MAX = 10,     /* places that an operation reads; places that it stores to */
+    MSCCLPP_TARGETS_MAX = 8,     /* ..., remote places */
     MSCCLPP_BLOCKS_MAX = 108     /* of a GPU: multiprocessors of an A100 */
 };
 
@@ -85,7 +85,7 @@ struct mscclpp_operation {
 struct mscclpp_block {
     int first_operation,
         operation_count; /* without announcements, and what ties it to its neighbours */
-    /* Of each type: */
+    /* For each type of channel: */
     int channels[MSCCLPP_LINK_COUNT][MSCCLPP_CHANNELS_MAX], channel_count[MSCCLPP_LINK_COUNT];
     int remotes[MSCCLPP_LINK_COUNT][MSCCLPP_REMOTES_MAX], remote_count[MSCCLPP_LINK_COUNT];
     int announced[MSCCLPP_LINK_COUNT][MSCCLPP_CHANNELS_MAX]; /* of `channels` */
@@ -134,7 +134,8 @@ void mscclpp_program_release(struct mscclpp_program *program);
 void mscclpp_program_next_lane(struct mscclpp_program *program);
 int mscclpp_program_new_semaphore(struct mscclpp_program *program);
 
-/* Waits for signals of these channels; for those with announces[i], the other GPU is first told that this one has begun. */
+/* Waits for signals of these channels. Before it waits for a channel with announces[i], it tells
+ * the other GPU that this one has begun. */
 void mscclpp_program_wait(struct mscclpp_program *program, const int *channels,
                           const bool *announces, int count);
 void mscclpp_program_signal(struct mscclpp_program *program, const int *channels, int count);

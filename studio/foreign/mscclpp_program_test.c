@@ -158,8 +158,8 @@ static void channels_and_remote_buffers_beyond_a_block_are_in_the_next(void **st
     end(&program);
 }
 
-/* What comes over a port, and what goes over one, is told apart; a send is joined like a signal, and its source is not overwritten
- * before. */
+/* Operations over ports and over memory are kept apart, for messages that come and for messages
+ * that go. A send is joined like a signal, and its source is not overwritten before the send. */
 static void ports_and_memory_take_operations_of_their_own(void **state)
 {
     struct mscclpp_program program;

@@ -45,7 +45,7 @@ static const char *const element_names[ELEMENT_COUNT] = {"system", "cpu", "pci",
 /* An element that is open. */
 struct frame {
     enum element element;
-    int node;                        /* that holds what comes in it */
+    int node;                        /* the node that contains the nodes in this element */
     char address[TOPO_ADDRESS_SIZE]; /* of the card that it is, if it is one */
     double bytes_per_second;         /* of the card's PCI link; 0: not told */
     int sm;                          /* of a gpu: its generation */
@@ -187,7 +187,7 @@ static void read_address(struct reader *reader, const char **attributes, const c
         topo_set_text(address, TOPO_ADDRESS_SIZE, text);
 }
 
-/* What a PCI link carries one way, without its coding's overhead. */
+/* The bandwidth of a PCI link one way, without the overhead of its coding. */
 static double pci_bytes_per_second(struct reader *reader, const char **attributes)
 {
     const char *speed = find(attributes, "link_speed");
@@ -200,7 +200,8 @@ static double pci_bytes_per_second(struct reader *reader, const char **attribute
     return transfers * coding / 8 * width;
 }
 
-/* What one NVLink of a GPU of that generation carries one way, as its maker says; 0: not known here. */
+/* The bandwidth of one NVLink of a GPU of that generation, one way, as its maker states it. 0: not
+ * known here. */
 static double nvlink_bytes_per_second(int sm)
 {
     switch (sm) {
@@ -217,8 +218,8 @@ static double nvlink_bytes_per_second(int sm)
     }
 }
 
-/* What one xGMI link of a GPU of that architecture ("gfx90a", "908") carries one way, as its maker says; 0: not known here. Older
- * files call gfx90a 910. */
+/* The bandwidth of one xGMI link of a GPU of that architecture ("gfx90a", "908"), one way, as its
+ * maker states it. 0: not known here. Older files call gfx90a 910. */
 static double xgmi_bytes_per_second(const char *architecture)
 {
     static const struct {
@@ -440,7 +441,7 @@ static void begin_xgmi(struct reader *reader, const char **attributes, const str
 
 /* --------------------------------------------------------------------------------------------------- elements */
 
-/* What an element may stand in; the system stands in nothing. */
+/* Whether an element may stand in the element around it. The system stands in nothing. */
 static bool belongs(enum element element, const struct frame *around)
 {
     if (around == NULL) return element == ELEMENT_SYSTEM;
@@ -459,7 +460,7 @@ static bool belongs(enum element element, const struct frame *around)
 
 static void begin_known(struct reader *reader, enum element element, const char **attributes)
 {
-    struct frame frame = {0}; /* what comes in a card belongs to it */
+    struct frame frame = {0}; /* elements in a card belong to the card */
     if (reader->depth > 0) frame = reader->frames[reader->depth - 1];
     frame.element = element;
     frame.has_nvswitch = false;

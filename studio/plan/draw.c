@@ -87,8 +87,8 @@ static uint32_t count_cells(const struct plan_shape *shape)
     }
 }
 
-/* Where a class is shown in a rank's box; false when it only passes through. Classes are cells, except that
- * an all-to-all has one cell for each output chunk. */
+/* The cell in a rank's box that shows a class; false if the class only passes through. Classes are
+ * cells, except that an all-to-all has one cell for each output chunk. */
 static bool cell_of_class(const struct plan_shape *shape, int rank, uint32_t chunk_class,
                           uint32_t *cell)
 {
@@ -153,7 +153,7 @@ static void show_inputs(struct picture *picture)
     }
 }
 
-/* Results of a round; those of round 0 are what the ranks had anyway. */
+/* Shows the results of a round. The results of round 0 are what the ranks had anyway. */
 static void show_round(struct picture *picture, uint32_t round)
 {
     const size_t count = (size_t)picture->plan->shape.rank_count * picture->cell_count;
@@ -233,7 +233,8 @@ static uint32_t colour_count(const struct picture *picture)
                                                     : picture->cell_count;
 }
 
-/* Chunks have colours; those of an all-to-all the one of the rank they come from. */
+/* The colour of a chunk. A chunk of an all-to-all has the colour of the rank from which it
+ * comes. */
 static uint32_t colour_of(const struct picture *picture, uint32_t chunk_class)
 {
     const struct plan_shape *shape = &picture->plan->shape;
@@ -440,7 +441,7 @@ static void collect_cells(struct picture *picture, uint32_t round, enum which wh
     qsort(picture->marks, picture->mark_count, sizeof *picture->marks, compare_marks);
 }
 
-/* Where the run of marks with the look of this one ends. */
+/* The end of the run of marks that look like the mark `first`. */
 static uint32_t end_of_run(const struct picture *picture, uint32_t first)
 {
     uint32_t end = first;
@@ -548,7 +549,7 @@ static bool is_stroked(const struct picture *picture, const struct cell *cell, b
     return cell->held && is_complete(picture, cell) == complete;
 }
 
-/* A stroke for each rank whose contribution is in, on faint ones for all. */
+/* Draws a stroke for each rank whose contribution is in, over faint strokes for all ranks. */
 static void draw_contributions(const struct picture *picture)
 {
     const double width = stroke_width(picture), gap = stroke_gap(picture);
@@ -627,7 +628,7 @@ static void write_caption(const struct picture *picture, int rank, uint32_t roun
         snprintf(text, size, "%u steps", total);
 }
 
-/* The cells of a row: those of the row above, and what has changed. */
+/* Draws the cells of a row: the cells of the row above, and the cells that have changed. */
 static void draw_cells(struct picture *picture, uint32_t round)
 {
     FILE *file = picture->file;
@@ -735,7 +736,7 @@ static void draw_arrow(const struct picture *picture, const struct arrow *arrow)
     fprintf(file, "<path class=\"l %s\" d=\"%s\"/>\n", look, path);
 }
 
-/* Where the chip beside an arrow's tail begins, and its middle's height. */
+/* The left end of the chip beside an arrow's tail, and the height of the chip's middle. */
 static int chip_left(const struct arrow *arrow)
 {
     return arrow->x1 - (CHIP_WIDTH - CHIP_HEIGHT) / 2;
@@ -754,7 +755,7 @@ static void draw_chip_edge(const struct picture *picture, const struct arrow *ar
             chip_y(arrow), CHIP_WIDTH - CHIP_HEIGHT);
 }
 
-/* What it carries: its value, or squares in the colours of several chunks. */
+/* The content of a chip: the value of its message, or squares in the colours of several chunks. */
 static void draw_chip_content(const struct picture *picture, const struct arrow *arrow)
 {
     FILE *file = picture->file;

@@ -15,7 +15,7 @@ struct question {
     struct synth_ratio width;
     int64_t each;
     struct max_flow flow;
-    int first_rank; /* the earlier ones have been found to get all; that stays so while more fits */
+    int first_rank;   /* earlier ranks were found to get all; that stays so while more fits */
     int refused_rank; /* the rank that does not, or -1 */
 };
 

@@ -13,7 +13,7 @@
 /* A block is named by its smallest rank. Level 0 has every rank by itself, level S all in one block. */
 enum { RANKS = DIRECT_RANKS_MAX, LEVELS = DIRECT_STEPS_MAX + 1 };
 
-/* Of one chunk; first facts, then, in the same places, whether they hold. */
+/* The facts about one chunk. Later the same places say whether these facts hold. */
 struct sums {
     int same[LEVELS][RANKS][RANKS]; /* ranks p < q are in one block */
     int has[LEVELS][RANKS][RANKS];  /* rank v has the sum of the block of p */
@@ -71,7 +71,7 @@ static void say_blocks(const struct asking *a, struct sums *sums, int level)
                          sums->same[level][q][r]);
 }
 
-/* What a rank may pass on, and what that needs. */
+/* Says which blocks a rank may pass on, and what it needs for that. */
 static void say_sent(const struct asking *a, struct sums *sums, int step)
 {
     for (int i = 0; i < a->graph->edge_count; i++)
@@ -82,7 +82,8 @@ static void say_sent(const struct asking *a, struct sums *sums, int step)
         }
 }
 
-/* A rank gets the block of p if it has it, or if it comes; where p does not name its block, as it gets that which does. */
+/* A rank gets the block of p if it has the block, or if the block comes. If p is not the name of
+ * its block, the rank gets the block of p only if it gets the block under its name. */
 static void say_gets(const struct asking *a, struct sums *sums, int step, int v)
 {
     for (int p = 0; p < a->n; p++) sums->gets[step][v][p] = z3_new_fact(a->z3);
@@ -100,7 +101,7 @@ static void say_gets(const struct asking *a, struct sums *sums, int step, int v)
     }
 }
 
-/* It has a larger block if it gets all of which that consists. */
+/* A rank has a larger block if it gets all blocks of which the larger block consists. */
 static void say_adds(const struct asking *a, struct sums *sums, int step, int v)
 {
     for (int p = 0; p < a->n; p++) {
@@ -167,7 +168,7 @@ static bool names_block(const struct sums *sums, int level, int p)
     return true;
 }
 
-/* The edge by which the block comes; what else is sent over others is not needed. */
+/* The edge by which the block comes. Copies of it over other edges are not needed. */
 static int edge_of(const struct asking *a, const struct sums *sums, int step, int v, int p)
 {
     for (int i = 0; i < a->graph->edge_count; i++)
@@ -197,7 +198,7 @@ static void keep_needed(const struct asking *a, struct sums *sums)
             }
 }
 
-/* Where a rank has the sum of a block, and the step that put it there. */
+/* The place of a block's sum at a rank, and the step that put it there. */
 struct held {
     struct plan_place place;
     uint32_t step;
@@ -214,7 +215,7 @@ struct writing {
     struct held held[DIRECT_CHUNKS_MAX][RANKS]; /* by the name of the block */
 };
 
-/* Lanes keep one order, that of steps, edges and chunks, and so never wait in a circle. */
+/* Lanes keep one order, by steps, edges and chunks, and so never wait in a circle. */
 static void enter_lane(struct writing *w, int lane)
 {
     if (w->lanes[lane] < 0)
@@ -261,7 +262,8 @@ static void write_message(struct writing *w, int step, int edge, int chunk, int 
     }
 }
 
-/* The larger block of p, out of those of the level below, in the order of their names. */
+/* Writes the sum of the larger block of p, from the sums of the blocks of the level below, in the
+ * order of their names. */
 static void write_sum(struct writing *w, int level, int chunk, int p)
 {
     const struct asking *const a = w->asking;

@@ -74,7 +74,8 @@ static void say_once(const struct encoding *e, int chunk, int rank)
     if (!mine) z3_at_most(e->z3, e->work, count, 1);
 }
 
-/* What only one rank wants takes one path: from no rank twice, and not on from its end. */
+/* A chunk that only one rank wants takes one path: no rank sends it twice, and the rank at its end
+ * does not send it on. */
 static void say_path(const struct encoding *e, int chunk, int rank)
 {
     int count = 0;
@@ -192,7 +193,7 @@ static enum tutti_status ask_solver(struct encoding *e, uint64_t deadline_ns,
     return *answer == Z3_POSSIBLE ? read_steps(e, steps) : TUTTI_OK;
 }
 
-/* The answer to one split is added to that of all. */
+/* The answer to one split is added to the answer for all splits. */
 struct asking {
     const struct synth_graph *graph;
     const struct plan_shape *shape;
@@ -250,7 +251,7 @@ static enum tutti_status ask_split(struct asking *asking, const int *rounds, int
     return synth_steps_check(&answer->steps, asking->graph);
 }
 
-/* The most of a split: all splits whose largest step has so many rounds are asked together, the balanced ones first. */
+/* Asks all splits whose largest step has so many rounds, the balanced splits first. */
 static enum tutti_status ask_splits(struct asking *asking, int *rounds, int step, int step_count,
                                     int left, int largest)
 {
@@ -337,7 +338,8 @@ static enum tutti_status ask_copying(const struct synth_graph *graph, const stru
     return ask_all(&asking, question->step_count, question->round_count);
 }
 
-/* What is found backwards is turned round, and checked once more as what it is for. */
+/* An answer that was found backwards is turned round, and checked once more for its own
+ * collective. */
 static enum tutti_status turn_round(const struct synth_graph *graph, struct exact_answer *answer)
 {
     struct synth_steps forwards;
@@ -347,7 +349,8 @@ static enum tutti_status turn_round(const struct synth_graph *graph, struct exac
     return synth_steps_check(&answer->steps, graph);
 }
 
-/* The collective that is asked for in the place of one, or COLLECTIVE_COUNT where it is asked itself. */
+/* The collective that is asked in place of this collective, or COLLECTIVE_COUNT if this collective
+ * is asked itself. */
 static enum collective asked_backwards(enum collective collective)
 {
     switch (collective) {
@@ -371,8 +374,9 @@ static enum tutti_status ask_backwards(const struct synth_graph *graph, struct p
     return status;
 }
 
-/* What a rank contributes reaches every other one: an allreduce contains a broadcast of each rank. Infeasible where one of them is; otherwise
- * nothing is known. */
+/* An allreduce contains a broadcast of each rank, for the contribution of a rank reaches every
+ * other rank. The allreduce is infeasible if one of these broadcasts is; otherwise nothing is
+ * known. */
 static enum tutti_status refute_allreduce(const struct synth_graph *graph,
                                           const struct exact_question *question,
                                           uint64_t deadline_ns, struct exact_answer *answer)
@@ -477,7 +481,7 @@ void exact_answer_release(struct exact_answer *answer)
     *answer = (struct exact_answer){.verdict = EXACT_UNKNOWN};
 }
 
-/* Rounds for a chunk: less than those. */
+/* Whether a needs fewer rounds per chunk than b. */
 static bool is_better(const struct exact_point *a, const struct exact_point *b)
 {
     return (int64_t)a->round_count * b->chunk_count < (int64_t)b->round_count * a->chunk_count;
@@ -492,7 +496,8 @@ static int compare_points(const void *left, const void *right)
     return a->chunk_count - b->chunk_count;
 }
 
-/* Those with so many steps that are better than the best one yet, if there is one. */
+/* Lists the points with so many steps that are better than the best point so far, if there is
+ * one. */
 static int list_candidates(const struct exact_front_question *question, int step_count,
                            const struct exact_point *best, struct exact_point *candidates)
 {

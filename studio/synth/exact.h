@@ -35,7 +35,7 @@ struct exact_answer {
     enum exact_verdict verdict;
     unsigned evidence; /* of EXACT_INFEASIBLE: exact_evidence, each for every split */
     bool is_late; /* of EXACT_UNKNOWN: a question ended with the time, so more time may answer it */
-    int split_count; /* that were asked */
+    int split_count; /* splits that were asked */
     uint64_t solver_ns;
     struct synth_steps steps; /* of EXACT_FEASIBLE; the caller's */
 };

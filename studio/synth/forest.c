@@ -34,7 +34,8 @@ static struct synth_ratio exact_width(const struct synth_graph *graph, struct sy
     return synth_ratio_reduce((struct synth_ratio){bound.top, common});
 }
 
-/* Of some numbers of trees that which comes nearest to the bound; the first of equals. */
+/* Tries some numbers of trees and takes the number that comes nearest to the bound; of equal
+ * numbers, the first. */
 static enum tutti_status near_width(const struct synth_graph *graph,
                                     const struct forest_options *options, int64_t *k,
                                     struct synth_ratio *width)
@@ -110,7 +111,8 @@ static enum tutti_status forget_empty(struct synth_graph *graph)
     return synth_graph_reindex(graph);
 }
 
-/* What one switch gives up may unbalance the next one; there is less each time, so it ends. */
+/* Capacity that one switch gives up may unbalance the next switch. Each time there is less to give
+ * up, so the loop ends. */
 static enum tutti_status trim(struct synth_graph *graph, uint64_t deadline_ns, bool *trimmed)
 {
     *trimmed = false;
@@ -156,7 +158,8 @@ static enum tutti_status fill(const struct synth_graph *graph, const struct fore
     return status;
 }
 
-/* With a given k, edges carry whole trees, and then switches may not add up any more: wider ones, until it works out. */
+/* With a given k, edges carry whole trees, and the edges of a switch may no longer add up. Then the
+ * width grows until they do. */
 static enum tutti_status make(const struct synth_graph *graph, const struct forest_options *options,
                               struct forest *forest)
 {

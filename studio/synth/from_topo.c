@@ -203,7 +203,7 @@ static enum tutti_status prune(struct maker *maker)
         again = false;
         for (int n = 0; n < graph->node_count; n++) neighbours[n] = 0;
         for (int i = 0; i < graph->edge_count; i++) neighbours[graph->edges[i].from]++;
-        int kept = 0, links = 0; /* before those that stand for standing */
+        int kept = 0, links = 0; /* edges before the edges that stand for standing */
         for (int i = 0; i < graph->edge_count; i++) {
             const struct synth_edge *edge = &graph->edges[i];
             if (i == maker->first_standing) links = kept;
@@ -217,7 +217,7 @@ static enum tutti_status prune(struct maker *maker)
         graph->edge_count = kept;
     }
     maker->notes->assumed_count = (graph->edge_count - maker->first_standing) / 2;
-    /* Those that are left close up. */
+    /* The nodes that are left get new numbers without gaps. */
     int next = graph->rank_count;
     for (int n = 0; n < graph->node_count; n++) {
         const bool is_kept = n < graph->rank_count || neighbours[n] > 0;

@@ -46,8 +46,8 @@ const struct synth_edge *synth_graph_find(const struct synth_graph *graph, int f
 enum tutti_status synth_graph_copy(const struct synth_graph *graph, struct synth_graph *copy);
 /* A copy with every edge turned round. */
 enum tutti_status synth_graph_reverse(const struct synth_graph *graph, struct synth_graph *reversed);
-/* Whoever has moved edges, or changed their ends, calls this before anything is added or looked for. NO_MEMORY, never where there are
- * no more edges than before. */
+/* A caller that has moved edges, or changed their ends, calls this before it adds an edge or looks
+ * for one. NO_MEMORY, but never if there are no more edges than before. */
 enum tutti_status synth_graph_reindex(struct synth_graph *graph);
 /* Whether turning it round makes no difference. */
 bool synth_graph_is_even(const struct synth_graph *graph);

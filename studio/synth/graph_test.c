@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-/* Of each edge exactly one, at its place. */
+/* Each edge is found exactly once, at its place. */
 static void check_found(const struct synth_graph *graph)
 {
     for (int i = 0; i < graph->edge_count; i++)

@@ -21,7 +21,7 @@ struct flight {
     double arrival_ns;
 };
 
-/* What all attempts share, and below it what one attempt changes. */
+/* All attempts share the first members; each attempt changes the members below the empty line. */
 struct search {
     const struct synth_graph *graph;
     const struct plan_shape *shape;
@@ -42,7 +42,7 @@ struct search {
     int *order;                /* of ways */
     uint64_t *here, *assigned; /* chunks of each rank: arrived, or also on their way */
     double *near_ns;           /* (rank, chunk): from the nearest rank that has it assigned */
-    int *copies, *depth;       /* of each chunk; of (rank, chunk) */
+    int *copies, *depth;       /* copies of each chunk; depth for (rank, chunk) */
     struct flight *flights;
     int flight_count, flight_room;
     int left;
@@ -169,7 +169,7 @@ static double distance(const struct search *s, int from, int to)
     return s->distance_ns[(size_t)from * (size_t)s->rank_count + (size_t)to];
 }
 
-/* That rank has the chunk, or will. */
+/* Notes that the rank has the chunk, or will have it. */
 static void assign(struct search *s, int rank, int chunk, int depth)
 {
     put_bit(set_of(s, s->assigned, rank), chunk);
@@ -280,7 +280,8 @@ static void land(struct search *s)
     s->flight_count = kept;
 }
 
-/* To when something changes next; what is a hair later counts as then. */
+/* Advances to the time at which something changes next. Changes a hair later count as changes at
+ * that time. */
 static bool advance(struct search *s)
 {
     double next_ns = INFINITY;

@@ -8,7 +8,7 @@
 
 /* A tree that does not reach all ranks yet; of one root there may be several, which began as one. */
 struct sapling {
-    int count; /* ranks that it reaches: the first ones of order */
+    int count; /* ranks that it reaches: the first ranks of order */
     int64_t weight;
     int *parent, *order, *depth; /* -2: not reached */
 };
@@ -28,7 +28,7 @@ struct grower {
 
 static void sapling_free(struct sapling *sapling)
 {
-    free(sapling->parent); /* which has all three */
+    free(sapling->parent); /* this memory has all three arrays */
     sapling->parent = NULL;
 }
 
@@ -139,7 +139,8 @@ static enum tutti_status sure_room(struct grower *grower, int from, int to, int6
 
 /* ---------------------------------------------------------------------------------------------------- growing */
 
-/* Wide edges first: they are those that are not needed elsewhere. Of about as wide ones that with which the tree is flatter. */
+/* Wide edges come first, because they are not needed elsewhere. Of edges of about equal width, the
+ * edge with which the tree is flatter comes first. */
 static int64_t worth(const struct grower *grower, const struct sapling *sapling, int from, int to)
 {
     const int64_t room = *residual_room(grower->residual, from, to);
@@ -298,7 +299,7 @@ static enum tutti_status seed(struct grower *grower)
     sapling.order[0] = grower->root;
     residual->needs_total -= sapling.weight;
     residual->needs[grower->root] =
-        0; /* what waits is subtracted from slacks by itself: nothing changes */
+        0; /* a waiting sapling is subtracted from slacks by itself: nothing changes */
     return wait(grower, &sapling);
 }
 

@@ -10,8 +10,7 @@
 /* Trees of one root in a forest, one after the other, in units of the layout. */
 struct walk {
     const struct forest *forest;
-    int64_t unit,
-        left; /* chunks of a tree of weight 1; of the present tree's chunks, those not taken yet */
+    int64_t unit, left; /* chunks of a tree of weight 1; chunks of the present tree not taken yet */
     int tree;
 };
 
@@ -96,14 +95,14 @@ static enum tutti_status make_segments(struct lay_out *layout)
     return TUTTI_OK;
 }
 
-/* Whose step it is. */
+/* The rank whose step the entry is. */
 static int rank_of(const struct lay_out *layout, const struct timetable_entry *entry)
 {
     const bool is_childs = entry->is_up != entry->is_end;
     return is_childs ? entry->child : lay_tree(layout, entry)->parent[entry->child];
 }
 
-/* By counting, so that those of a rank stay in order. */
+/* Sorts by counting, so that the entries of a rank stay in order. */
 static enum tutti_status sort(const struct timetable_entry *entries, size_t count,
                               struct lay_out *layout)
 {

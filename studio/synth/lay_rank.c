@@ -12,8 +12,8 @@ struct writer {
     const struct lay_out *layout;
     struct plan_builder *builder;
     int rank;
-    uint32_t *lanes[2]; /* of each peer: the lane that receives from it, and the one that sends to it */
-    /* Of each piece and segment: */
+    uint32_t *lanes[2]; /* for each peer: the lanes that receive from it, and that send to it */
+    /* For each piece and segment: */
     uint32_t *received; /* the step after which the rank may pass it on */
     uint32_t *partial;  /* the first scratch chunk of the sum */
     int *missing;       /* messages that come up and have not been received */
@@ -25,7 +25,9 @@ const struct forest_tree *lay_tree(const struct lay_out *layout, const struct ti
     return entry->is_up ? segment->up : segment->down;
 }
 
-/* Where the segment's chunks of that piece are in a buffer that has blocks of all ranks, of a reducing collective that scatters, or one block. */
+/* The place of the segment's chunks of that piece in a buffer. The buffer has the blocks of all
+ * ranks (of_all), as in a collective that reduces and scatters, or one block. In an allreduce the
+ * roots divide that block. */
 static uint32_t place(const struct lay_out *layout, const struct lay_segment *segment, int piece,
                       bool of_all)
 {
@@ -58,7 +60,8 @@ static void after_received(const struct writer *writer, size_t index)
     if (writer->received[index] != NOTHING) plan_after(writer->builder, writer->received[index]);
 }
 
-/* The first step of a piece at its root takes it from the input; that of an allreduce has it in the output from what came up. */
+/* The first step of a piece at its root takes the piece from the input. In an allreduce, that step
+ * finds the piece in the output, where the sum of what came up is. */
 static void send_down(const struct writer *writer, const struct timetable_entry *entry)
 {
     struct plan_builder *b = writer->builder;
@@ -89,7 +92,8 @@ static void receive_down(const struct writer *writer, const struct timetable_ent
     writer->received[index_of(writer, entry)] = plan_end(b);
 }
 
-/* Where what has come up is summed: where the result will be, if the rank has such a place. */
+/* The place where contributions that have come up are summed: the place of the result if the rank
+ * has it, else scratch memory. */
 static struct plan_place sum_of(const struct writer *writer, const struct timetable_entry *entry)
 {
     const struct lay_out *layout = writer->layout;
@@ -183,7 +187,8 @@ static void share_lanes(const struct writer *writer, const int counts[2])
     }
 }
 
-/* Each peer has one for what comes from it and one for what goes to it; where there are too many, some share one. */
+/* Each peer has a lane for messages that come from it and a lane for messages that go to it. If
+ * these are too many, some peers share a lane. */
 static void choose_lanes(const struct writer *writer)
 {
     const struct lay_out *layout = writer->layout;

@@ -23,7 +23,7 @@ struct max_flow {
     int node_count, arc_count, arc_room;
     int *head;                  /* of each node: its last arc, or -1 */
     int *next, *to;             /* of each arc */
-    int64_t *capacity, *spare;  /* as given; what the present flow leaves of it */
+    int64_t *capacity, *spare;  /* as given; as the present flow leaves it */
     int *level, *cursor, *line; /* of each node, while it searches */
 };
 

@@ -36,7 +36,8 @@ struct residual {
     uint64_t asked;
 };
 
-/* Of which every edge carries floor(width * capacity), and `each` starts at the root, or at every rank. NO_MEMORY. */
+/* Makes the residual graph in which every edge carries floor(width * capacity), and `each` starts
+ * at the root, or at every rank. NO_MEMORY. */
 enum tutti_status residual_init(struct residual *residual, const struct synth_graph *graph, int root,
                                 struct synth_ratio width, int64_t each, uint64_t deadline_ns);
 void residual_release(struct residual *residual);
@@ -50,7 +51,8 @@ static inline int64_t *residual_room(const struct residual *residual, int from, 
 enum tutti_status residual_ask(struct residual *residual, bool *holds);
 /* The cut that the last flow left. NO_MEMORY. */
 enum tutti_status residual_learn(struct residual *residual);
-/* The slack of that cut, or of all, anew; of none where the time is over, which the next question tells. */
+/* Counts the slack of that cut, or of all cuts, anew. Once the time is over they count no cut, and
+ * the next question says so. */
 void residual_count(struct residual *residual, struct residual_cut *cut);
 void residual_count_all(struct residual *residual);
 

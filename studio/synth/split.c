@@ -11,7 +11,7 @@ struct removal {
     struct residual *residual;
     struct splits *splits;
     struct residual_mark mark;
-    int via, next; /* the switch; whom the next one goes to */
+    int via, next; /* the switch; the node to which the next split goes */
     int batch;     /* splits before somebody asks */
 };
 
@@ -57,8 +57,9 @@ static enum tutti_status apply(struct removal *removal, const struct split *spli
     return split->from != split->to ? note(removal->splits, *split) : TUTTI_OK;
 }
 
-/* Whose edge to the switch has something left, and whom it may go on to. Amounts are shares, so that a rank gets many neighbours and
- * trees stay flat; the last resort of an edge is to be lost. */
+/* Finds a node whose edge to the switch has capacity left, and a node to which this capacity may go
+ * on. Amounts are shares, so that a rank gets many neighbours and trees stay flat. As the last
+ * resort, an edge is lost. */
 static bool find(struct removal *removal, struct split *split)
 {
     const struct residual *residual = removal->residual;

@@ -8,7 +8,7 @@ struct islands {
     const struct topo *topo;
     const int *stand_in;
     int *next; /* of each node: another one of its island, or itself */
-    /* Of each node that is its own next one: */
+    /* For each node that is its own `next`: */
     int *top;      /* the island's part nearest to the machine, or -1 */
     bool *matters; /* it has ranks, or links that leave the machine */
     int *count;    /* of each machine: islands that matter */

@@ -6,11 +6,12 @@
 
 #include "base/status.h"
 
-/* Of one chunk: whose contributions each rank holds, a bit for each (ranks x words). */
+/* The contributions to one chunk that each rank holds, with a bit for each contributing rank (ranks
+ * x words). */
 struct holdings {
     int rank_count, words;
     uint64_t *now, *next;
-    bool *sent; /* that rank has passed its sum on: it must not do so again */
+    bool *sent; /* the rank has passed its sum on: it must not do so again */
 };
 
 static uint64_t *set_of(uint64_t *sets, const struct holdings *holdings, int rank)

@@ -17,7 +17,7 @@
 
 enum { LANES_OF_A_KIND = PLAN_LANES_MAX / 2 };
 
-/* Where a rank has a chunk, and the step that put it there. */
+/* The place of a chunk at a rank, and the step that put it there. */
 struct held {
     struct plan_place place;
     uint32_t step;
@@ -89,7 +89,7 @@ static void write_receive(struct writing *w, const struct synth_transfer *t)
     *held = (struct held){place, plan_end(w->builder), true, true};
 }
 
-/* What a rank has at the beginning; its own result is copied at once. */
+/* Notes the chunks that a rank has at the beginning. It copies its own result at once. */
 static void write_beginning(struct writing *w)
 {
     const struct plan_shape *const shape = &w->steps->shape;

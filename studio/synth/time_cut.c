@@ -244,8 +244,9 @@ enum tutti_status time_cut_find(const struct synth_graph *graph, const struct pl
     return status;
 }
 
-/* Follows one chunk from its source on through what flows, which it takes away, and writes down its hops. Arcs at even places are the
- * network's own; what flows through one is its twin's room. */
+/* Follows one chunk from its source on through the flow, takes the chunk out of the flow, and
+ * writes down its hops. Arcs at even places are the network's own; the flow through such an arc is
+ * the room of its twin. */
 static enum tutti_status follow(struct network *network, int n, int chunk, int source,
                                 struct synth_steps *steps)
 {

@@ -141,7 +141,8 @@ static void note(struct table *table, const struct hop *hop, bool is_end)
         (struct timetable_entry){hop->child, hop->tree, hop->piece, hop->is_up, is_end};
 }
 
-/* What depends on nobody is there from the beginning, all pieces of it; each is offered when the one before it has gone. */
+/* Whether a hop depends on no other hop. All its pieces are there from the beginning, and each
+ * piece is offered when the piece before it has gone. */
 static bool is_given(const struct table *table, const struct hop *hop)
 {
     const struct family *family = family_of(table, hop);
@@ -221,7 +222,7 @@ static enum tutti_status offer_given(struct table *table)
     return TUTTI_OK;
 }
 
-/* What arrives at about the same time is known before anybody chooses. */
+/* Hops that arrive at about the same time are all known before any edge chooses its next hop. */
 static enum tutti_status let_happen(struct table *table)
 {
     const double about = 1e-9;
@@ -255,7 +256,7 @@ static void fill_rest_down(struct table *table, int t)
     }
 }
 
-/* What goes up comes down afterwards. */
+/* Pieces that go up come down afterwards. */
 static void fill_rest_up(struct table *table, int t)
 {
     struct family *family = &table->families[true][t];

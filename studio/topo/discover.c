@@ -58,7 +58,8 @@ static enum tutti_status add_memory(struct walk *walk, hwloc_obj_t memory, int p
     return topo_add_node(walk->topo, &node, index);
 }
 
-/* What an object holds; the first numa node becomes the container of all that is not memory. */
+/* Adds the contents of an object. The first NUMA node becomes the container of everything that is
+ * not memory. */
 static enum tutti_status add_contents(struct walk *walk, hwloc_obj_t object, int index)
 {
     if (walk->depth == DEPTH_MAX)
@@ -124,7 +125,7 @@ static enum topo_kind kind_of_device(hwloc_obj_t object)
     return TOPO_KIND_COUNT;
 }
 
-/* What programs call the device; else what its maker does. */
+/* The name that programs give the device, else the name that its maker gives it. */
 static const char *name_of_device(hwloc_obj_t object, enum topo_kind kind)
 {
     if (object->type == HWLOC_OBJ_OS_DEVICE) return object->name != NULL ? object->name : "";

@@ -39,7 +39,7 @@ struct box {
     bool arched;                /* links leave children of it downwards and come up to their like */
 };
 
-/* Where a link meets one of its ends. */
+/* The point at which a link meets one of its ends. */
 struct port {
     int node, x, y, other_x;
     bool below;
@@ -254,7 +254,7 @@ static void shift_shelf(struct picture *picture, int node, int shelf, int by)
 static void measure_container(struct picture *picture, int node)
 {
     struct box *box = &picture->boxes[node];
-    /* What lines join stands in one row, so that they go around it. */
+    /* Boxes that are joined by lines stand in one row, so that the lines go around the row. */
     const int wanted = box->crossed ? ROW_WIDTH_MAX : width_wanted(picture, node);
     int rows[SHELF_COUNT] = {0}, widest = text_room(box) - 2 * PAD, y = head_of(box) + PAD;
     bool spread = false; /* there is room below the switches */
@@ -333,7 +333,7 @@ static int compare_ports(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* Ports of a side stand in the order of where their lines go, so that those cross little. */
+/* Ports of a side stand in the order of the other ends of their lines, so that few lines cross. */
 static void spread_ports(struct picture *picture, struct port **ports)
 {
     const int count = 2 * picture->line_count;

@@ -7,14 +7,15 @@
 
 #include "base/status.h"
 
-/* What a level's groups stand in. */
+/* The kind of node in which a level's groups stand. */
 struct sort {
     enum topo_kind kind;
     int cache_level;
     enum { INSIDE, OUTSIDE } side; /* of a machine: for switches, which are on either */
 };
 
-/* From the finest to the coarsest on most machines; where groups do not say so, too, they decide. */
+/* The sorts, from the finest to the coarsest on most machines. This order decides between levels if
+ * their groups do not. */
 static const struct sort sorts[] = {
     {TOPO_PU, 0, INSIDE},      {TOPO_CORE, 0, INSIDE},    {TOPO_ACCELERATOR, 0, INSIDE},
     {TOPO_CACHE, 1, INSIDE},   {TOPO_CACHE, 2, INSIDE},   {TOPO_CACHE, 3, INSIDE},
@@ -60,8 +61,8 @@ static void group_ranks(const struct topo *topo, const struct sort *sort, const 
     }
 }
 
-/* Whether ranks that are together in the finer one are so in the coarser one. Groups are numbered by their lowest ranks,
- * so the first of a group comes before the others. */
+/* Whether ranks that are together in the finer level are together in the coarser level. Groups are
+ * numbered by their lowest ranks, so the first rank of a group comes before its other ranks. */
 static bool nests(const struct topo_level *finer, const struct topo_level *coarser, int rank_count,
                   int *coarser_of_finer)
 {

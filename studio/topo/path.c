@@ -124,7 +124,8 @@ static struct topo_reach extend(const struct topo_reach *way, int node, const st
     return longer;
 }
 
-/* What nobody told is the narrowest: a way that is known is better than one that may be anything. */
+/* A bandwidth that nobody has stated counts as the narrowest: a known way is better than a way that
+ * may be anything. */
 static bool is_better(const struct topo_reach *a, const struct topo_reach *b)
 {
     if (b->hops < 0) return true;

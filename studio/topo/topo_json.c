@@ -123,7 +123,7 @@ static enum tutti_status add_link(const struct loader *loader, const struct json
     return topo_add_link(loader->topo, link);
 }
 
-/* What a link's object says besides its ends. */
+/* Reads the members of a link's object, except for its ends. */
 static enum tutti_status read_link(const struct loader *loader, const struct json_place *place,
                                    json_t *object, struct topo_link *link)
 {
@@ -203,7 +203,7 @@ static enum tutti_status read_ranks(const struct loader *loader, const struct js
     return TUTTI_OK;
 }
 
-/* What the node's object says of the node itself. */
+/* Reads the members of a node's object that describe the node itself. */
 static enum tutti_status read_node(const struct loader *loader, const struct json_place *place,
                                    json_t *object, struct topo_node *node)
 {

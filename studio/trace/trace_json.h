@@ -63,7 +63,7 @@ struct trace_choice {
     uint64_t count, bytes;
     int radix;                       /* 0: the algorithm's default */
     uint64_t expected_ns, median_ns; /* 0: not known */
-    uint64_t calls;                  /* of the last ones */
+    uint64_t calls;                  /* of the last calls */
     struct trace_rival next;         /* algorithm "": none */
     struct trace_rival *unused;      /* plans of the user */
     size_t unused_count;

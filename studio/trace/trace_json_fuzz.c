@@ -1,4 +1,5 @@
-/* Whatever bytes come: trace_json_load ends; what it accepts is within bounds, and has nothing that a terminal obeys. */
+/* For any bytes, trace_json_load ends. A dump that it accepts is within bounds, and has nothing
+ * that a terminal obeys. */
 #include <stdlib.h>
 #include <string.h>
 

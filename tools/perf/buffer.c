@@ -23,7 +23,7 @@ static bool has(const struct buffers *buffers, enum side side)
     return buffers->layouts[side].block_count > 0;
 }
 
-/* In place there is one region, that of the larger side. */
+/* In place there is one region, with the size of the larger side. */
 static enum side larger_side(const struct buffers *buffers)
 {
     return buffers->layouts[SEND].block_count > buffers->layouts[RECV].block_count ? SEND : RECV;
@@ -46,8 +46,9 @@ static size_t pages(size_t bytes, size_t page_bytes)
     return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
-/* Private regions come one by one, as an application's would; mapped ones lie in the arena. Larger private ones are
- * whole huge pages, if malloc has any: else it is chance, by what lies around them on the heap. */
+/* Private regions come one by one, as an application's would; mapped regions lie in the arena.
+ * Larger private regions are whole huge pages, if malloc has any. Otherwise chance would decide, by
+ * what lies around them on the heap. */
 static unsigned char *region_take(struct buffers *buffers, size_t *used, size_t bytes)
 {
     void *region = NULL;
@@ -82,7 +83,7 @@ static unsigned char *element_at(const struct buffers *buffers, int set, enum si
            offset * buffers->element_bytes;
 }
 
-/* Where the host reads and writes that element. */
+/* The address at which the host reads and writes that element. */
 static unsigned char *host_element_at(const struct buffers *buffers, int set, enum side side,
                                       size_t offset)
 {

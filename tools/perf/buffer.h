@@ -37,7 +37,7 @@ struct buffers {
     size_t misalign[SIDE_COUNT]; /* bytes before the first element; the same in place */
     bool aliased;                /* send and recv share memory: in place, and this rank has both */
     bool mapped;
-    struct gpu_device *device; /* whose memory it is; NULL: the host's */
+    struct gpu_device *device; /* the device that has the memory; NULL: the host has it */
     int set_count;
     struct buffer_set *sets;
     unsigned char *images[SIDE_COUNT]; /* of the regions of a set in memory of a device; one and the same in place */

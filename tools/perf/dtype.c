@@ -19,7 +19,7 @@ struct format {
     bool has_infinity; /* infinity, or NaN */
 };
 
-/* What is narrower than float32. */
+/* The format of a dtype that is narrower than float32; else NULL. */
 static const struct format *format_of(enum tutti_dtype dtype)
 {
     static const struct format bfloat16 = {7, 127, 0x7f7f, true}, float16 = {10, 15, 0x7bff, true},

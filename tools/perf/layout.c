@@ -70,7 +70,8 @@ static size_t tensors_wanted(const struct shape *shape, enum side side)
     return 1 + scattered((uint64_t)shape->rank, (uint64_t)side + 100) % MIXED_MAX;
 }
 
-/* Where tensors end: some anywhere, one of them after the first element, and, in place, where blocks do. */
+/* The places where tensors end. Some end anywhere, one of them after the first element. In place,
+ * they also end where blocks do. */
 static size_t *cut(const struct layout *layout, const struct shape *shape, enum side side,
                    size_t element_count, size_t *cut_count)
 {

@@ -14,7 +14,7 @@ enum {
     ITERATIONS_MAX = 2000,
     WARMUP_MIN = 4,
     WARMUP_SECONDS_MAX = 2,
-    STREAM_CALLS = 16 /* that lie in a stream at once */
+    STREAM_CALLS = 16 /* calls that lie in a stream at once */
 };
 static const size_t pool_bytes = (size_t)256 << 20; /* per rank, for rotation; beyond every cache */
 
@@ -25,7 +25,7 @@ struct run {
     struct buffers buffers;
     struct tutti_call_options call_options;
     struct call *calls; /* one for each set of buffers: made before time is taken */
-    /* What a turn comes to where it is one blocking call; else NULL. */
+    /* The call that makes a turn, if the turn is one blocking call; else NULL. */
     enum tutti_status (*plain)(const struct call *call, struct tutti_comm *comm);
     struct tutti_prepared **prepared; /* of set 0, part 0, 1, then of set 1, ...; NULL: not yet */
     struct measurement *m;
@@ -306,8 +306,9 @@ static enum tutti_status choose_iterations(struct run *run, double estimate, int
     return perf_sync_from_first(run->rank, iterations);
 }
 
-/* After a barrier, ranks begin a call one after the other, and in an order that helps some algorithms: those that go along with it seem to be
- * faster than they are. Ranks that share a clock begin at the same time. */
+/* After a barrier, ranks begin a call one after the other, and in an order that helps some
+ * algorithms: algorithms that go along with this order seem to be faster than they are. Ranks that
+ * share a clock begin at the same time. */
 static enum tutti_status begin_single(struct run *run, double *start)
 {
     if (run->rank->options->one_clock) return perf_sync_start(run->rank, start);

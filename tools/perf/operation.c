@@ -108,7 +108,7 @@ static double there_and_back(int rank_count)
 
 /* --------------------------------------------------------------------------------------------------- calls */
 
-/* The forms of tutti_X; what is passed begins with a comma, for there may be nothing. */
+/* The forms of tutti_X. The arguments begin with a comma, for there may be none. */
 #define DEFINE_CALLS_OF(name, ...)                                                         \
     static enum tutti_status name##_run(const struct call *c, struct tutti_comm *comm)     \
     {                                                                                      \
@@ -158,7 +158,7 @@ DEFINE_CALLS(alltoallv, c->send, BLOCKS(SEND), c->recv, BLOCKS(RECV), c->dtype)
 
 enum { TAG = 7 };
 
-/* Where a message goes to and comes from; NO_PEER: nowhere. */
+/* The peers to which a message goes and from which it comes. NO_PEER: there is none. */
 enum { NO_PEER = -2 };
 
 static int right(const struct call *c)
@@ -343,7 +343,7 @@ size_t operation_count_of(const struct operation *operation, const struct shape 
     if (operation->blocks == BLOCKS_EQUAL) return shape->count;
     if (operation->blocks == BLOCKS_OF_PAIRS)
         return side == SEND ? count_of_pair(shape, rank, block) : count_of_pair(shape, block, rank);
-    /* what a rank has only one block of is its own one */
+    /* a rank that has only one block has its own block */
     const size_t owner = operation->block_count[side](shape) == 1 ? rank : block;
     return skewed(shape, owner, mixed(owner, 0));
 }

@@ -14,7 +14,7 @@
 
 enum side { SEND, RECV, SIDE_COUNT };
 
-/* The way in which the counts of a v form's blocks differ; their mean is about that of equal
+/* The way in which the counts of a v form's blocks differ. Their mean is about the count of equal
  * blocks. */
 enum skew {
     SKEW_NONE,
@@ -41,7 +41,7 @@ struct shape {
     enum skew skew;
     enum displs displs;
     int tensors; /* of a list; TENSORS_NONE: contiguous, TENSORS_MIXED: a number of each rank's own */
-    bool in_place; /* where this rank has both buffers */
+    bool in_place; /* if this rank has both buffers */
 };
 enum { TENSORS_NONE = 0, TENSORS_MIXED = -1 };
 
@@ -81,7 +81,7 @@ struct calls {
 enum blocks {
     BLOCKS_EQUAL,
     BLOCKS_OF_RANKS,        /* a count for every rank */
-    BLOCKS_OF_RANKS_PACKED, /* the same, and those of a send buffer lie one after the other */
+    BLOCKS_OF_RANKS_PACKED, /* the same, and the blocks of a send buffer lie one after the other */
     BLOCKS_OF_PAIRS         /* a count for every pair of ranks */
 };
 
@@ -115,7 +115,7 @@ size_t operation_blocks(const struct operation *operation, int rank_count);
 /* The number of elements of that block of a rank's buffer. */
 size_t operation_count_of(const struct operation *operation, const struct shape *shape,
                           enum side side, size_t block);
-/* Where a block's elements begin in the numbering of a rank's inputs, in which no two blocks
+/* The first of a block's elements in the numbering of a rank's inputs, in which no two blocks
  * overlap. */
 size_t operation_first_of(const struct operation *operation, const struct shape *shape,
                           size_t block);

@@ -184,7 +184,7 @@ static bool add_count(struct perf_options *options, const char *part)
     return parse_bytes(part, &count) && add_length(options, true, count);
 }
 
-/* What nccl-tests and C programmers call them, too. */
+/* Other names of dtypes, which nccl-tests and C programmers use. */
 static const struct {
     const char *name;
     enum tutti_dtype dtype;
@@ -332,7 +332,8 @@ static const struct option long_options[] = {
     {0},
 };
 
-/* What has no place in struct perf_options: it is resolved once everything has been read. */
+/* The options that have no place in struct perf_options. They are resolved once everything has been
+ * read. */
 struct given {
     struct sweep sweep;
     bool max, factor;
@@ -551,7 +552,7 @@ static int check_device(struct perf_options *options)
     return EXIT_OK;
 }
 
-/* What would have no effect is a mistake. */
+/* An option that would have no effect is a mistake. */
 static int check_fit(const struct perf_options *options, const struct given *given)
 {
     const struct operation *const operation = options->operation;
@@ -585,7 +586,7 @@ static int resolve(struct perf_options *options, struct given *given)
     return result != EXIT_OK ? result : resolve_ranks(options, given->threads);
 }
 
-/* What follows the options. */
+/* Takes the arguments that follow the options. */
 static int take_names(struct perf_options *options, struct given *given, char **names)
 {
     if (given->from) {

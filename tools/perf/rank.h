@@ -32,7 +32,7 @@ struct perf_rank {
     bool is_late;                  /* this rank was at the last one */
     struct tutti_comm *comm;       /* under measurement */
     struct tutti_comm *control;    /* the harness's own */
-    tutti_op ops[REDUCTION_COUNT]; /* those that --op names */
+    tutti_op ops[REDUCTION_COUNT]; /* the ops that --op names */
     struct gpu_device *device;     /* NULL: none is used */
     void *stream;                  /* of the device, for --stream */
 };

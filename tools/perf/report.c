@@ -21,7 +21,7 @@ static double bus_factor(const struct report *report)
     return report->options->operation->bus_factor(report->rank_count);
 }
 
-/* What a column that means nothing for this operation shows. */
+/* A column that means nothing for this operation shows "none", or -1. */
 static const char *op_name(const struct report *report, const struct perf_case *c)
 {
     return report->options->operation->reduces ? reduction_name(c->reduction) : "none";

@@ -19,7 +19,7 @@ struct report {
     int64_t wrong;
     double busbw_sum; /* of busbw_count measurements */
     int busbw_count;
-    struct plot plot; /* what --plot wants */
+    struct plot plot; /* data for --plot */
     bool plot_failed;
 };
 

@@ -195,7 +195,8 @@ static enum exit_code slow_down(struct question *question, const char *text)
     return EXIT_FINE;
 }
 
-/* A block: what calls count. The size that is asked for is that of a rank's larger buffer, as tutti-perf has it. */
+/* The bytes of a block, in which calls count. The size that the user asks for is the size of a
+ * rank's larger buffer, as tutti-perf has it. */
 static size_t block_bytes_of(const struct options *options)
 {
     switch (options->collective) {
@@ -291,7 +292,8 @@ static enum exit_code load_plans(struct question *question)
 
 /* ----------------------------------------------------------------------------------------------- the choice */
 
-/* Of each rank the first one on the same cores, which the caller frees; NULL: each host has its own, or out of memory. */
+/* For each rank, the first rank on the same cores; the caller frees the array. NULL: each host has
+ * its own cores, or out of memory. */
 static int *cores_of_ranks(const struct model_machine *machine)
 {
     int *const cores_of =
@@ -303,7 +305,7 @@ static int *cores_of_ranks(const struct model_machine *machine)
     return cores_of;
 }
 
-/* What a communicator on these machines would choose, with these numbers. */
+/* Finds the choice that a communicator on these machines would make, with these numbers. */
 static enum tutti_status choose(const struct question *question, struct choice *choice)
 {
     const struct model_machine *machine = &question->machine;
@@ -417,7 +419,7 @@ static void print_head(const struct question *question)
     printf("\n\n        time of best  %-28s busy  what         which\n", "algorithm");
 }
 
-/* For programs: times in nanoseconds; of the network, the busiest port's. */
+/* For programs: times are in nanoseconds; the network's time is its busiest port's. */
 static void print_csv(const struct prediction *predictions, int count, const struct choice *choice)
 {
     printf("algorithm,only_hosts,time_ns,busiest,busy_ns,where,network_ns,chosen\n");

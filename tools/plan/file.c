@@ -89,7 +89,7 @@ enum exit_code file_write(const char *name, const char *text, size_t size)
     return written ? EXIT_FINE : file_fail(name == NULL ? "standard output" : name, strerror(error));
 }
 
-/* What is wrong is not written down for others to run. */
+/* A plan that is wrong is not written down for others to run. */
 static bool prove(const struct plan *plan, bool in_place)
 {
     struct verify_report report;

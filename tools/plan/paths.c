@@ -11,7 +11,7 @@
 #include "transport/paths.h"
 #include "tune/choose.h"
 
-/* What all ranks of one call have in common. */
+/* The facts of one call that all its ranks have in common. */
 struct job {
     const struct algorithm *algorithm;
     struct algo_params params;
@@ -29,7 +29,8 @@ static enum exit_code complain(const char *what)
     return EXIT_WRONG;
 }
 
-/* One rank's program, and how the tables see what its steps send, which the caller frees; NULL: there is none, which has been said. */
+/* One rank's program, and the messages that its steps send, as the tables see them. The caller
+ * frees both. NULL: there is no program, which has been said. */
 static struct program *bind_rank(const struct job *job, int rank, struct path_case **cases)
 {
     struct rank_plan *plan;
@@ -156,7 +157,8 @@ static const char *unless_of(const struct job *job, const struct path_rule *rule
     return shares ? ", where each rank has a core" : ", where ranks share cores";
 }
 
-/* The rules that put ways in a message's list, and those that would if something were different. */
+/* The rules that put ways in a message's list, and the rules that would if something were
+ * different. */
 static void print_why(const struct job *job, const struct path_case *message,
                       const struct path_list *list)
 {

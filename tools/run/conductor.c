@@ -80,7 +80,7 @@ static void close_input(struct agent *agent)
     agent->input_fd = -1;
 }
 
-/* What is left of the message, then orders, as much as the pipe takes. */
+/* Sends the rest of the message, then orders, as much as the pipe takes. */
 static void send_input(struct agent *agent)
 {
     while (agent->input_fd >= 0 && agent->sent_bytes < agent->message_bytes) {
@@ -134,7 +134,7 @@ static void decide(struct conductor *conductor, int exit_code)
     conductor->failed = true;
 }
 
-/* A rank has failed, or a host is lost: the others have time to end. */
+/* A rank has failed, or a host is lost: the other ranks have time to end. */
 static void begin_grace(struct conductor *conductor, int exit_code, uint64_t now)
 {
     decide(conductor, exit_code);
@@ -247,7 +247,7 @@ _Noreturn static void become_shell(const struct conductor *conductor, const stru
     int count = 0;
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
     if (getppid() != conductor_pid) _exit(RUN_FAILED);
-    setpgid(0, 0); /* what is typed is for us */
+    setpgid(0, 0); /* signals from the keyboard are for us */
     for (int i = 0; i < 3; ++i) {
         if (dup2(ends[i], i) < 0) _exit(RUN_FAILED);
     }
@@ -376,7 +376,8 @@ static void read_children(struct conductor *conductor)
     }
 }
 
-/* Reads what has come, or for which there is room again. What a host wrote before its end may take any time to come. */
+/* Reads output that has come, or output for which there is room again. Output that a host wrote
+ * before its end may take any time to come. */
 static void read_agent(struct agent *agent, const struct pollfd polls[2], bool room, uint64_t now)
 {
     for (int i = 0; i < 2; ++i) {
@@ -513,14 +514,15 @@ static bool prepare(struct conductor *conductor)
                                               .host = &conductor->options->hosts->list[i],
                                               .input_fd = -1,
                                               .deadline_ns = NEVER};
-    /* Three pipes a host; what the user allows himself is restored in the remote shells. */
+    /* Three pipes per host. The limit that the user has set is restored in the remote shells. */
     if (getrlimit(RLIMIT_NOFILE, &conductor->files_before) != 0) return false;
     struct rlimit files = {conductor->files_before.rlim_max, conductor->files_before.rlim_max};
     setrlimit(RLIMIT_NOFILE, &files);
     return true;
 }
 
-/* Closes what is still open and lets the remote shells tell it to the other side; kills those that do not end. */
+/* Closes whatever is still open and lets the remote shells tell the other side. Kills the shells
+ * that do not end. */
 static void part(struct conductor *conductor)
 {
     const uint64_t deadline_ns = clock_now_ns() + CLOSE_NS;

@@ -24,7 +24,7 @@
 #include "message.h"
 
 struct conductor_options {
-    struct message common;     /* the same for all hosts; what differs is filled in for each */
+    struct message common;     /* the same for all hosts; the rest is filled in for each */
     const struct hosts *hosts; /* with their ranks */
     char **remote_shell;       /* words, NULL last; the host and the agent's command follow */
     const char *remote_path;   /* of tutti-run on the other hosts */

@@ -164,7 +164,8 @@ static bool has_room(const struct host *host)
     return host->rank_count < host->slot_count;
 }
 
-/* Where the rank after one of host `last` goes, -1 being before the first; there is room somewhere. */
+/* The host of the rank after a rank on host `last`, which is -1 before the first rank. Some host
+ * must have room. */
 static int next_host(const struct hosts *hosts, int last, enum hosts_map map)
 {
     if (map == MAP_BY_SLOT && last >= 0 && has_room(&hosts->list[last])) return last;

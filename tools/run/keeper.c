@@ -63,7 +63,7 @@ struct keeper {
     int cpu_count;
 };
 
-/* What went wrong between fork and exec. */
+/* The step between fork and exec that went wrong, and its error. */
 struct start_error {
     enum start_step { STEP_NONE, STEP_OUTPUT, STEP_PIN, STEP_SETUP, STEP_EXEC } step;
     int error;
@@ -193,7 +193,8 @@ enum start_end {
     START_LATE   /* a file system hangs, say */
 };
 
-/* A keeper that waits for one rank's exec does not look at the others, so the wait must end, and the keeper hears orders meanwhile. */
+/* A keeper that waits for one rank's exec does not look at the other ranks. So the wait must end,
+ * and the keeper hears orders meanwhile. */
 static enum start_end await_exec(struct keeper *keeper, int result_fd, struct start_error *error)
 {
     *error = (struct start_error){STEP_NONE, 0};
@@ -409,7 +410,7 @@ static void rank_failed(struct keeper *keeper, int index, uint64_t now)
     begin_grace(keeper, now);
 }
 
-/* What a rank wrote comes before what we say about its end. */
+/* The output of a rank comes before our message about its end. */
 static void drain(struct rank *rank)
 {
     for (int i = 0; i < 2; ++i) {
@@ -437,7 +438,8 @@ static bool reap(struct keeper *keeper, uint64_t now)
         }
     }
     bool children_left = pid == 0;
-    /* Of those found together, one that was killed is the likelier cause: the others could still speak. */
+    /* If several ranks are found to have ended, a rank that was killed is the likelier cause: the
+     * other ranks could still speak. */
     for (int killed = 1; rank_ended && killed >= 0; --killed) {
         for (int i = 0; i < count; ++i) {
             struct rank *rank = &keeper->ranks[i];
@@ -603,7 +605,7 @@ static bool prepare(struct keeper *keeper)
         if (sched_getaffinity(0, CPU_ALLOC_SIZE(CPUS_MAX), keeper->cpus) != 0) return false;
         keeper->cpu_count = CPU_COUNT_S(CPU_ALLOC_SIZE(CPUS_MAX), keeper->cpus);
     }
-    /* Two pipes a rank; what the user allows himself is restored in the ranks. */
+    /* Two pipes per rank. The limit that the user has set is restored in the ranks. */
     if (getrlimit(RLIMIT_NOFILE, &keeper->files_before) != 0) return false;
     struct rlimit files = {keeper->files_before.rlim_max, keeper->files_before.rlim_max};
     setrlimit(RLIMIT_NOFILE, &files);

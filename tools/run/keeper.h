@@ -42,7 +42,7 @@ struct run_options {
     int rank_count;   /* ranks on this host */
     const int *ranks; /* their numbers, ascending */
     int node_index, node_count;
-    const char *host;  /* what it is called in messages; "" where there is only one */
+    const char *host;  /* its name in messages; "" if there is only one host */
     const char *token; /* of reports, see message.h; "": none are wanted */
     bool prefix;
     bool pin;

@@ -34,7 +34,7 @@ enum { BACKGROUND_RECHECK_MS = 500, PORT_FIRST = 20000, PORT_COUNT = 12001, SECR
 static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
                                 SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
-/* What the process below the front does. */
+/* The work of the process below the front. */
 typedef int work_function(const void *work, int orders_fd);
 
 struct work {
@@ -53,7 +53,7 @@ struct front {
     int signals_fd;
     int keyboard_fd; /* writing end of rank 0's stdin; -1: not ours, or over */
     bool is_agent;   /* its stdin is orders */
-    bool is_cut_off; /* that has ended */
+    bool is_cut_off; /* the stdin of orders has ended */
     char keys[4096];
     size_t keys_begin, keys_end;
 };
@@ -148,7 +148,8 @@ static int front_run(struct front *front, const char *token)
     return RUN_FAILED;
 }
 
-/* What is ignored stays ignored (nohup); the rest is blocked and read from a descriptor. */
+/* Signals that are ignored stay ignored (nohup). The other signals are blocked and read from a
+ * descriptor. */
 static int take_over_signals(void)
 {
     sigset_t taken, blocked;

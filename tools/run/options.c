@@ -135,7 +135,7 @@ enum {
     AGENT
 };
 
-/* Those that only matter where there are hosts. */
+/* Takes the options that only matter if there are hosts. */
 static int take_host_option(int option, struct command_line *line)
 {
     switch (option) {

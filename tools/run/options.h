@@ -6,7 +6,7 @@
 #include "keeper.h"
 
 struct command_line {
-    struct run_options run; /* what the user said of it; without ranks */
+    struct run_options run; /* the user's options for it; without ranks */
     int rank_count;         /* 0: as many as there are slots */
     struct hosts hosts;     /* none: this host alone */
     enum hosts_map map;

@@ -26,7 +26,7 @@ struct orders {
 };
 
 void orders_add(struct orders *orders, unsigned char order);
-/* The first ones have been sent. */
+/* Removes the first orders, which have been sent. */
 void orders_remove(struct orders *orders, int count);
 
 #endif

@@ -17,7 +17,7 @@ enum {
     SINK_SIZE = (256 << 10) + SAY_RESERVE,
     PREFIX_SIZE = 48,
     ADDED_SIZE = PREFIX_SIZE + 2, /* to a line that somebody else like us has passed on */
-    WRITE_UNSURE = 4096           /* what a pipe takes without blocking after POLLOUT */
+    WRITE_UNSURE = 4096           /* bytes that a pipe takes without blocking after POLLOUT */
 };
 
 struct sink {

@@ -40,7 +40,7 @@ static int find(const char *name, char *found)
     return worst;
 }
 
-/* What a message begins with. */
+/* Prints the beginning of a message. */
 static void say_who(const char *host)
 {
     fprintf(stderr, "tutti-run: %s%s%s", *host != '\0' ? "host " : "", host,

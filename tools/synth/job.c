@@ -47,7 +47,7 @@ static enum tutti_status read_topology(const char *name, struct topo *topo)
     return status;
 }
 
-/* What would lose the topology, or be no plan of its ranks. */
+/* Refuses an output that would overwrite the topology, and a root that is not one of its ranks. */
 static enum tutti_status check(const struct options *options, const struct job *job)
 {
     struct stat topology, output;

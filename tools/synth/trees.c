@@ -10,7 +10,7 @@
 #include "studio/synth/forest.h"
 #include "studio/synth/lay.h"
 
-/* What is made on the way. */
+/* The things that are made on the way to a plan. */
 struct trees {
     const struct job *job;
     struct synth_graph turned;

@@ -47,7 +47,7 @@ static void copy_blocks(struct bandwidth *bandwidth, struct copier *copier, char
     copier->cpu_ns = load_thread_ns() - begin_cpu_ns;
 }
 
-/* Whoever cannot take part counts as ready, so that nobody waits for it. */
+/* A process that cannot take part counts as ready, so that no process waits for it. */
 static bool copy(int index, void *context)
 {
     struct bandwidth *const bandwidth = context;

@@ -5,7 +5,7 @@
 #include "series.h"
 #include "topo/probe.h"
 
-/* What the way of a small message costs its two ranks. */
+/* The cost of a small message's way for its two ranks. */
 static uint64_t way_ps(const struct calibration *calibration)
 {
     const struct calibration_way *way = &calibration->ways[CALIBRATION_BETWEEN][PATH_INLINE];

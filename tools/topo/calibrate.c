@@ -25,7 +25,7 @@ static void tell(const char *what)
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K%s", what);
 }
 
-/* What goes from core to core. */
+/* Measures everything that goes from core to core. */
 static enum tutti_status measure_pairs(struct calibration *calibration)
 {
     tell("latencies ...");

@@ -77,7 +77,7 @@ enum tutti_status crew_run(const int *cpus, int count, crew_work *work, crew_lea
     const pid_t parent = getpid();
     int started = 0, failed = 0;
     if (pids == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
-    /* Where it is ignored, children leave nothing to wait for. */
+    /* If SIGCHLD is ignored, children leave nothing to wait for. */
     const struct sigaction usual = {.sa_handler = SIG_DFL};
     struct sigaction before;
     sigaction(SIGCHLD, &usual, &before);

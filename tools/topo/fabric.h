@@ -9,7 +9,7 @@
 struct fabric_report {
     FILE *file;
     const char *root; /* of sys, dev and proc: "" for this host, or a folder with copies of another one's */
-    int card_count;   /* that the operating system shows */
+    int card_count;   /* cards that the operating system shows */
     int active_count; /* of them, with a port that is active */
     int failed_count; /* lines with FAIL */
 };

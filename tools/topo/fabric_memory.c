@@ -9,7 +9,8 @@
 
 enum { CAPABILITY_IPC_LOCK = 14, GIB_ENOUGH = 4 };
 
-/* What stands behind the words that begin a line of the file; false: no line does. */
+/* Reads the entry behind the words that begin a line of the file. False: no line begins with
+ * them. */
 static bool read_entry(const struct fabric_report *report, const char *file, const char *words,
                        char entry[static FABRIC_TEXT_SIZE])
 {

@@ -1,4 +1,5 @@
-/* Buffers begin at the same place of a page, as large ones mostly do, so what that costs (docs/kernels.md) is measured, too. */
+/* Buffers begin at the same place of a page, as large buffers mostly do, so the cost of that
+ * (docs/kernels.md) is measured, too. */
 #include "kernels.h"
 
 #include <string.h>
@@ -53,7 +54,7 @@ static uint64_t time_runs(const struct work *work, size_t bytes, uint64_t times)
     return clock_now_ns() - begin;
 }
 
-/* Adds picoseconds a run. Short ones are repeated until they take long enough for the clock. */
+/* Adds picoseconds per run. Short runs are repeated until they take long enough for the clock. */
 static void measure(const struct work *work, size_t bytes, int repeats, struct series *series,
                     struct load *load)
 {
@@ -73,7 +74,7 @@ static struct series per_byte(const struct series *times, double first_ps, doubl
     return costs;
 }
 
-/* What is left of the time of a tiny one without its bytes. */
+/* The time of a tiny run, less the time for its bytes. */
 static struct series without_bytes(const struct series *times, double byte_fs)
 {
     struct series costs = {.count = 0};

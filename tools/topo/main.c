@@ -126,7 +126,7 @@ static enum tutti_status print_probe(const struct probe_result *result,
                                             : print(&result->topo, options, file);
 }
 
-/* What is written is whole before the file is touched. */
+/* The text is complete before the file is touched. */
 static enum exit_code write_out(const char *name, const char *text, size_t size)
 {
     FILE *file = name == NULL ? stdout : fopen(name, "wbe");
@@ -177,7 +177,8 @@ static enum exit_code show_calibration(const struct calibration *calibration, co
     return code;
 }
 
-/* What was measured on a busy machine is written, too, and says so. links: of a job, or NULL; shows: prints it as well. */
+/* Numbers that were measured on a busy machine are written, too, and the file says so. links: a
+ * job's, or NULL. shows: prints the calibration as well. */
 static enum exit_code calibrate(const struct options *options, const struct probe_result *links,
                                 bool shows)
 {
@@ -195,8 +196,8 @@ static enum exit_code calibrate(const struct options *options, const struct prob
     return EXIT_LOADED;
 }
 
-/* First all ranks measure the links. Then the others of a host end, which takes a moment, so that its first one has the host for itself. A file that is named is
- * rank 0's. */
+/* First all ranks measure the links. Then the other ranks of each host end, which takes a moment,
+ * so that the first rank of a host has the host for itself. Rank 0 writes a file that is named. */
 static enum exit_code calibrate_job(const struct options *options)
 {
     struct probe_result links;

@@ -11,7 +11,8 @@
 #include "series.h"
 
 enum { REPEATS = 21, REPEATS_MIN = 3, ROUNDS = 2000 };
-/* Of a repeat; of all of them, for a machine that is busy; of a turn that does not come. */
+/* The times of a repeat; of all repeats, for a machine that is busy; of a turn that does not
+ * come. */
 static const uint64_t repeat_ns = 8000000, all_ns = 1000000000, limit_ns = 5000000000u;
 
 /* Two processes give a word to each other. */
@@ -114,8 +115,9 @@ static struct cpu_place place_of(int cpu)
     return place;
 }
 
-/* The first processor and one that is on another core, around the same cache or another one; of those around other caches the last, which
- * is on another package if there is one. Returns whether there is such a pair. */
+/* Finds the first processor and a processor on another core, around the same cache or another
+ * cache. Of the processors around other caches it takes the last, which is on another package if
+ * there is a second package. Returns whether there is such a pair. */
 static bool find_pair(bool is_near, int pair[2])
 {
     int cpus[CREW_CPUS_MAX];

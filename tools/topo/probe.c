@@ -1,7 +1,8 @@
-/* Between two hosts, one rank of each: small messages back and forth, of which the fastest counts; then large ones both ways at
- * once, until the time is over. A pair's lower host measures, and says in the first byte of each large message how
- * large the one after the next is, 0 for none, so that the two always agree. All pairs of a round begin together and send equally
- * long, however fast they are: what shares a link, shares it all the time. */
+/* One rank of each of two hosts measures: small messages back and forth, of which the fastest
+ * counts; then large messages both ways at once, until the time is over. A pair's lower host takes
+ * the times. It says in the first byte of each large message how large the message after the next
+ * is, 0 for none, so that the two hosts always agree. All pairs of a round begin together and send
+ * equally long, however fast they are: pairs that share a link share it all the time. */
 #include "probe.h"
 
 #include <stdio.h>
@@ -197,7 +198,7 @@ static enum tutti_status play_round(struct prober *prober, int tournament, int r
     TRY(tutti_barrier(prober->hosts));
     if (other >= 0) TRY(measure_rate(prober, other, &rate));
     if (other < prober->host) return TUTTI_OK;
-    /* The lower one's figures are those of both. */
+    /* The figures of the pair's lower host count for both. */
     double *const known = &prober->result->latency_ns[host * count + (size_t)other];
     if (*known == 0 || latency_ns < *known) *known = latency_ns;
     prober->result->latency_ns[(size_t)other * count + host] = *known;
@@ -319,7 +320,7 @@ static enum tutti_status conclude(struct probe_result *result, const int *host_o
                       &result->topo);
 }
 
-/* Ranks that measure nothing wait until the others have. */
+/* Ranks that measure nothing wait until the other ranks have measured. */
 static enum tutti_status measure_job(struct tutti_comm *comm, struct probe_result *result,
                                      int *host_of_rank, int *first)
 {
@@ -373,7 +374,7 @@ void probe_release(struct probe_result *result)
 
 /* -------------------------------------------------------------------------------------------- showing it */
 
-/* Of a pair, over the tournaments. */
+/* The mean rate of a pair, over the tournaments. */
 static double mean_rate(const struct probe_result *result, size_t cell)
 {
     const size_t cells = (size_t)result->host_count * (size_t)result->host_count;

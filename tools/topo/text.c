@@ -50,13 +50,14 @@ static void print_subtree(struct tree *tree, int node, int depth)
     }
 }
 
-/* What tells a node from others: itself behind its machine or, above machines, its rack. "machine a, nic eth0" */
+/* Prints the name by which a reader tells a node from others: the node behind its machine or, above
+ * machines, behind its rack. "machine a, nic eth0" */
 static void print_whereabouts(const struct topo *topo, int node, FILE *file)
 {
     char label[TOPO_LABEL_SIZE];
     int place = topo_within(topo, node, TOPO_MACHINE);
     if (place < 0 || place == node) place = topo_within(topo, node, TOPO_RACK);
-    if (place > 0 && place != node) { /* what contains everything tells nothing apart */
+    if (place > 0 && place != node) { /* a node that contains everything tells nothing apart */
         topo_label(&topo->nodes[place], label);
         fprintf(file, "%s, ", label);
     }
@@ -122,7 +123,7 @@ enum tutti_status print_tree(const struct topo *topo, FILE *file)
 
 enum { HEAD_SIZE = 16 };
 
-/* What the smallest thing is that contains two others. */
+/* The kind of the smallest node that contains two others. */
 enum nearness {
     NEAR_SELF,
     NEAR_PU,
@@ -188,7 +189,7 @@ static enum nearness nearness_of_kind(const struct topo *topo, int common)
     }
 }
 
-/* Where a rank is one of an accelerator's, a link of the accelerator is its own. */
+/* If a rank belongs to an accelerator, a link of the accelerator is a link of the rank. */
 static int linked_node(const struct topo *topo, int node)
 {
     const int parent = topo->nodes[node].parent;

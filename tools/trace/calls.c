@@ -14,7 +14,7 @@ struct call {
     size_t kind;
     const struct trace_entry **entries; /* of each dump */
     uint64_t measured_ns, others_ns, skew_ns, late_ns, whole_ns;
-    uint64_t least_ns, most_ns; /* that ranks were in the call, each by its own clock */
+    uint64_t least_ns, most_ns; /* the times that ranks were in the call, each by its own clock */
     uint64_t waited_ns;         /* the rank that waited least waited so much less than any other */
     int late, least, last;
 };
@@ -24,7 +24,7 @@ struct table {
     const struct trace_entry **entries;
     struct call *all;
     size_t count;
-    uint64_t *offsets_ns; /* of each dump: what its times lack to those of the wall clock */
+    uint64_t *offsets_ns; /* for each dump: the difference of its times from the wall clock's */
 };
 
 /* ------------------------------------------------------------------------------------------- side by side */
@@ -177,7 +177,7 @@ static bool needs_proof(const struct calls *calls, const struct call *call)
 static void measure(const struct table *table, struct call *call)
 {
     const size_t count = table->found->trace_count;
-    struct span spans[2] = {{0}}; /* of the last ones to begin, and to end */
+    struct span spans[2] = {{0}}; /* of the last rank to begin, and of the last rank to end */
     uint64_t first_ns = 0, before_ns = 0, others_end_ns = 0;
     uint64_t least_ns = UINT64_MAX, less_ns = UINT64_MAX, most_ns = 0;
     for (size_t t = 0; t < count; t++) {
@@ -221,7 +221,7 @@ static void measure(const struct table *table, struct call *call)
     if (call->late_ns > proven_ns) call->late_ns = proven_ns;
 }
 
-/* Those that clocks allow to measure. */
+/* Measures the calls that the clocks allow to measure. */
 static void measure_all(struct table *table)
 {
     struct calls *calls = table->found;
@@ -321,7 +321,7 @@ static void tell_last(const struct table *table, size_t k, struct room *room)
     kind->last_others_ns = median(room->values, count);
 }
 
-/* Of a member of struct call, over all calls of a kind. */
+/* The median of a member of struct call, over all calls of a kind. */
 static uint64_t median_of(const struct table *table, size_t k, size_t offset, struct room *room)
 {
     size_t count = 0;

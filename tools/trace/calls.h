@@ -44,7 +44,7 @@ struct call_kind {
     enum collective collective;
     size_t count;
     uint64_t measured_ns, skew_ns;
-    uint64_t least_ns; /* that any rank was in the call, by its own clock */
+    uint64_t least_ns; /* the time that any rank was in the call, by its own clock */
     bool is_timed;
     bool waits_for_all; /* no rank leaves before all have come */
     int late;           /* came last most often; -1: skews are too small to say */

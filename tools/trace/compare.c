@@ -53,7 +53,8 @@ bool compare_parse(int argc, char **argv, struct compare_options *options)
 
 /* ------------------------------------------------------------------------------------------ a communicator */
 
-/* The worst first; then those that nothing is predicted for, the longest first. */
+/* The worst kinds of calls come first. The kinds that have no prediction follow, the longest
+ * first. */
 static int by_ratio(const void *a, const void *b)
 {
     const struct compared *one = a, *other = b;
@@ -112,7 +113,7 @@ static int by_communicator_and_rank(const void *a, const void *b)
     return left->own.rank < right->own.rank ? -1 : left->own.rank > right->own.rank;
 }
 
-/* Of one communicator, sorted. */
+/* Whether dumps of one communicator, which are sorted, fit together. */
 static bool fit_together(const struct trace_json *traces, size_t count)
 {
     for (size_t t = 1; t < count; t++) {

@@ -43,7 +43,7 @@ static const char help[] =
     "answer, or there is none. Of compare: 0; 1 a file that cannot be read, or dumps that do not\n"
     "fit together. Of all: 2 wrong usage; of verdict and show, also a file that cannot be read.\n";
 
-/* What was printed is there, or the exit status says that it is not. */
+/* Either the output has been written, or the exit status says that it has not. */
 static enum exit_code finish(enum exit_code code)
 {
     if (fflush(stdout) == 0) return code;

@@ -81,7 +81,7 @@ static enum tutti_status place_ranks(struct predictor *predictor, const struct c
     return is_fine ? TUTTI_OK : error_set(TUTTI_NO_MEMORY, "out of memory");
 }
 
-/* Where each host has a dump that says its rack. */
+/* Finds the racks, if each host has a dump that says its rack. */
 static enum tutti_status find_racks(struct predictor *predictor, const struct calls *calls)
 {
     const size_t ranks = (size_t)predictor->rank_count;
@@ -113,7 +113,7 @@ static enum tutti_status find_racks(struct predictor *predictor, const struct ca
     return found > 0 ? TUTTI_OK : error_set(TUTTI_NO_MEMORY, "out of memory");
 }
 
-/* Which hosts share cores, as far as dumps say. */
+/* Finds the hosts that share cores, as far as dumps say. */
 static enum tutti_status find_shared_cores(struct predictor *predictor, const struct calls *calls)
 {
     const int ranks = predictor->rank_count;
@@ -183,7 +183,8 @@ static enum tutti_status make_site(struct predictor *predictor, const struct cal
     return algo_order_by_levels(&predictor->levels, predictor->rank_count, predictor->order);
 }
 
-/* Of which machines dumps are, they do not say; of how many hosts and ranks, they do. */
+/* Dumps do not say which machines they come from, but they say how many hosts and ranks there
+ * are. */
 static void doubt_calibration(struct predictor *predictor)
 {
     const struct calibration *calibration = &predictor->calibration;
@@ -357,7 +358,7 @@ static const char *reason_against(const struct predictor *predictor, const struc
     return NULL;
 }
 
-/* Of a kind that nothing speaks against. */
+/* Estimates a kind of calls that can be predicted. */
 static enum tutti_status estimate_kind(const struct predictor *predictor, const struct calls *calls,
                                        const struct call_kind *kind, const uint32_t *host_permille,
                                        struct prediction *found)

@@ -22,12 +22,12 @@ enum { MESSAGE_BYTES_MAX = 65536, NAME_SIZE = 48 };
 enum { ANSWERS_MAX = 1024, WHY_SIZE = 240 };
 static const uint64_t PATIENCE_NS = 2000000000;
 
-/* What came of asking a process. */
+/* The outcome of asking a process. */
 enum answer {
     UNASKED,
     WAITING,
     ANSWERED,
-    GONE,    /* nobody listens, or somebody who has no communicator any more */
+    GONE,    /* nobody listens, or the listener has no communicator any more */
     FOREIGN, /* it belongs to another user */
     SILENT   /* it does not answer in time, or nothing that can be read; `why` says more */
 };
@@ -41,7 +41,7 @@ struct asked {
     char *text; /* of an answer that is not whole yet */
     size_t text_bytes;
     int answers;
-    FILE *file; /* where its lines are kept; NULL: closed, or there are none */
+    FILE *file; /* the file for its lines; NULL: closed, or there are none */
     char *lines;
     size_t lines_bytes;
     char why[WHY_SIZE];
@@ -260,7 +260,7 @@ static int by_number(const void *a, const void *b)
     return left != right ? (left < right ? -1 : 1) : strcmp(one->name, other->name);
 }
 
-/* Listening sockets and those that are being answered have the same name. */
+/* A listening socket and the sockets that it has accepted have the same name. */
 static void sort_names(struct query *query)
 {
     size_t kept = 0;
@@ -289,7 +289,8 @@ static bool add_name(struct query *query, const char *name, size_t length)
     return true;
 }
 
-/* Of those processes, or of all. False: errno says why they cannot be found. */
+/* Finds the names of those processes, or of all processes. False: they cannot be found, and errno
+ * says why. */
 static bool find_names(struct query *query, const int *pids, int count)
 {
     FILE *const list = fopen("/proc/net/unix", "re");
@@ -332,7 +333,7 @@ static void print_lines(const struct asked *asked, FILE *file)
     if (asked->lines != NULL) fwrite(asked->lines, 1, asked->lines_bytes, file);
 }
 
-/* Of those that have a socket, or one of them, what is best. */
+/* The best answer from a process that has a socket, or several. */
 static enum answer answer_of(const struct query *query, int pid)
 {
     enum answer best = GONE;
@@ -344,7 +345,7 @@ static enum answer answer_of(const struct query *query, int pid)
     return best;
 }
 
-/* Those named, in the order in which they are. */
+/* Reports the processes with these numbers, in the order in which the user named them. */
 static int report_pids(const struct query *query, const int *pids, int count, FILE *file)
 {
     int missing = 0;
@@ -366,7 +367,8 @@ static int report_pids(const struct query *query, const int *pids, int count, FI
     return missing;
 }
 
-/* Those that end meanwhile, and those of other users, are none of them. */
+/* Reports all processes. Processes that end meanwhile do not count, nor do processes of other
+ * users. */
 static int report_all(const struct query *query, FILE *file)
 {
     int silent = 0, answered = 0;

@@ -123,7 +123,8 @@ static bool is_slow(const struct calls *calls, const struct compared *row)
            row->prediction.busy_permille >= BUSY_PERMILLE;
 }
 
-/* What the host of the rank that ended last would be like if it were the only one at fault; 0: it is not known to be. */
+/* Finds the percentage of its rate at which the host of the rank that ended last would work if it
+ * were the only host at fault. 0: it is not known to be at fault. */
 static enum tutti_status find_slow_host(const struct comparison *comparison,
                                         const struct compared *row, double *percent)
 {
@@ -401,7 +402,7 @@ enum tutti_status print_comparison(const struct comparison *comparison, FILE *fi
 
 /* ------------------------------------------------------------------------------------------------- programs */
 
-/* A text in quotes, with its own ones doubled. */
+/* A text in quotes, with the quotes in the text doubled. */
 static void put_csv(const char *text, FILE *file)
 {
     fputc('"', file);

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "text.h"
 
-enum { WINDOW = TRACE_ENTRIES_MAX }; /* numbers that are compared: the newest ones */
+enum { WINDOW = TRACE_ENTRIES_MAX }; /* numbers that are compared: the newest numbers */
 
 /* The traces of one communicator. */
 struct group {
@@ -63,7 +63,7 @@ static bool failed_with(const struct group *group, const char *status)
     return group->failed != NULL && strcmp(group->failed->failure.status, status) == 0;
 }
 
-/* Whom the communicator itself names; -1. */
+/* The culprit that the communicator itself names, or -1. */
 static int named_culprit(const struct group *group)
 {
     if (group->failed == NULL || group->failed->failure.culprit < 0) return -1;
@@ -196,7 +196,7 @@ static int typical_rank(const struct group *group, uint64_t number)
         const struct trace_entry *entry =
             group->by_rank[rank] != NULL ? trace_json_operation(group->by_rank[rank], number) : NULL;
         if (entry == NULL || !entry->has_signature) continue;
-        if (typical >= 0 && entry->signature == counted) continue; /* as the one before */
+        if (typical >= 0 && entry->signature == counted) continue; /* as in the entry before */
         counted = entry->signature;
         const size_t count = count_of(group, number, counted);
         if (count > most) {
@@ -336,8 +336,8 @@ static bool find_longest(const struct group *group, uint64_t stuck, waits_since 
     return true;
 }
 
-/* A rank that has called it, and waits for its gate: what it computes, on a device say, is late. Of several the one that has waited
- * longest. */
+/* Finds a rank that has made the call, and waits for its gate: its computation, on a device say, is
+ * late. Of several such ranks it takes the rank that has waited longest. */
 static bool find_gated(const struct group *group, uint64_t stuck)
 {
     struct waiting found;
@@ -359,7 +359,8 @@ static bool find_slow(const struct group *group, uint64_t stuck)
     return true;
 }
 
-/* Who is blocked in a message that another rank has no part in yet: one that nobody waits for may be posted for long. */
+/* Finds a rank that is blocked in a message in which another rank has no part yet. A message that
+ * no rank waits for may be posted for long. */
 static bool find_silent(const struct group *group)
 {
     const struct trace_json *waiter = NULL;

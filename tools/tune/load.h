@@ -9,13 +9,13 @@
 
 enum { TUNE_HOST_SIZE = 64 };
 
-/* Of the host that others used most. */
+/* The load of the host that other programs used most. */
 struct tune_load {
     char host[TUNE_HOST_SIZE];
     struct load_verdict verdict;
 };
 
-/* Collective over comm, as the next. */
+/* Collective over comm, as tune_load_end is. */
 enum tutti_status tune_load_begin(struct tutti_comm *comm, struct load *load);
 /* The same result on all ranks. NO_MEMORY, and failures of comm. */
 enum tutti_status tune_load_end(struct tutti_comm *comm, const struct load *load,

@@ -44,7 +44,8 @@ static enum tutti_status write_table(const struct options *options, const struct
 
 /* ---------------------------------------------------------------------------------------------------- tuning */
 
-/* Where a plan of the folder is the fastest. A table cannot say so, for it has names of what is built in; a rule for algorithms can. */
+/* The calls for which a plan of the folder is the fastest. A table cannot name this plan, for a
+ * table has the names of built-in algorithms; a rule for algorithms can. */
 struct rule {
     enum collective collective;
     uint64_t bytes_from, bytes_to;
@@ -59,7 +60,7 @@ struct tuner {
     struct tutti_comm *comm;
     const struct tune_site *site;
     struct tune_shape shape;
-    bool is_first, shows; /* rank 0; whose progress somebody watches */
+    bool is_first, shows; /* this is rank 0; somebody watches its progress */
     int job_count, jobs_left_out;
     struct tune_table table;
     int rule_count, rules_left_out;

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "os/clock.h"
 
-/* Of several candidates that are equally fast, one always seems to be a little faster. */
+/* If several candidates are equally fast, one of them always seems to be a little faster. */
 static const double gain_min = 0.02;
 
 enum { ROUNDS = 9, WARM_CALLS = 3, CALLS_MAX = 2000, ROOT = 0 };
