@@ -40,15 +40,16 @@ enum exchange_means {
     EXCHANGE_PMIX = 2, /* may be used beside an MPI library in this process: PMIx counts its users */
     /* A process has one PMI-1 connection, which is ours from the first exchange until exit(): a process that ends otherwise
      * has failed, for its manager. Allow this only when no MPI library in the process has begun to use it or will want to:
-     * the answers would go to whoever reads first. */
+     * the first reader would get the answers. */
     EXCHANGE_PMI1 = 4
 };
 
 struct exchange;
 
-/* Opens one. UNSUPPORTED when none of the means is there; the message says what was looked for. place must say
- * rank and size and is not needed afterwards. Blocks until the deadline at most: rank 0 of a folder, until all
- * ranks have come. The caller owns *exchange (NULL on failure). */
+/* Opens an exchange. UNSUPPORTED when none of the means is there; the message says which of them
+ * were looked for. place must say rank and size and is not needed afterwards. Blocks until the
+ * deadline at most: rank 0 of a folder, until all ranks have come. The caller owns *exchange
+ * (NULL on failure). */
 enum tutti_status exchange_open(const struct launcher_place *place, unsigned means,
                                 uint64_t deadline_ns, struct exchange **exchange);
 /* The means by which it goes. */

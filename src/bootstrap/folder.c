@@ -157,7 +157,7 @@ static enum tutti_status open_run(struct folder *folder, const char *path)
     enum { FOLDER = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
     folder->parent = open(path, FOLDER);
     if (folder->parent < 0) return error_system("rendezvous folder %s", path);
-    /* Who leaves an earlier run may remove it between the two. */
+    /* A process that leaves an earlier run may remove the folder between the two calls. */
     for (int attempt = 0; attempt < 100 && folder->run < 0; attempt++) {
         if (mkdirat(folder->parent, folder->run_name, 0700) != 0 && errno != EEXIST)
             return error_system("rendezvous folder %s: making %s", path, folder->run_name);
@@ -371,17 +371,18 @@ static int sweep(const struct folder *folder, enum leftovers which)
     return left;
 }
 
-/* Ranks that have not passed a fence may still be looked for by rank 0: what they wrote stays. */
+/* Rank 0 may still look for ranks that have not passed a fence, so their files stay. */
 static void leave(struct folder *folder, bool is_in_vain)
 {
     if (folder->generation >= 0) {
         const bool may_go = folder->fences > 0 || folder->rank == 0;
         const bool gives_up = is_in_vain && folder->rank == 0;
         if (may_go) sweep(folder, OWN);
-        /* A second look, after the own files are gone: of several that leave at once the last one to begin it finds
-         * none of the others' either. */
+        /* A second look, after this rank's own files are gone: if several ranks leave at once, the
+         * last of them to begin this look finds no files of the others either. */
         const bool is_last = gives_up || (may_go && sweep(folder, OWN) == 0);
-        /* Who does not know yet that rank 0 gives up may be writing: once the folder is gone, that fails. */
+        /* A rank that does not know yet that rank 0 gives up may still be writing. Once the folder
+         * is gone, its writes fail. */
         for (int attempt = 0; is_last && attempt < 100; attempt++) {
             sweep(folder, ALL);
             if (unlinkat(folder->run, folder->generation_name, AT_REMOVEDIR) == 0) break;

@@ -1,6 +1,6 @@
 /* folder.h - keys through a folder that all ranks see: the means that needs no service.
  *
- *     DIR/tutti-<hash of job, size and user>/                 mode 0700, made by whoever comes first
+ *     DIR/tutti-<hash of job, size and user>/                 mode 0700, made by the first to come
  *         hello.<rank>   who came: a token made for this run, 32 characters
  *         roster         rank 0's answer: the tokens of all that it has seen, by rank; its own is the generation
  *         <generation>/  <rank>.joined  <rank>.fence.<n>  <rank>.value.<key>  and rank 0's fence.<n>

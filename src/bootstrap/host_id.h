@@ -15,9 +15,10 @@ enum tutti_status host_id_read(uint64_t *host);
 /* The value of TUTTI_HOSTID as a number, for ranks that have met on one host: ranks with different values take themselves to be on
  * different hosts. 0: TUTTI_HOSTID is not set, which counts as a value of its own. */
 uint64_t host_id_option(void);
-/* A number for the set of cores that this process may run on: equal for processes of one machine with the same set. It does not tell whether
- * two sets overlap. A process that is tied to one core counts as one that may use all, since it is one of several that are tied to
- * others. Not 0. NO_DESCRIPTORS, NO_MEMORY. */
+/* A number for the set of cores that this process may run on: equal for processes of one machine
+ * with the same set. It does not tell whether two sets overlap. A process that is tied to one core
+ * counts like a process that may use all cores, since it is one of several that are tied to others.
+ * Not 0. NO_DESCRIPTORS, NO_MEMORY. */
 enum tutti_status host_id_cores(uint64_t *cores);
 
 #endif

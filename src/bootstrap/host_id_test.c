@@ -1,4 +1,4 @@
-/* Which processes are on one host, and which may run on the same cores. */
+/* Numbers that tell whether processes are on one host, and may run on the same cores. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>

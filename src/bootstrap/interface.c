@@ -48,9 +48,10 @@ static int place_in(const struct names *names, const char *interface)
 
 /* --------------------------------------------------------------------------------------------- choice */
 
-/* What is better, the most important first. All but `place` are 1 where they hold. */
+/* The merits of an interface, the most important first. A member other than `place` is 1 if it
+ * holds, else 0. */
 struct merit {
-    int place; /* minus that in the user's list */
+    int place; /* minus the place in the user's list */
     int is_where_peers_are, is_source, is_sources_interface, is_real, is_routable, is_v4;
 };
 
@@ -175,7 +176,7 @@ static bool is_another_rail(const struct chooser *chooser, const struct interfac
     return true;
 }
 
-/* The best beside those that are chosen; NULL: none. */
+/* The best interface that is not chosen yet; NULL: none. */
 static const struct interface *best_of(const struct chooser *chooser,
                                        const struct interface_choice *rails, size_t rail_count)
 {

@@ -57,7 +57,8 @@ enum tutti_status interface_choose(const struct interface *interfaces, size_t co
                                    const struct interface_wish *wish, size_t rail_max,
                                    struct interface_choice *choices, size_t *rail_count);
 
-/* The addresses of this host, in the system's order; what does not fit into `max` is left out. */
+/* The addresses of this host, in the system's order; addresses that do not fit into `max` are left
+ * out. */
 enum tutti_status interface_list(struct interface *interfaces, size_t max, size_t *count);
 /* The wish in the environment; wish->names points into it. The rest of *wish is empty. */
 enum tutti_status interface_wish_read(struct interface_wish *wish);

@@ -29,7 +29,7 @@ static void add(struct host *host, const char *name, const char *address)
     host->interfaces[host->count++] = make(name, address, true);
 }
 
-/* Two networks, InfiniBand, containers, and what is down. */
+/* Two networks, InfiniBand, containers, and interfaces that are down. */
 static struct host big_host(void)
 {
     struct host host = {.count = 0};
@@ -261,7 +261,7 @@ static void further_rails_are_other_cards_of_the_same_family(void **state)
     struct interface_wish wish = {.family = AF_UNSPEC, .is_beyond_host = true};
     expect_rails(&host, &wish, 1, "eth0");
     expect_rails(&host, &wish, 2, "eth0,eth1");
-    expect_rails(&host, &wish, 4, "eth0,eth1,ib0"); /* and neither bridges nor what is down */
+    expect_rails(&host, &wish, 4, "eth0,eth1,ib0"); /* no bridges, no interfaces that are down */
     wish.family = AF_INET6;
     expect_rails(&host, &wish, 4, "eth0,eth10"); /* eth0 once, and not its link-local address */
     wish = towards("10.1.0.1:29500", "10.1.0.5");

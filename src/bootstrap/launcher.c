@@ -16,9 +16,9 @@
  * Which one is the inner one cannot be told from the environment where two of one line are nested (mpirun in mpirun), or
  * mpirun in tutti-run; tutti-run against torchrun can, and a difference is refused.
  *
- * What is not read: OMPI_COMM_WORLD_NODE_RANK (a rank within the node, not the number of the node);
- * I_MPI_HYDRA_BOOTSTRAP and HYDRA_BOOTSTRAP (Slurm sets them in every job, whatever starts the ranks);
- * OMPI_UNIVERSE_SIZE and SLURM_NPROCS (places, not ranks).
+ * These variables are not read: OMPI_COMM_WORLD_NODE_RANK (a rank within the node, not the node's
+ * number); I_MPI_HYDRA_BOOTSTRAP and HYDRA_BOOTSTRAP (Slurm sets them in every job, whatever starts
+ * the ranks); OMPI_UNIVERSE_SIZE and SLURM_NPROCS (places, not ranks).
  */
 #include "bootstrap/launcher.h"
 
@@ -46,10 +46,11 @@ struct launcher {
     const char *sizes[2];      /* the first that is set */
     bool is_known_by_its_rank; /* without a size it is still this one, and refused */
     const char *local_rank, *local_size, *node_index, *node_count; /* or NULL */
-    const char *run[4]; /* what tells one job from another; TUTTI_JOB_ID does with every launcher */
+    const char *run[4]; /* they tell one job from another; TUTTI_JOB_ID does with every launcher */
     bool has_pmi1, has_pmix;
     bool uses_master_port; /* something else listens there, or will */
-    /* What does not fit, and what follows from several variables. NULL: nothing. */
+    /* Refuses variables that do not fit, and derives the rest from several variables. NULL: nothing
+     * to do. */
     enum tutti_status (*examine)(struct launcher_place *place);
 };
 
@@ -196,7 +197,7 @@ static bool is_number_equal(const char *variable, int number)
     return is_number(variable, &value) && value == number;
 }
 
-/* Where the ranks of a host are all ranks, there is one host. */
+/* If the ranks of a host are all ranks, there is one host. */
 static enum tutti_status read_locality(const struct launcher *launcher, struct launcher_place *place)
 {
     TRY(read_optional(launcher->local_size, 1, place->size, &place->local_size));
@@ -232,7 +233,7 @@ static enum tutti_status examine_tutti_run(struct launcher_place *place)
             "unset TORCHELASTIC_RUN_ID",
             option_names.RANK, place->rank, option_names.SIZE, place->size, getenv("RANK"),
             getenv("WORLD_SIZE"));
-    if (!same) return TUTTI_OK; /* set by hand: who knows whose LOCAL_RANK it is */
+    if (!same) return TUTTI_OK; /* set by hand: nobody knows whose LOCAL_RANK it is */
     TRY(read_optional("LOCAL_WORLD_SIZE", 1, place->size, &place->local_size));
     const int local_max = place->local_size > 0 ? place->local_size : place->size;
     TRY(read_optional("LOCAL_RANK", 0, local_max - 1, &place->local_rank));
@@ -261,7 +262,7 @@ static enum tutti_status examine_hydra(struct launcher_place *place)
     return TUTTI_OK;
 }
 
-/* One process in each pod, if that is what the variables say; otherwise the pod's number is nobody's rank. */
+/* One process in each pod, if the variables say so; otherwise the pod's number is nobody's rank. */
 static enum tutti_status one_process_a_pod(const char *rank_variable)
 {
     const char *processes = getenv("PET_NPROC_PER_NODE");
@@ -345,8 +346,9 @@ static int tasks_of_node(const char *list, int node)
     return -1;
 }
 
-/* The shell of a batch job looks like task 0 of all tasks, but no step was started. Slurm's special steps (the batch
- * script, an interactive shell, what is outside of steps) have numbers at the very end of 32 bits. */
+/* The shell of a batch job looks like task 0 of all tasks, but no step was started. Slurm's special
+ * steps (the batch script, an interactive shell, processes outside of steps) have numbers at the
+ * very end of 32 bits. */
 static enum tutti_status examine_slurm(struct launcher_place *place)
 {
     const char *step = getenv("SLURM_STEP_ID");
@@ -405,7 +407,8 @@ static enum tutti_status examine_indexed_job(struct launcher_place *place)
 
 /* ------------------------------------------------------------------------------------- name, key, meeting */
 
-/* Text of any length into a bounded one: what does not fit is told apart by a hash of all (FNV-1a). */
+/* Shortens a text of any length to a bounded text: a hash of all of it (FNV-1a) tells texts apart
+ * that do not fit. */
 struct naming {
     char *text;
     size_t text_bytes, used;
@@ -424,7 +427,7 @@ static void name_add(struct naming *naming, const char *text)
 static void name_job(const struct launcher *launcher, struct launcher_place *place)
 {
     char found[sizeof place->run_id];
-    memcpy(found, place->run_id, sizeof found); /* what was seen on the way, or "" */
+    memcpy(found, place->run_id, sizeof found); /* the part that was found on the way, or "" */
     struct naming naming = {place->run_id, sizeof place->run_id, 0, 0xcbf29ce484222325u};
     name_add(&naming, launcher->name);
     name_add(&naming, "/");
@@ -445,7 +448,7 @@ static void name_job(const struct launcher *launcher, struct launcher_place *pla
              "~%016llx", (unsigned long long)naming.hash);
 }
 
-/* Not a secret: who listens and who connects is checked by user, see rendezvous.h. */
+/* Not a secret: both sides of a connection check each other's user, see rendezvous.h. */
 static void make_key(struct launcher_place *place)
 {
     static atomic_uint calls; /* every process of a job creates its communicators in the same order */

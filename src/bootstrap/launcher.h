@@ -24,9 +24,10 @@ struct launcher_place {
     int rank, size;
     int local_rank, local_size; /* among the ranks of this host; -1: not said */
     int node_index, node_count; /* -1: not said */
-    /* MASTER_ADDR and MASTER_PORT, where both are there and make sense; else "" and 0. Only a proposal: nobody has looked
-     * whether anything listens there, or can. Of torchrun it is the port behind: MASTER_PORT is for the store of its agent
-     * or of torch.distributed, to which our hellos would be noise. */
+    /* MASTER_ADDR and MASTER_PORT, if both are there and make sense; else "" and 0. Only a
+     * proposal: nobody has looked whether anything listens there, or can. With torchrun it is the
+     * next port: MASTER_PORT is for the store of its agent or of torch.distributed, to which our
+     * hellos would be noise. */
     char master_address[256];
     int master_port;
     /* The job's name: the same text for all ranks of a job, as far as possible another one for every other job. No
@@ -38,8 +39,9 @@ struct launcher_place {
     struct rendezvous_key key; /* the same for all ranks of the job, another one for each call in a process */
 };
 
-/* Fills *place. INVALID_OPTIONS when no launcher is recognised or what it says makes no sense; the message
- * names the variables. Does not block. Reads the environment: not while another thread changes it. */
+/* Fills *place. INVALID_OPTIONS when no launcher is recognised or its variables make no sense; the
+ * message names the variables. Does not block. Reads the environment: not while another thread
+ * changes it. */
 enum tutti_status launcher_detect(struct launcher_place *place);
 /* The same for a caller that only looks: it gets no key, which stays there for the next call of launcher_detect. */
 enum tutti_status launcher_look(struct launcher_place *place);

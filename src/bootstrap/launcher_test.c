@@ -644,7 +644,8 @@ static void long_names_differ_where_they_were_cut(void **state)
     assert_null(strchr(place_now().run_id, '~'));
 }
 
-/* Where Hydra's ranks are all here, the process that made the socket in PMI_FD names the job. */
+/* If all ranks of Hydra are on this host, the process that made the socket in PMI_FD names the
+ * job. */
 static void hydras_jobs_on_one_host_are_told_apart(void **state)
 {
     (void)state;

@@ -11,8 +11,9 @@
 
 static void prepare(void)
 {
-    /* What HMAC would load by itself. With no option at all OpenSSL 3 returns at once and registers no handler for exit(), so that
-     * ours would run after it. What fails is found where it is used. */
+    /* HMAC would load the digests by itself. But without any option OpenSSL 3 returns at once and
+     * registers no handler for exit(), so that our handler would run after OpenSSL's. A failure
+     * here is found when HMAC is used. */
     (void)OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, NULL);
     at_exit_watch();
 }

@@ -33,8 +33,9 @@ struct pmi1_word {
     size_t name_bytes, value_bytes;
 };
 
-/* Takes the next word, name=value, from *line (*line_bytes of it, without the line's end) and moves on. False at the
- * end, or where what comes is no such word; then *line_bytes is 0 in the first case only. */
+/* Takes the next word, name=value, from *line (*line_bytes of it, without the line's end) and moves
+ * on. False at the end, or if the next bytes are no such word; *line_bytes is 0 only in the first
+ * case. */
 bool pmi1_next_word(const char **line, size_t *line_bytes, struct pmi1_word *word);
 /* The value of a name in a line; false when it is not there, or the line up to it is not made of words. */
 bool pmi1_find(const char *line, size_t line_bytes, const char *name, struct pmi1_word *word);
@@ -48,7 +49,7 @@ struct pmi1 {
         value_bytes_max;             /* with their final zero, as the manager says */
     char space[PMI1_NAME_BYTES_MAX]; /* the name of the job's key space */
     size_t buffered;
-    char buffer[PMI1_LINE_BYTES_MAX]; /* what was received beyond the last line */
+    char buffer[PMI1_LINE_BYTES_MAX]; /* bytes that were received beyond the last line */
 };
 
 /* Says hello. UNSUPPORTED when the descriptor is no socket or the manager speaks no PMI-1; INIT_TIMEOUT at the

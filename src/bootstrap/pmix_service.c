@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "os/turn.h"
 
-/* What we call, as pmix.h declares it. */
+/* The functions that we call, as pmix.h declares them. */
 #define FUNCTIONS(X) \
     X(Init) X(Finalize) X(Put) X(Commit) X(Fence_nb) X(Get) X(Get_nb) X(Error_string)
 
@@ -71,7 +71,8 @@ static enum tutti_status failed(const struct functions *pmix, const char *what, 
 
 /* ---------------------------------------------------------------------------- answers that may be late */
 
-/* Shared by who waits and by PMIx's thread, which also reads the arguments until it answers; who comes last frees it. */
+/* The thread that waits and PMIx's thread share this; PMIx's thread also reads the arguments until
+ * it answers. The last of the two frees it. */
 struct pending {
     pmix_proc_t process;
     pmix_key_t key;
@@ -208,7 +209,7 @@ static enum tutti_status connect_once(void)
     return TUTTI_OK;
 }
 
-/* What this process has once. */
+/* Finds the connection of this process, of which there is only one. */
 static enum tutti_status find_connection(struct pmix_service *opened, uint64_t deadline_ns)
 {
     if (turn_take(&connection.turn, deadline_ns) == TURN_LATE)

@@ -18,7 +18,7 @@
 
 enum {
     MAGIC = 0x74757469,
-    STRANGERS_MAX = 64, /* connections of this user beyond those that belong here */
+    STRANGERS_MAX = 64, /* connections of this user beyond those of the meeting */
     ACCEPTS_A_LOOK = 256,
     MEMBERS_A_MESSAGE = 256,
     MESSAGE_BYTES = 400
@@ -69,7 +69,7 @@ struct meeting {
     int rank, size, end; /* the subtree is the ranks from this one up to `end` */
     int listener;        /* -1: no children */
     struct incoming *incoming;
-    struct pollfd *entries; /* of what is open: incoming, then listener, parent, rank 0 */
+    struct pollfd *entries; /* of the open sockets: incoming, then listener, parent, rank 0 */
     int place_count;
     bool *is_known;   /* the member's record is here */
     bool *is_present; /* rank 0: somebody says that it is there */
@@ -83,7 +83,7 @@ struct meeting {
     bool is_taken;   /* there are such */
     bool was_let_go; /* by the parent, once: if nobody listens there now, it is gone */
     unsigned dropped;
-    bool heard;      /* what failed came from above */
+    bool heard;      /* the failure came from above */
     bool is_foreign; /* or at least from another rank, which has said whose failure it is */
 };
 
@@ -179,7 +179,8 @@ static void refuse(struct meeting *m, struct incoming *incoming, enum tutti_stat
     incoming->fd = -1;
 }
 
-/* Whether the packet comes from one of this meeting and belongs here; who is from elsewhere is dropped, who errs is told. */
+/* Whether the packet comes from a rank of this meeting and belongs here. A stranger is dropped; a
+ * rank with a mistake is told. */
 static bool is_welcome(struct meeting *m, struct incoming *incoming, const struct packet *packet)
 {
     pid_t pid;
@@ -302,8 +303,9 @@ static bool is_silent(const struct incoming *incoming)
     return incoming->fd >= 0 && incoming->rank < 0;
 }
 
-/* A free place, or that of the connection that has been silent for longest; NULL: all have said who they are. First reads what a
- * connection may have sent in the last moment: it is silent only if there is nothing. */
+/* Finds a free place, or takes the place of the connection that has been silent for longest; NULL:
+ * all have said which ranks they are. First reads bytes that a connection may have sent in the last
+ * moment: only a connection without any is silent. */
 static enum tutti_status make_place(struct meeting *m, struct incoming **place)
 {
     for (;;) {
@@ -335,7 +337,7 @@ static enum tutti_status place_for(struct meeting *m, int fd, struct incoming **
     return uid == geteuid() ? make_place(m, place) : TUTTI_OK;
 }
 
-/* What may be different in a moment; what a sandbox denies is not. */
+/* Whether the next accept may succeed, even a moment later. An error from a sandbox stays. */
 static bool may_accept_later(int error)
 {
     return error == EAGAIN || error == EINTR || error == ECONNABORTED;
@@ -413,7 +415,7 @@ static enum tutti_status call_on(struct meeting *m, int rank, enum packet_kind k
     struct packet packet = {.kind = kind, .member_count = member_count, .key = m->options->key};
     const bool sent = send_packet(m, *fd, &packet, "", NULL) == TUTTI_OK &&
                       (member_count == 0 || send_members(m, *fd) == TUTTI_OK);
-    if (!sent) { /* whoever it is does not want us: perhaps it is there later */
+    if (!sent) { /* the listener there does not want us: perhaps the right rank is there later */
         close(*fd);
         *fd = -1;
     }
@@ -529,7 +531,7 @@ static int nap_ms(const struct meeting *m, uint64_t now)
     return until <= now ? 0 : (int)((until - now) / 1000000 + 1);
 }
 
-/* Only what is open counts: poll refuses more entries than a process may have descriptors. */
+/* Only open sockets count: poll refuses more entries than a process may have descriptors. */
 static struct pollfd *watch(struct meeting *m, int fd, nfds_t *count)
 {
     if (fd < 0) return NULL;
@@ -628,7 +630,8 @@ static enum tutti_status receive_members(struct meeting *m)
     return TUTTI_OK;
 }
 
-/* Sends what everybody needs to the children. Who is gone by now fails the others too, as far as they wait. */
+/* Sends to the children what everybody needs. A child that is gone by now fails the others too, as
+ * far as they wait. */
 static enum tutti_status hand_out(struct meeting *m)
 {
     const int segment_fd = m->rank == 0 ? m->options->segment_fd : m->result->segment_fd;

@@ -9,10 +9,12 @@
  *         └── 4 ◄─┬── 5                down: answer(status), segment, all members
  *                 └── 6 ◄── 7
  *
- * The kernel vouches for the other side's user. Connections of other users are closed as they come, and names that other users have taken
- * are passed by (os/local_name.h). Of the same user's connections, the ones that have been silent for longest make room: a rank that had
- * to go comes again. A connection without the key is dropped, and the meeting goes on. A rank that does not find its parent in time tells
- * rank 0 that it is there, so that at the deadline all ranks hear exactly which ones are missing.
+ * The kernel vouches for the other side's user. Connections of other users are closed as they come,
+ * and names that other users have taken are passed by (os/local_name.h). If the same user has too
+ * many connections, those that have been silent for longest make room: a rank that had to go comes
+ * again. A connection without the key is dropped, and the meeting goes on. A rank that does not
+ * find its parent in time tells rank 0 that it is there, so that at the deadline all ranks hear
+ * exactly which ranks are missing.
  */
 #ifndef TUTTI_BOOTSTRAP_RENDEZVOUS_H
 #define TUTTI_BOOTSTRAP_RENDEZVOUS_H
@@ -31,7 +33,7 @@ struct rendezvous_member {
     uint32_t pid_namespace; /* of os/process.h: ranks in the same one know it by that pid; 0: unknown */
     uint16_t port;          /* where it listens, or 0 */
     uint8_t integrity;      /* of enum tutti_integrity */
-    uint8_t is_encrypted; /* what goes over TCP */
+    uint8_t is_encrypted; /* its traffic over TCP */
     uint64_t process_key; /* equal for ranks of one process */
     /* of its process's memory, see memory/heap.h */
     uint64_t heap_inode, heap_bytes;
@@ -49,10 +51,10 @@ struct rendezvous_member {
 struct rendezvous_options {
     struct rendezvous_key key;
     int rank, size;
-    const int *names; /* what the ranks are called in messages; NULL: as they are numbered */
+    const int *names; /* the names of the ranks in messages; NULL: their numbers */
     uint64_t deadline_ns;
     struct rendezvous_member self; /* rank, pid and the like are filled in */
-    int segment_fd;                /* rank 0: what to hand around, stays the caller's; others: -1 */
+    int segment_fd;                /* rank 0: to hand around, stays the caller's; others: -1 */
     /* Asked several times a second while ranks are missing: whether they can still come. Not OK, with this
      * thread's error set, ends the meeting at once. NULL: they can, until the deadline. */
     enum tutti_status (*look)(void *context);
@@ -62,8 +64,8 @@ struct rendezvous_options {
 };
 
 struct rendezvous_result {
-    int segment_fd;                 /* a descriptor of the caller's own; -1 on rank 0 */
-    struct rendezvous_key identity; /* of what came out of it: the same on its ranks, and nowhere else */
+    int segment_fd;                    /* a descriptor of the caller's own; -1 on rank 0 */
+    struct rendezvous_key identity;    /* of this result: the same on its ranks, and nowhere else */
     struct rendezvous_member *members; /* one per rank */
     unsigned message_count;            /* sent and received by this rank */
 };
@@ -71,7 +73,7 @@ struct rendezvous_result {
 /* Blocks until all ranks are there, or until the deadline. On failure *result is empty. */
 enum tutti_status rendezvous_meet(const struct rendezvous_options *options,
                                   struct rendezvous_result *result);
-/* Closes what was not taken. */
+/* Closes the descriptors that the caller has not taken. */
 void rendezvous_result_release(struct rendezvous_result *result);
 
 #endif

@@ -38,7 +38,7 @@ struct participant {
     long delay_ms;
 };
 
-/* An inode tells descriptors of one object from those of another. */
+/* An inode tells whether two descriptors are of the same object. */
 static ino_t inode_of(int fd)
 {
     struct stat stat;
@@ -128,7 +128,7 @@ static void expect_result(const struct participant *participants, int rank, int 
         assert_int_equal(member->heap_bytes, 4096 * (1 + r));
         assert_int_equal(member->heap_fd, 70 + r);
     }
-    /* A hello, what the subtrees say, and the answers, a few packets each. */
+    /* A hello, the reports of the subtrees, and the answers, a few packets each. */
     unsigned rounds = 0;
     while (1 << rounds < size) rounds++;
     assert_in_range(result->message_count, 1, 6 * (rounds + 1));
@@ -231,7 +231,7 @@ static enum tutti_status lacks_memory(void *unused)
     return error_set(TUTTI_NO_MEMORY, "out of memory");
 }
 
-/* Where the ranks of a host are others to their users: 11, 12, ... */
+/* The users know the ranks of this host by other numbers: 11, 12, ... */
 static void a_rank_that_fails_alone_is_named_as_users_call_it(void **state)
 {
     (void)state;
@@ -310,9 +310,9 @@ static void two_ranks_0_cannot_meet_in_one_place(void **state)
     release(participants, 3);
 }
 
-/* A descriptor that came with a message of the wrong size is closed and forgotten: closing it once more would hit
- * whoever has its number then. */
-/* What came out of a meeting has a name that does not follow from the key. */
+/* A descriptor that came with a message of the wrong size is closed and forgotten. To close it once
+ * more would hit another descriptor that has its number by then. */
+/* Each meeting gives its result an identity that does not follow from the key. */
 static void each_meeting_has_an_identity_of_its_own(void **state)
 {
     (void)state;
@@ -368,9 +368,9 @@ static void a_look_ends_a_meeting_early(void **state)
 /* A crowd for which 64 places, each for 2 s, are too few: its wait at rank 0 would last longer than the meeting. */
 enum { CROWD_RANKS = 8, CROWD = 1600, NOBODY = 65534, DECOYS = 300 };
 enum mischief {
-    LISTENS,     /* has the names of all ranks */
-    HAS_NAMES,   /* the same, without listening: nobody can tell whose they are */
-    ADDS_DECOYS, /* has them, and listens under many that look like those which are looked for then */
+    LISTENS,       /* has the names of all ranks */
+    HAS_NAMES,     /* the same, without listening: nobody can tell whose they are */
+    ADDS_DECOYS,   /* has them, and listens under many names like those that ranks look for then */
     IS_OTHER_TYPE, /* has them, for sockets of another type */
     CROWDS         /* comes in numbers, says nothing, and comes again */
 };

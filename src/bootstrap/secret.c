@@ -16,7 +16,8 @@
 enum { GUESSABLE_BYTES = 16 };
 static const uint64_t PIPE_NS = 10000000000u;
 
-/* What comes in has any length and is spread unevenly: extracted as in HKDF (RFC 5869), with what it is as salt. */
+/* The bytes may have any length and an uneven distribution. So the key is extracted as in HKDF (RFC
+ * 5869), with the text `what` as salt. */
 static enum tutti_status extract(const char *what, const void *from, size_t bytes, bool is_secret,
                                  struct secret_key *key)
 {
@@ -40,8 +41,8 @@ enum tutti_status secret_from_run(const char *run_id, struct secret_key *key)
     return extract("tutti hello: run id", run_id, strlen(run_id), false, key);
 }
 
-/* Users who can read the file can join the job, and its owner can let others read it. Looks at the open file, not at the one that lies at
- * its path now. */
+/* Users who can read the file can join the job, and its owner can let others read it. Looks at the
+ * open file, not at the file that lies at its path now. */
 static enum tutti_status check_privacy(const char *path, int fd)
 {
     struct stat about;

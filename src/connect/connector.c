@@ -99,7 +99,7 @@ static bool is_unproven(const struct hello *hello)
             !hello->is_other_rank);
 }
 
-/* Remembers what a failed attempt tells of the process that listens there. */
+/* Remembers how a failed attempt describes the process that listens there. */
 static void note_answer(struct connector *connector, const char *why)
 {
     const struct hello *const hello = &connector->handshake.hello;

@@ -7,9 +7,10 @@
  *
  * A connector goes on if no process listens there, or if the process that listens does not show the
  * job's key, because both may change. Otherwise a stranger who took the port of a rank that ended
- * could end a job. It goes on if this process lacks a descriptor or memory, too: who waits for the connection asks
- * listener_starves whether that has lasted. If the listener has shown the key and its version or configuration does not fit,
- * that will not change, and the connector ends.
+ * could end a job. It goes on if this process lacks a descriptor or memory, too: the thread that
+ * waits for the connection asks listener_starves whether that has lasted. If the listener has shown
+ * the key and its version or configuration does not fit, that will not change, and the connector
+ * ends.
  *
  * Pauses between attempts double from 5 ms to 250 ms, with a random part: ranks that were refused together do not come back together.
  *
@@ -59,7 +60,7 @@ struct connector_list {
     struct handshake_loop *loop;
     struct connector *first;
     uint64_t refused_count; /* attempts that were refused by a process that did not show the key */
-    uint64_t logged_count;  /* of these: those that the log knows */
+    uint64_t logged_count;  /* of these: attempts that the log has counted */
     uint64_t log_ns;        /* the next line does not come before */
     char last_refusal[CONNECTOR_TEXT_MAX];
 };

@@ -241,7 +241,8 @@ static void turn_away(struct discovery *discovery, struct connection *connection
     hang_up(connection);
 }
 
-/* Whether a rank that has lost its connection and connects again is the one that the others are being told of. */
+/* Whether a rank that has lost its connection and connects again is still the rank that the others
+ * are told of. */
 static bool is_as_told(const struct discovery *discovery, int rank,
                        const struct discovery_entry *entry)
 {
@@ -321,7 +322,8 @@ static enum tutti_status answer(struct discovery *discovery, bool all, enum tutt
             if (connection->is_over || connection->is_unfit || (!all && !is_child(r, own)))
                 continue;
             if (own == 0 && !connection->is_answering) hear_report(discovery, r);
-            const bool waits_for_it = /* or what it still sends would make the kernel drop the answer */
+            /* If it still sends, its bytes would make the kernel drop the answer. */
+            const bool waits_for_it =
                 own == 0 && !(takes_turns ? connection->is_told : is_ready(connection, status));
             if (connection->socket.fd < 0 || waits_for_it) {
                 if (status == TUTTI_OK || connection->has_reported || takes_turns) missing = r;
@@ -545,7 +547,7 @@ static enum tutti_status read_answer(struct discovery *discovery,
     return answered->kind == DISCOVERY_HEARD ? TUTTI_IN_PROGRESS : TUTTI_OK;
 }
 
-/* Reports to rank 0 and reads what it answers. */
+/* Reports to rank 0 and reads its answer. */
 static enum tutti_status report(struct discovery *discovery, struct connection *connection,
                                 struct discovery_head *answered)
 {

@@ -132,7 +132,7 @@ static void nobody_else_does_where_it_is_encrypted(void **state)
     learn_of_all(true);
 }
 
-/* Whoever it is, all are told at once. */
+/* Whichever rank it is, all ranks are told at once. */
 static void who_does_not_encrypt_as_others_do_is_named(void **state)
 {
     (void)state;

@@ -151,7 +151,7 @@ bool handshake_call(struct handshake_loop *loop, struct handshake *handshake,
     return true;
 }
 
-/* Sends and receives what the hello has and wants now. */
+/* Sends the bytes that the hello has now, and receives those that it wants. */
 static void exchange_records(struct handshake *handshake, uint64_t now_ns)
 {
     struct hello *const hello = &handshake->hello;

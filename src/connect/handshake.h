@@ -24,7 +24,7 @@ struct accepted_connection {
     struct byte_stream socket;  /* non-blocking, close-on-exec; it belongs to the taker */
     struct net_address address; /* of the other side */
     int rank;                   /* of the other side */
-    uint32_t version;           /* the newest one that both sides speak */
+    uint32_t version;           /* the newest version that both sides speak */
     uint32_t purpose;
     uint8_t payload[HELLO_PAYLOAD_MAX];
     uint8_t payload_bytes;
@@ -37,7 +37,8 @@ struct loop_entry {
     enum loop_entry_kind kind;
 };
 
-/* Since when and why the process has not had what a further connection takes. last_ns 0: it has. */
+/* A shortage of the process: the time since which, and the reason why, it lacks the means for a
+ * further connection. last_ns 0: it lacks nothing. */
 struct shortage {
     uint64_t first_ns, last_ns;
     enum tutti_status status;
@@ -49,7 +50,7 @@ struct handshake_loop {
     int epoll, timer; /* -1: closed */
     struct loop_entry timer_entry;
     uint64_t next_ns;  /* no deadline comes before */
-    uint64_t timer_ns; /* what the timer is set to */
+    uint64_t timer_ns; /* the timer is set to this */
     struct hello_self self;
     struct tls_context *tls; /* NULL: it cannot encrypt */
     struct shortage shortage;
@@ -57,7 +58,7 @@ struct handshake_loop {
 
 struct handshake {
     struct byte_stream socket;
-    uint32_t events; /* those that epoll waits for; 0: the socket is not in its set */
+    uint32_t events; /* events that epoll waits for; 0: the socket is not in its set */
     struct net_address address;
     struct hello hello;
 };
@@ -79,22 +80,25 @@ enum tutti_status handshake_loop_starves(const struct handshake_loop *loop, uint
 
 /* Neither a socket nor a hello. */
 void handshake_init(struct handshake *handshake);
-/* Adds the socket to the epoll set, or changes what it is watched for; false with errno. */
+/* Adds the socket to the epoll set, or changes the events that are watched; false with errno. */
 bool handshake_watch(struct handshake_loop *loop, struct handshake *handshake,
                      struct loop_entry *entry, uint32_t events);
 void handshake_unwatch(struct handshake_loop *loop, struct handshake *handshake);
-/* Begin the hello of the answerer, and that of the caller. False with errno: there is no nonce. */
+/* Begin the hello of the answerer, and the hello of the caller. False with errno: there is no
+ * nonce. */
 bool handshake_answer(struct handshake_loop *loop, struct handshake *handshake, uint64_t now_ns);
 bool handshake_call(struct handshake_loop *loop, struct handshake *handshake,
                     const struct hello_call *call, bool is_encrypted, uint64_t now_ns);
-/* Moves it as far as it goes now, and watches the socket for what it needs next. The caller looks at handshake->hello.state. */
+/* Moves the handshake as far as it goes now, and watches the socket for the next event that the
+ * handshake needs. The caller looks at handshake->hello.state. */
 void handshake_progress(struct handshake_loop *loop, struct handshake *handshake,
                         struct loop_entry *entry, uint64_t now_ns);
 bool handshake_is_over(const struct handshake *handshake);
 /* The outcome of a handshake that is over. The socket, if there is one, belongs to *accepted from
  * then on. */
 void handshake_fill(struct handshake *handshake, struct accepted_connection *accepted);
-/* Closes the socket, unless handshake_fill has given it away, and wipes what the hello knew of the key. */
+/* Closes the socket, unless handshake_fill has given it away, and wipes the hello's copy of the
+ * key. */
 void handshake_close(struct handshake_loop *loop, struct handshake *handshake);
 /* The same in a child of fork(), where the epoll set is the parent's, too. */
 void handshake_forget(struct handshake *handshake);

@@ -52,7 +52,7 @@ _Static_assert(PREFIX_BYTES + MAC_BYTES == HELLO_WELCOME_BYTES, "a WELCOME");
 enum record { CALL, ANSWER, PROOF, WELCOME, RECORD_COUNT };
 enum { KIND_REFUSAL = 9 }; /* the kind of a record is its number, plus 1 */
 
-/* Where each record begins, and the last one ends. */
+/* The offset at which each record begins, and at which the last record ends. */
 static const size_t begins[RECORD_COUNT + 1] = {
     0, HELLO_CALL_BYTES, HELLO_CALL_BYTES + HELLO_ANSWER_BYTES,
     HELLO_CALL_BYTES + HELLO_ANSWER_BYTES + HELLO_PROOF_BYTES, HELLO_BYTES};
@@ -69,7 +69,7 @@ static uint64_t get(const unsigned char *from, size_t bytes)
     return value;
 }
 
-/* Numbers below 0 are one below; what is not a rank is none. */
+/* Any number below 0 reads as HELLO_ANY_RANK: it is no rank. */
 static int get_rank(const unsigned char *from)
 {
     const uint64_t value = get(from, 4);
@@ -133,8 +133,9 @@ static void write_self(const struct hello *hello, unsigned char *record, int pee
     memcpy(record + AT_NONCE, hello->nonce, HELLO_NONCE_BYTES);
 }
 
-/* Over all that went before the mac in the transcript. Records have fixed sizes, so where it ends tells what it is
- * for, and no two are of the same bytes. False, and over, when it cannot be had. */
+/* The mac covers all bytes before it in the transcript. Records have fixed sizes, so the length
+ * tells which record the mac is for, and no two macs cover the same bytes. False, and the hello is
+ * over, if there can be no mac. */
 static bool compute_mac(struct hello *hello, enum record record, unsigned char mac[MAC_BYTES])
 {
     const enum tutti_status status =
@@ -145,7 +146,7 @@ static bool compute_mac(struct hello *hello, enum record record, unsigned char m
     return false;
 }
 
-/* The record is written but for its mac: what it comes to when it is out. */
+/* Sends a record, which is written but for its mac. then: the state once it is out. */
 static void send_record(struct hello *hello, enum record record, enum hello_state then)
 {
     hello->record = record;
@@ -211,7 +212,7 @@ static void read_self(struct hello *hello, const unsigned char *record)
                                       .configuration = get(record + AT_CONFIGURATION, 8)};
 }
 
-/* Both sides know the same of each other, so both come to the same result. */
+/* Both sides know the same about each other, so both come to the same result. */
 static void compare(struct hello *hello, int wanted_rank, int answering_rank)
 {
     const struct hello_self *const self = &hello->self, *const peer = &hello->peer;

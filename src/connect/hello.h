@@ -50,7 +50,7 @@ enum {
     HELLO_BYTES = HELLO_CALL_BYTES + HELLO_ANSWER_BYTES + HELLO_PROOF_BYTES + HELLO_WELCOME_BYTES,
     HELLO_ANY_RANK = -1,
     HELLO_TEXT_MAX = 240,
-    HELLO_ENCRYPTS = 1 /* of a configuration: what comes after the hello is TLS */
+    HELLO_ENCRYPTS = 1 /* of a configuration: TLS comes after the hello */
 };
 /* A silent peer is gone within 2 s of its coming, even if the process gets no CPU for a moment. */
 #define HELLO_TIMEOUT_NS UINT64_C(1800000000)
@@ -94,12 +94,12 @@ struct hello {
     enum hello_state state;
     enum tutti_status status; /* FAILED: the reason */
     const char *why;          /* STRAY and FAILED: the reason in words, static */
-    struct hello_self peer; /* what the other side said, without its key; believed only when `is_proven` */
-    struct hello_call call; /* the caller's; believed by an answerer only when DONE */
-    bool is_proven;  /* the other side has proven that it has the key (now, or once: its CALL) */
-    bool is_foreign; /* STRAY: it speaks another protocol */
-    bool is_other_rank; /* FAILED with AUTH_FAILED: a rank of this job, but not the one that was called */
-    uint32_t version;     /* DONE: the newest that both speak */
+    struct hello_self peer;   /* its words, without its key; believed only when `is_proven` */
+    struct hello_call call;   /* the caller's; believed by an answerer only when DONE */
+    bool is_proven;     /* the other side has proven that it has the key (now, or once: its CALL) */
+    bool is_foreign;    /* STRAY: it speaks another protocol */
+    bool is_other_rank; /* FAILED with AUTH_FAILED: a rank of this job, but not the called rank */
+    uint32_t version;   /* DONE: the newest that both speak */
     uint64_t deadline_ns; /* when it is over in any case */
 
     /* private */
@@ -116,8 +116,8 @@ struct hello {
 /* Fills in this build's version, the key and the rank; leaves the rest of *self as it is. */
 void hello_self_init(struct hello_self *self, const struct secret_key *key, int rank);
 
-/* Begins one side. The nonce is random and never used twice. The memory of *hello belongs to the caller; hello_release wipes what
- * it knew of the key. */
+/* Begins one side. The nonce is random and never used twice. The memory of *hello belongs to the
+ * caller; hello_release wipes its copy of the key. */
 void hello_start_call(struct hello *hello, const struct hello_self *self,
                       const struct hello_call *call, const unsigned char nonce[HELLO_NONCE_BYTES],
                       uint64_t now_ns);
@@ -130,7 +130,8 @@ void hello_release(struct hello *hello);
 size_t hello_wants(const struct hello *hello);
 /* Takes bytes of the other side. More bytes than it wants make it a STRAY. */
 void hello_take(struct hello *hello, const void *bytes, size_t count, uint64_t now_ns);
-/* Which bytes have to be sent now, and how many; tell hello_given how many of them have gone. */
+/* The bytes that have to be sent now, and their number; tell hello_given how many of them have
+ * gone. */
 size_t hello_gives(const struct hello *hello, const void **bytes);
 void hello_given(struct hello *hello, size_t count);
 /* In SECURES: the key for TLS, which only the two sides have. The caller of the hello is the client of TLS. */

@@ -314,7 +314,7 @@ static void a_strangers_version_is_no_verdict(void **state)
     expect(&pair.answerer, HELLO_FAILED, TUTTI_AUTH_FAILED, NULL);
 }
 
-/* Who has recorded all that a caller once said gets as far as the second nonce. */
+/* An attacker that has recorded all that a caller once said gets as far as the second nonce. */
 static void a_replay_fails(void **state)
 {
     (void)state;
@@ -343,7 +343,7 @@ static void a_replay_fails(void **state)
     expect(&replayed.caller, HELLO_FAILED, TUTTI_AUTH_FAILED, NULL);
 }
 
-/* What a side says, sent back to it or to another one in the same role, is no answer. */
+/* A record that is sent back to its sender, or to another side in the same role, is no answer. */
 static void a_reflection_fails(void **state)
 {
     (void)state;

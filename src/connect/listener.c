@@ -14,7 +14,7 @@
 enum {
     INCOMING_DEFAULT = 64,
     EVENTS_A_LOOK = 64,
-    LOOKS_A_PASS = 4, /* bounds what one pass does; the next one sees what is left */
+    LOOKS_A_PASS = 4, /* bounds the work of a pass; the next pass sees the rest */
     ACCEPTS_A_LOOK = 64,
     STARVED_PAUSE_NS = 100000000 /* without accepting, when the system has no descriptors */
 };
@@ -41,7 +41,7 @@ struct listener {
     uint64_t resume_ns; /* it accepts nothing before */
     uint64_t incoming_count;
 
-    struct listener_counts logged; /* what the log knows */
+    struct listener_counts logged; /* the counts that the log has */
     uint64_t log_ns;               /* the next line does not come before */
     char last_stray[CONNECTOR_TEXT_MAX];
 
@@ -83,7 +83,7 @@ static void incoming_close(struct listener *listener, struct incoming *incoming)
     incoming->state = INCOMING_ABSENT;
 }
 
-/* Closes one that was not accepted; the log will name the last one. */
+/* Closes an incoming connection that was not accepted. The log will name the last of these. */
 static void incoming_drop(struct listener *listener, struct incoming *incoming)
 {
     char address[NET_ADDRESS_TEXT_MAX], why[HELLO_TEXT_MAX];
@@ -129,7 +129,7 @@ static void incoming_progress(struct listener *listener, struct incoming *incomi
     incoming_settle(listener, incoming);
 }
 
-/* The one that is closed when another one comes; NULL: all are ready. */
+/* The incoming connection that is closed when another comes; NULL: all are ready. */
 static struct incoming *oldest_incoming(struct listener *listener)
 {
     struct incoming *oldest = NULL;

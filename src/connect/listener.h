@@ -37,7 +37,8 @@
 struct listener; /* opaque */
 
 struct listener_options {
-    /* Where to listen: from the address's port (0: any port) to port_last the first one that is free. None: it only has connectors. */
+    /* The address at which to listen, with the first port that is free from its own port (0: any
+     * port) to port_last. No address: the listener only has connectors. */
     struct net_address address;
     uint16_t port_last;
     enum tcp_protocol protocol; /* connections of TCP come in, too */
@@ -68,9 +69,9 @@ enum tutti_status listener_encrypt(struct listener *listener);
 /* The caller frees all connectors first. Closes accepted connections that were not taken. NULL is
  * fine. */
 void listener_close(struct listener *listener);
-/* Frees the copy that a child of fork() has. Closes the child's descriptors, those of connectors
- * included, and changes nothing that they share with the parent's. The memory of connectors stays,
- * and they may not be used any more. */
+/* Frees the copy that a child of fork() has. Closes the descriptors of the child, also of
+ * connectors, and changes nothing that they share with the descriptors of the parent. The memory of
+ * connectors stays, and they may not be used any more. */
 void listener_forget(struct listener *listener);
 /* The address at which it listens; no address if it has no listening socket. */
 void listener_address(const struct listener *listener, struct net_address *address);

@@ -59,7 +59,7 @@ static struct listener *opened(const struct listener_options *options)
 /* Rank 0 listens; rank 1 has a listener without a socket, which connects. */
 struct pair {
     struct listener *listener, *caller;
-    struct net_address address; /* of the one that listens */
+    struct net_address address; /* of the listener */
 };
 
 static struct pair pair_of(unsigned incoming_max)
@@ -243,7 +243,7 @@ static void a_connection_over_ipv6_is_accepted(void **state)
     meet_at("[::1]:0");
 }
 
-/* More than have a place: who is pushed out comes again. */
+/* There are more connectors than places: a connector that is pushed out comes again. */
 static void many_connectors_at_once_all_connect(void **state)
 {
     (void)state;
@@ -369,7 +369,7 @@ static void a_connector_ends_at_its_deadline_and_says_why(void **state)
     assert_non_null(strstr(tutti_error_message(), "refused"));
     connector_free(connector);
 
-    /* One that is given up half-way. */
+    /* A connector that is given up half-way. */
     connector = sent(pair.caller, &pair.address, 1, SECOND_NS);
     listener_progress(pair.caller, clock_now_ns());
     connector_free(connector);
@@ -617,7 +617,7 @@ static void port_scans_are_dropped(void **state)
     pair_close(&pair);
 }
 
-/* Silent ones, and ones that are true to form but slow, have so long each. */
+/* Silent peers, and peers that are true to form but slow, have the same time each. */
 static void slow_ones_are_dropped_when_their_time_is_over(void **state)
 {
     (void)state;
@@ -692,8 +692,8 @@ static int release_log(int caught, int screen)
     return lines;
 }
 
-/* Random bytes, many with the right beginning, in batches larger than the table; real ones get through meanwhile, and
- * neither descriptors nor lines in the log add up. */
+/* Random bytes, many with the right beginning, in batches larger than the table. Real peers get
+ * through meanwhile, and neither descriptors nor lines in the log add up. */
 static void ten_thousand_strangers_do_not_keep_anybody_out(void **state)
 {
     (void)state;
@@ -797,7 +797,7 @@ static void a_recorded_hello_is_of_no_use(void **state)
     pair_close(&pair);
 }
 
-/* Who has said a valid hello stays when strangers fill the table. */
+/* A peer that has said a valid hello stays when strangers fill the table. */
 static void proven_peers_are_pushed_out_last(void **state)
 {
     (void)state;

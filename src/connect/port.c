@@ -60,8 +60,9 @@ static struct announced *announced;
 
 /* -------------------------------------------------------------------------------------------- forks */
 
-/* The listener stays the parent's: a listening socket that a child kept would answer for a parent that is dead. Where another thread was
- * changing it nobody can tell which descriptors are its own. */
+/* The listener stays the parent's: a listening socket that a child kept would answer for a dead
+ * parent. If another thread was changing the listener, nobody can tell which descriptors are its
+ * own. */
 static void forget(bool is_held)
 {
     if (is_held && listener != NULL) listener_forget(listener);
@@ -500,9 +501,9 @@ void port_give_up(struct port_client *client, int peer)
     pthread_mutex_unlock(&lock);
 }
 
-/* Whether the queue has an entry of this peer, number and kind already, which then stands for both. So the queue has at most one for
- * each, however often the peer connects while nobody takes. Of two connections the later one counts, as it would where they are
- * attached. */
+/* Whether the queue has an entry of this peer, number and kind already, which then stands for both.
+ * So the queue has at most one for each, however often the peer connects while nobody takes. The
+ * later of two connections counts, as it would where they are attached. */
 static bool is_waiting(struct port_client *client, int peer, unsigned stream,
                        struct byte_stream socket)
 {
@@ -599,7 +600,7 @@ static void fail_client(struct port_client *client, enum tutti_status status)
                           memory_order_release); /* pairs with the acquire of a reader of `why` */
 }
 
-/* A request that got through takes back the failures of earlier ones. */
+/* A request that got through takes back the failures of earlier requests. */
 static void note_callback(struct port_client *client, const struct port_pending *request,
                           enum tutti_status status)
 {

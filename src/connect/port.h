@@ -28,7 +28,7 @@ enum {
     PORT_MASTER_COUNT = 4,
     PORT_RAILS_MAX = 4,
     PORT_TROUBLE_MAX = 160,
-    PORT_STREAMS_MAX = 8, /* connections between two ranks; further ones are refused */
+    PORT_STREAMS_MAX = 8, /* connections between two ranks; further connections are refused */
     PORT_CALLBACK = -1,   /* instead of a descriptor, see port_take */
     PORT_NOT_REACHED = -2,
     PORT_UNFIT = -3
@@ -42,7 +42,7 @@ struct port_client {
     struct rendezvous_key identity;
     int rank, size;
     bool is_encrypted; /* its connections are encrypted; others are refused */
-    bool carries_data; /* its connections are made with TUTTI_SOCKET_PROTOCOL; those of others with TCP */
+    bool carries_data; /* its connections use TUTTI_SOCKET_PROTOCOL; those of others use TCP */
     struct port_client *next;
     struct port_delivery *delivered;
     _Atomic unsigned delivered_count;
@@ -66,8 +66,9 @@ enum tutti_status port_open_towards(const struct net_address *meeting, struct ne
 /* The open port can encrypt from now on. INVALID_OPTIONS: there is no secret; UNSUPPORTED: OpenSSL cannot do it here. */
 enum tutti_status port_encrypt(void);
 void port_close(void);
-/* At which addresses this process's port can be reached, one for each of its network cards (TUTTI_RAILS): first the address that
- * port_open gave, then those of further cards. At least one while the port is open. */
+/* The addresses at which this process's port can be reached, one for each of its network cards
+ * (TUTTI_RAILS): first the address that port_open gave, then the addresses of further cards. At
+ * least one while the port is open. */
 unsigned port_rails(struct net_address rails[PORT_RAILS_MAX]);
 /* Opens the port for a meeting of this name, of which the caller will tell other ranks. It stays open until port_withdraw. */
 enum tutti_status port_announce(const struct rendezvous_key *name, struct net_address *address);

@@ -306,7 +306,7 @@ static void one_that_lasts_is_told_to_who_asks(void **state)
     }
 }
 
-/* A thread that moves the port does so for others: what fails there is not its own failure. */
+/* A thread that moves the port does so for others: a failure there is not its own failure. */
 static void a_connection_that_breaks_leaves_no_message(void **state)
 {
     (void)state;

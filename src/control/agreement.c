@@ -14,7 +14,8 @@
 
 #define BALLOT_BY_ALL (UINT64_C(1) << 63)
 #define BALLOT_ROUND_MAX (UINT64_C(1) << 40)
-/* Of rank 0, by majority. All have promised it before anything is said. */
+/* The first ballot, by majority, with rank 0 as leader. All ranks have promised it before anything
+ * is said. */
 #define BALLOT_FIRST (UINT64_C(1) << 16)
 
 static uint64_t ballot_make(bool is_by_all, uint64_t round, int leader)
@@ -45,7 +46,8 @@ static bool ballot_is_sound(uint64_t ballot, int size)
 
 /* ------------------------------------------------------------------------------------------------ state */
 
-/* What is agreed on. A ballot has one at most, so slices of the same ballot fit together, whoever they are from. */
+/* The value on which ranks agree. A ballot has at most one value, so slices of the same ballot fit
+ * together, whichever ranks sent them. */
 struct value {
     uint64_t ballot; /* 0: none */
     uint64_t word;
@@ -75,12 +77,12 @@ struct agreement {
     uint64_t leading; /* the ballot; 0: none */
     bool has_proposed;
     uint64_t *promised_by, *accepted_by;
-    uint64_t *ballot_dead; /* who was declared dead when the ballot began */
+    uint64_t *ballot_dead; /* ranks that were declared dead when the ballot began */
     uint64_t *words;       /* of those in promised_by; this rank's own from the start */
     struct value latest;   /* of the highest ballot that any of them has accepted */
     uint64_t refused_for;  /* the highest ballot for which others refused this rank's */
 
-    /* what is known of others */
+    /* this rank's knowledge of others */
     uint64_t *suspected, *dead;
 
     bool has_started;
@@ -167,7 +169,7 @@ static int lowest_unsuspected(const struct agreement *a)
  *
  *   0 magic  2 kind  3 slice  4 size  8 epoch  16 ballot  24 other ballot  32 word  40 other word  48 slice of a set
  *
- * Little-endian. What a kind does not use is 0. */
+ * Little-endian. Fields that a kind does not use are 0. */
 
 enum kind {
     KIND_PREPARE = 1, /* leader: a ballot begins; whom it has declared dead */
@@ -188,9 +190,9 @@ struct message {
     enum kind kind;
     unsigned slice;
     uint64_t ballot;
-    uint64_t other; /* PROMISE: the ballot of what was accepted, or 0; REFUSE: the higher one */
+    uint64_t other; /* PROMISE: the ballot of the accepted value, or 0; REFUSE: the higher ballot */
     uint64_t word;  /* PROMISE: the sender's; ACCEPT, DECIDE: the value's */
-    uint64_t other_word;      /* PROMISE: of what was accepted */
+    uint64_t other_word;      /* PROMISE: of the accepted value */
     const unsigned char *set; /* the bits of that slice, or NULL */
 };
 
@@ -429,7 +431,8 @@ static void send_accept(const struct agreement *a)
     send_to_all(a, &message, a->accepted.set, a->accepted_by);
 }
 
-/* To those who have not promised; to all, when the rest of a value that somebody accepted is missing. */
+/* Sends to ranks that have not promised, or to all ranks if the rest of a value that somebody
+ * accepted is missing. */
 static void send_prepare(const struct agreement *a)
 {
     const struct message message = {.kind = KIND_PREPARE, .ballot = a->leading};
@@ -521,7 +524,8 @@ static bool may_propose(const struct agreement *a)
     return true;
 }
 
-/* The set of those whose word is here, without those that seem to have gone since; the AND of their words. */
+/* Makes the value: the set of the ranks whose word is here, without ranks that seem to have gone
+ * since, and the AND of their words. */
 static void make_value(struct agreement *a)
 {
     struct value *const value = &a->accepted;
@@ -565,7 +569,7 @@ static void declare_slice_dead(struct agreement *a, const struct message *m)
         a->dead[m->slice * AGREEMENT_SLICE_WORDS + i] |= set_word(m, i);
 }
 
-/* The ballot of somebody else, not lower than what was promised before. */
+/* Promises another rank's ballot, which is not lower than the last promise. */
 static void promise(struct agreement *a, uint64_t ballot, uint64_t now_ns)
 {
     if (ballot == a->promised) return;
@@ -586,7 +590,7 @@ static void hear_prepare(struct agreement *a, const struct message *m, uint64_t 
     a->prepare_ballot = m->ballot;
     a->prepare_slices |= UINT32_C(1) << m->slice;
     if (a->prepare_slices != all_slices(a)) return;
-    a->prepare_slices = 0; /* one that is repeated is answered when it is whole again */
+    a->prepare_slices = 0; /* a repeated PREPARE is answered when it is whole again */
     if (ballot_is_by_all(m->ballot) && a_majority_may_live(a)) return; /* makes no sense */
     promise(a, m->ballot, now_ns);
     send_promise(a);
@@ -644,7 +648,7 @@ static void hear_decision(struct agreement *a, const struct message *m)
     if (take_into_inbox(a, m)) decide(a, &a->inbox);
 }
 
-/* Who has decided says so to those who have not, and nothing else. */
+/* A rank that has decided tells its decision to ranks that lack it, and says nothing else. */
 static void hear_decided(const struct agreement *a, int from, const struct message *m)
 {
     const bool lacks_it = m->kind == KIND_PREPARE || m->kind == KIND_PROMISE ||
@@ -685,8 +689,8 @@ void agreement_hear(struct agreement *a, int from, const void *bytes, size_t byt
 
 /* ------------------------------------------------------------------------------------------------- time */
 
-/* The one that should lead, which may wait for somebody that this rank knows to be dead; and one after the other all: maybe only one
- * of them knows the decision. */
+/* Asks the rank that should lead, which may wait for a rank that this rank knows to be dead. Also
+ * asks all ranks one after the other, as perhaps only one of them knows the decision. */
 static void ask_around(struct agreement *a)
 {
     const struct message ask = {.kind = KIND_ASK};
@@ -849,7 +853,8 @@ uint64_t agreement_next_epoch(const struct agreement *a)
     return scramble(epoch * 3 + 1);
 }
 
-/* Of those a leader has not heard, first one that nobody excuses. */
+/* The first rank that a leader has not heard, and that nobody excuses; if all are excused, the
+ * first of these. */
 static int first_missing(const struct agreement *a, const uint64_t *came)
 {
     int suspect = -1;

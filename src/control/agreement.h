@@ -76,7 +76,7 @@ enum {
 enum agreement_state {
     AGREEMENT_RUNNING,
     AGREEMENT_DECIDED,
-    AGREEMENT_MINORITY, /* given up: those neither suspected nor dead were no quorum */
+    AGREEMENT_MINORITY, /* given up: the ranks neither suspected nor dead were no quorum */
     AGREEMENT_LATE      /* given up: they were, but somebody did not come */
 };
 
@@ -100,9 +100,9 @@ struct agreement_options {
 /* Nothing is sent before the first tick or message. NO_MEMORY. One thread at a time may use it; nothing here blocks. */
 enum tutti_status agreement_create(const struct agreement_options *options,
                                    struct agreement **agreement);
-/* One that has decided answers those that have not: it is to be kept as long as any of them may
- * ask, at least until the next one of the same ranks has decided, or all others are known to have
- * decided. */
+/* An agreement that has decided answers ranks that have not. So it is to be kept as long as any of
+ * them may ask, at least until the next agreement of the same ranks has decided, or all others are
+ * known to have decided. */
 void agreement_free(struct agreement *agreement);
 
 /* Takes a message from that rank. Foreign bytes: a message that makes no sense, is of another
@@ -120,23 +120,26 @@ void agreement_unsuspect(struct agreement *agreement, int rank);
 /* Dead for certain. A rank that is only out of reach must never be declared dead: safety depends on that. */
 void agreement_declare_dead(struct agreement *agreement, int rank);
 
-/* Whether those that are neither suspected nor dead could be a quorum. */
+/* Whether the ranks that are neither suspected nor dead could be a quorum. */
 bool agreement_may_decide(const struct agreement *agreement);
-/* Tells all others once more what was decided, if it was: for an owner who will not answer them any more. Sends. */
+/* Tells the decision, if there is one, to all others once more: for an owner that will not answer
+ * them any more. Sends. */
 void agreement_spread(const struct agreement *agreement);
-/* The owner's time is up. One that runs ends as MINORITY or LATE, and takes no part any more; to others it is as if dead. */
+/* The owner's time is up. An agreement that runs ends as MINORITY or LATE, and takes no part any
+ * more; to others it is as if dead. */
 void agreement_give_up(struct agreement *agreement);
 
 enum agreement_state agreement_state(const struct agreement *agreement);
-/* Of one that has decided. The set is one bit per rank (rank_set.h), not empty; the calling rank
- * may be missing from it. */
+/* The result of an agreement that has decided. The set has one bit per rank (rank_set.h), and is
+ * not empty; the calling rank may be missing from it. */
 const uint64_t *agreement_set(const struct agreement *agreement);
 uint64_t agreement_word(const struct agreement *agreement);
-/* An epoch for the next one, of the same ranks or of those in the set: the same on all that have decided the same, and another one for
- * those that died with a decision of their own. */
+/* An epoch for the next agreement, of the same ranks or of the ranks in the set. It is the same on
+ * all ranks with the same decision, and differs from the epoch of ranks that died with a decision
+ * of their own. */
 uint64_t agreement_next_epoch(const struct agreement *agreement);
-/* The rank that a running one waits for, to be named at a deadline: one that has not come, or that
- * leads; -1: none in particular. */
+/* The rank that a running agreement waits for, to be named at a deadline: a rank that has not come,
+ * or that leads; -1: none in particular. */
 int agreement_awaited(const struct agreement *agreement);
 
 /* To find the agreement that a message is of. False: it is none. */

@@ -21,7 +21,7 @@ struct letter {
     unsigned char bytes[AGREEMENT_MESSAGE_BYTES_MAX];
 };
 
-/* Ranks `first` to `first + present - 1` of `size` are here; what they send to others is lost. */
+/* Ranks `first` to `first + present - 1` of `size` are here; messages to others are lost. */
 struct room;
 struct chair {
     struct room *room;
@@ -98,7 +98,7 @@ static void close_room(struct room *room)
 
 static void hand_over(struct room *room, const struct letter *letter)
 {
-    const struct letter copy = *letter; /* what it sends may move the others */
+    const struct letter copy = *letter; /* its hearer may send letters, which may move the others */
     if (copy.to < room->first || copy.to >= room->first + room->present) return;
     agreement_hear(of(room, copy.to), copy.from, copy.bytes, copy.byte_count, room->now_ns);
 }
@@ -360,8 +360,9 @@ static bool is_with_the_first_two(const struct room *room, const struct letter *
     return letter->from < 2 || letter->to < 2;
 }
 
-/* Rank 2 has the promise of 3, and waits for 1, whom it only suspects. 3 meanwhile led a ballot of its own, which was refused, so it has
- * no leader to answer to; that 1 is dead it has to say all the same. */
+/* Rank 2 has the promise of 3, and waits for 1, which it only suspects. Rank 3 meanwhile led a
+ * ballot of its own, which was refused, so it has no leader to answer to. It must say all the same
+ * that 1 is dead. */
 static void who_leads_is_told_of_the_dead_by_those_who_promised_nothing(void **state)
 {
     (void)state;
@@ -382,7 +383,7 @@ static void who_leads_is_told_of_the_dead_by_those_who_promised_nothing(void **s
     memcpy(refusal.bytes + 24, refusal.bytes + 16, 8);
     refusal.bytes[26] = 9; /* a later round */
     hand_over(room, &refusal);
-    room->next = room->count = 0; /* what it said is lost */
+    room->next = room->count = 0; /* its messages are lost */
 
     agreement_unsuspect(of(room, 3), 2);
     for (int dead = 0; dead < 2; dead++) agreement_declare_dead(of(room, 3), dead);
@@ -472,7 +473,7 @@ struct change {
     size_t at;
     unsigned char flip;
     int longer;
-    int from; /* -1: who it is from */
+    int from; /* -1: the true sender */
 };
 
 /* All kinds, as rank 1 of 3 gets or sends them, with one thing changed, to fresh ranks. */

@@ -172,7 +172,7 @@ bool heartbeat_has_open_suspects(const struct heartbeat *heartbeat)
 
 /* ---------------------------------------------------------------------------------------------- verdict */
 
-/* Whether those that are heard and not suspected may go on alone. */
+/* Whether the hosts that are heard and not suspected may go on alone. */
 static bool is_majority(const struct heartbeat *heartbeat)
 {
     long all = 0, own = 0;
@@ -230,7 +230,7 @@ static bool decides_first(const struct heartbeat *heartbeat)
     return true;
 }
 
-/* Of the suspects of one verdict the lowest is the culprit. */
+/* Declares the suspects of one verdict gone. The culprit is the lowest of them. */
 static struct heartbeat_verdict condemn(struct heartbeat *heartbeat)
 {
     struct heartbeat_verdict verdict = {.is_minority = !is_majority(heartbeat), .culprit = -1};
@@ -295,7 +295,8 @@ static void queue_pokes(struct heartbeat *heartbeat)
     }
 }
 
-/* Neighbours may be those who are gone, and what is left of the graph in pieces: so others are told in turns, until all were. */
+/* The neighbours may be gone, and the rest of the graph in pieces. So others are told in turns,
+ * until all were told. */
 static void queue_others(struct heartbeat *heartbeat)
 {
     if (!any_suspected(heartbeat)) return;
@@ -401,7 +402,7 @@ size_t heartbeat_write(const struct heartbeat *heartbeat, int part,
     return (size_t)(4 + 4 * count);
 }
 
-/* Of numbers that rise and wrap around. */
+/* Whether a number is newer than another. Numbers rise and wrap around. */
 static bool is_newer(uint16_t one, uint16_t other)
 {
     return (uint16_t)(one - other - 1) < UINT16_MAX / 2;

@@ -28,7 +28,7 @@
  * before, so that the survivors of one failure do not wait for the next one.
  *
  * Invariants
- *   1. Of a cut that stays for the time of a verdict at most one side goes on: sides share no host,
+ *   1. If a cut stays for the time of a verdict, at most one side goes on: sides share no host,
  *      so they cannot both have a majority. A host that one side counts as its own was heard there
  *      within the last second; it passes on which hosts it hears, so a side that counts it suspects
  *      none of these. (A host that changes sides just after one had its verdict may be counted by
@@ -102,8 +102,9 @@ size_t heartbeat_bytes(const struct heartbeat *heartbeat);
 /* Lets time pass, to be called a few times per period; true when heartbeats are due, see
  * heartbeat_next. */
 bool heartbeat_progress(struct heartbeat *heartbeat, uint64_t now_ns);
-/* The next host to send a heartbeat to; false: that was all. is_poke: it is silent, and is sent something that its kernel has to
- * acknowledge, so it wants to be sent even when it has not heard the one before. */
+/* The next host to send a heartbeat to; false: that was all. is_poke: the host is silent, and gets
+ * something that its kernel must acknowledge, so this must be sent even when the host has not heard
+ * the previous heartbeat. */
 bool heartbeat_next(struct heartbeat *heartbeat, int *host, bool *is_poke);
 /* The number of parts of a heartbeat, one message each. */
 int heartbeat_part_count(const struct heartbeat *heartbeat);

@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         uint8_t *message = malloc(bytes + 1);
         if (message == NULL) abort();
         memcpy(message, data + 2, bytes);
-        for (unsigned steps = data[1]; steps > 0; steps--) { /* short ones: it did run */
+        for (unsigned steps = data[1]; steps > 0; steps--) { /* short steps: the host did run */
             now_ns += 50;
             (void)heartbeat_progress(heartbeat, now_ns);
         }

@@ -235,7 +235,7 @@ static long ranks_of(const struct world *world, bool dead)
     return count;
 }
 
-/* Hosts die within 0.7 s: what survives names the lowest of them, or says on which side it is. */
+/* Hosts die within 0.7 s: the survivors name the lowest of them, or say on which side they are. */
 static void all_survivors_name_the_lowest_dead_host(void **state)
 {
     (void)state;
@@ -304,7 +304,7 @@ static void hosts_that_die_after_a_verdict_are_judged_as_soon(void **state)
     }
 }
 
-/* Of five hosts two die, and then two more: the one that is left may not go on. */
+/* Two of five hosts die, and then two more: the last host may not go on. */
 static void who_loses_the_others_after_a_verdict_is_a_minority(void **state)
 {
     (void)state;
@@ -329,7 +329,8 @@ static void cut(struct world *world, int side_count)
         world->side[h] = (int)chance(world, (uint64_t)side_count);
 }
 
-/* All of a side fail in the same way, and those of at most one may go on: the majority, if there is one. */
+/* All hosts of a side fail in the same way, and at most one side may go on: the majority, if there
+ * is one. */
 static void check_sides(const struct world *world, int side_count)
 {
     int winners = 0;
@@ -419,7 +420,7 @@ static void a_short_cut_is_forgotten(void **state)
     }
 }
 
-/* Also for the one that was stopped: the time in which it did not run is nobody's silence. */
+/* This holds for the stopped host, too: the time in which it did not run is nobody's silence. */
 static void who_is_stopped_is_stalled_and_goes_on(void **state)
 {
     (void)state;

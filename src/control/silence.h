@@ -16,11 +16,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of one rank; zeroed, to begin with: it was told nothing. */
+/* The silence of a rank; zeroed at first: the rank was told nothing. */
 struct silence {
     uint64_t told_ns;   /* when it was told something first, or gave a sign last; 0: it owes none */
     uint64_t looked_ns; /* the last look after that; 0: none yet */
-    uint64_t silent_ns; /* what counts of the time since */
+    uint64_t silent_ns; /* the part of the time since that counts */
 };
 
 /* It is told something. */

@@ -1,4 +1,5 @@
-/* Ranks in virtual time: one that gives no sign of life is silent after 5 s, one that is only slow never is. */
+/* Ranks in virtual time: a rank that gives no sign of life is silent after 5 s; a rank that is only
+ * slow never is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +48,7 @@ static void whoever_is_heard_is_not_silent(void **state)
     assert_int_equal(look_until(&silence, &now_ns, now_ns + 4900 * MS, BEGIN, 0), 0);
 }
 
-/* Its process is stopped, or gets no CPU: its kernel acknowledges what comes, once a second. */
+/* Its process is stopped, or gets no CPU. Its kernel still acknowledges messages, once a second. */
 static void whoever_is_only_slow_is_not_silent(void **state)
 {
     (void)state;
@@ -74,7 +75,8 @@ static void the_acknowledgement_of_what_was_told_gains_no_time(void **state)
     assert_in_range(silent_ns, BEGIN + 5000 * MS, BEGIN + 5100 * MS);
 }
 
-/* This process, or the machine with both, was stopped for long: what came meanwhile is not read yet. */
+/* This process, or the machine with both, was stopped for long: messages that came meanwhile are
+ * not read yet. */
 static void time_in_which_nobody_looks_is_no_silence(void **state)
 {
     (void)state;

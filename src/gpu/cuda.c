@@ -44,7 +44,7 @@ struct cuda_device {
     bool is_bounce_lost;         /* the device has not finished a copy there, and may do it yet */
     pthread_mutex_t read_lock;   /* of what follows */
     struct cuda_stream *read_stream;
-    char *read_place;         /* pinned, BOUNCE_BYTES: of copies there only the last one counts */
+    char *read_place;         /* pinned, BOUNCE_BYTES: only the last of the copies there counts */
     atomic_bool has_told;     /* that a copy failed */
     pthread_mutex_t lock;     /* of the spares */
     struct spare *spares[64]; /* memory of 1 << i bytes that nobody uses now */
@@ -61,7 +61,7 @@ static _Atomic(struct cuda_device *) devices[DEVICES_MAX];
 /* Held while a device is opened. No child of fork() takes it: it is refused before. */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
-/* Of functions that only whoever has the driver can call. */
+/* Returns the table of a driver that has been found: the caller must know that there is one. */
 static const struct cuda *get(void)
 {
     return atomic_load_explicit(&cuda, memory_order_acquire);
@@ -125,9 +125,10 @@ static void leave(int mode)
     calls()->context_pop(&context);
 }
 
-/* Faults. Of a device that has failed the driver answers everything with the same error, until the process ends. */
+/* Faults. Once a device has failed, the driver answers everything about it with the same error,
+ * until the process ends. */
 
-/* What to do about a result that stays; NULL: it is none. */
+/* The advice on an error that stays; NULL: the result is no such error. */
 static const char *advice_on(int result)
 {
     switch (result) {
@@ -155,7 +156,7 @@ static const char *advice_on(int result)
     }
 }
 
-/* Of a result that a driver gave. */
+/* Reports a result of the driver if it means that a device has failed. */
 static enum tutti_status tell_fault(int result)
 {
     const char *const advice = advice_on(result), *name = NULL;
@@ -189,7 +190,8 @@ static struct cuda_device *any_device(void)
     return found;
 }
 
-/* Of a thread that has no context some drivers want one for it. */
+/* Some drivers need a context even to answer this. A thread without one asks again in the context
+ * of any open device. */
 static int ask_about(const void *address, unsigned count, int *attributes, void **values)
 {
     struct cuda_context *context;
@@ -201,8 +203,9 @@ static int ask_about(const void *address, unsigned count, int *attributes, void 
     return again;
 }
 
-/* It answers so even when it is asked about memory that is none of its own, without a context or a stream. That it wants a context says nothing
- * of a device. */
+/* The driver returns the error of a failed device even when it is asked about memory that is not
+ * its own, without a context or a stream. An answer that it needs a context says nothing about a
+ * device. */
 static enum tutti_status check_all(void)
 {
     unsigned type = 0;
@@ -917,8 +920,8 @@ static enum tutti_status unsupported(int result, const char *what)
     return TUTTI_UNSUPPORTED;
 }
 
-/* The driver's name of the physical memory at an address; 0: that was not mapped by hand. As long as anything keeps that memory, it is
- * no other's name. */
+/* The driver's name of the physical memory at an address; 0: this memory was not mapped by hand. As
+ * long as anything keeps the memory, no other memory has its name. */
 static cuda_memory memory_at(uint64_t address)
 {
     cuda_memory memory = 0;
@@ -994,7 +997,8 @@ static enum tutti_status export_memory(struct gpu_device *device, const void *ad
     return status;
 }
 
-/* By the driver's word on what is mapped, not the peer's. The context is the calling thread's. */
+/* Believes the driver, not the peer, about the memory that is mapped. The context is the calling
+ * thread's. */
 static enum tutti_status check_import(uint64_t address, size_t bytes)
 {
     uint64_t base = 0;
@@ -1130,7 +1134,7 @@ enum tutti_status cuda_driver(const struct gpu_driver **driver)
     if (found == NULL) return error_system("the table of the CUDA driver");
     found->generation = process_generation();
     const enum tutti_status status = load_driver(file, found);
-    /* Release: pairs with `get`. Where several threads come at once, one table stays. */
+    /* Release: pairs with `get`. If several threads come at once, one table stays. */
     if (status != TUTTI_OK || found->device_count == 0 ||
         !atomic_compare_exchange_strong_explicit(&cuda, &none, found, memory_order_release,
                                                  memory_order_relaxed))

@@ -17,7 +17,8 @@
 struct cuda_context;
 struct cuda_module;
 struct cuda_function;
-struct cuda_stream; /* NULL: the default one of the current context, which waits for all others but the non-blocking ones */
+/* NULL: the default stream of the current context, which waits for all but non-blocking streams. */
+struct cuda_stream;
 
 struct cuda_ipc_handle {
     unsigned char bytes[64];
@@ -26,12 +27,12 @@ struct cuda_ipc_handle {
 /* Physical memory, which a program maps by hand; 0: none. */
 typedef unsigned long long cuda_memory;
 
-/* Whose such memory is, or who reaches it. */
+/* The owner of memory that a program maps by hand, or a device that reaches it. */
 struct cuda_location {
     int type, device;
 };
 enum { CUDA_LOCATION_DEVICE = 1 };
-/* Of physical memory, which cuMemCreate makes: for tests. */
+/* The kind of physical memory that cuMemCreate makes: for tests. */
 struct cuda_memory_kind {
     int type, handle_types;
     struct cuda_location location;
@@ -85,7 +86,8 @@ enum cuda_result {
     CUDA_UNKNOWN = 999
 };
 
-/* Of cuPointerGetAttributes, with what lies behind its pointer. */
+/* The attributes that cuPointerGetAttributes tells, with the type to which each pointer must
+ * point. */
 enum cuda_pointer_attribute {
     CUDA_POINTER_CONTEXT = 1,     /* struct cuda_context * */
     CUDA_POINTER_MEMORY_TYPE = 2, /* unsigned: enum cuda_memory_type; 0: not known to the driver */
@@ -125,7 +127,7 @@ enum cuda_capture_mode {
     CUDA_CAPTURE_THREAD_LOCAL = 1,
     CUDA_CAPTURE_RELAXED = 2
 };
-/* Of memory of the host: for all contexts, and reached by devices. */
+/* Flags for memory of the host: all contexts may use it, and devices reach it. */
 enum cuda_host_flag { CUDA_HOST_PORTABLE = 1, CUDA_HOST_DEVICE_MAP = 2 };
 enum cuda_ipc_flag { CUDA_IPC_ENABLE_PEER_ACCESS = 1 };
 

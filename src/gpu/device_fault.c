@@ -33,7 +33,7 @@ static void forget_watch(bool is_held)
     atomic_store(&state, WATCH_AWAKE);
 }
 
-FORK_LOCK(lock, FORK_FAULT_WATCH, forget_watch); /* of the above, but for what is atomic */
+FORK_LOCK(lock, FORK_FAULT_WATCH, forget_watch); /* of the variables above, except atomic ones */
 static _Atomic(struct gpu_device *) devices;
 static _Atomic(const struct gpu_driver *) driver; /* NULL: none was found */
 FORK_LOCK(telling, FORK_FAULT_TEXT, NULL);        /* held to store a text */
@@ -53,7 +53,8 @@ static void tell(struct gpu_device *device, const char *why)
     pthread_mutex_unlock(&telling);
 }
 
-/* Of devices that this library has never used, so that nobody has added them. NULL: none is known to have failed. */
+/* Asks about devices that this library has never used, which nobody has therefore added. NULL: no
+ * such device is known to have failed. */
 static const char *ask_about_others(void)
 {
     static struct gpu_fault others;

@@ -5,9 +5,10 @@
  *     call     gpu_fault_began ──── waits for its worker, looks at gpu_fault_of ────► gpu_fault_ended
  *     watch    every 50 ms: a worker is out, and none has ended since ──► asks the driver ──► gpu_fault_of
  *
- * A thread of its own asks, the *watch*, and not the one that moves calls: another thread of the program may have the driver to itself until a
- * call is over (cuMemFree waits for the worker), and whoever asks the driver meanwhile waits, too. So a call asks nothing: it counts
- * its worker, and looks at a word while it waits.
+ * A thread of its own asks, the *watch*, and not the thread that moves calls: another thread of the
+ * program may have the driver to itself until a call is over (cuMemFree waits for the worker), and
+ * a thread that asks the driver meanwhile waits, too. So a call asks nothing: it counts its worker,
+ * and looks at a word while it waits.
  *
  * The watch asks about a stream of this library's own. Streams of the application may be destroyed by now, or be captured into a graph, which a
  * question would spoil.
@@ -29,9 +30,9 @@ struct gpu_driver;
 
 enum { GPU_FAULT_TEXT_MAX = 192 };
 
-/* Of a device; zeroed. */
+/* The fault of a device; zeroed at first. */
 struct gpu_fault {
-    struct gpu_device *next;       /* of those that are known here */
+    struct gpu_device *next;       /* of the devices that are known here */
     _Atomic uint32_t begun, ended; /* workers, counted without end */
     _Atomic(const char *) text;    /* NULL: it works, as far as is known */
     uint32_t seen_ended;           /* the watch's: at its last look */
@@ -59,8 +60,10 @@ bool gpu_fault_any_is_out(const struct gpu_device *device);
 
 /* The fault of a device and what to do about it, "GPU 0 (NVIDIA H200) has failed: ..."; NULL: there is none. A load; any thread. */
 const char *gpu_fault_of(const struct gpu_device *device);
-/* Asks the driver about a device, or (NULL) all, also those that were never added, for callers that have had an error of the driver's.
- * Returns the fault of the first one that has failed, as gpu_fault_of does. Keeps the thread's error. Blocks, perhaps for as long as another thread is in the driver; any thread. */
+/* Asks the driver about a device, or (NULL) about all devices, also those that were never added:
+ * for callers that have had an error of the driver. Returns the fault of the first device that has
+ * failed, as gpu_fault_of does. Keeps the thread's error. Blocks, perhaps for as long as another
+ * thread is in the driver; any thread. */
 const char *gpu_fault_look(const struct gpu_device *device);
 
 #endif

@@ -1,5 +1,5 @@
-/* device_fault_test.c - the watch asks about devices whose workers are out for long, and about no others; whoever waits for a driver waits
- * alone. */
+/* device_fault_test.c - the watch asks about devices whose workers are out for long, and about no
+ * others; a thread that waits for a driver waits alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -103,7 +103,8 @@ static void each_user_keeps_the_watch(void **state)
     gpu_fault_leave_watch();
 }
 
-/* Whoever leaves waits for two seconds, and whoever joins then has the same watch. */
+/* A thread that leaves waits for two seconds. A thread that joins after that gets the same
+ * watch. */
 static void a_driver_that_does_not_answer_holds_up_only_the_watch(void **state)
 {
     (void)state;

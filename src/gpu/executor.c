@@ -27,7 +27,7 @@ enum {
 
 #define READ_NS UINT64_C(60000000000)
 
-/* Of a device. Never freed, as the device is not. */
+/* The runs of a device. A pool is never freed, as the device never is. */
 struct pool {
     struct pool *next;
     struct gpu_device *device;
@@ -40,7 +40,7 @@ struct pool {
 struct gpu_run {
     struct kernel_executor executor; /* first: the interfaces are runs */
     struct operation_gate gate;
-    struct gpu_run *next; /* of the idle ones */
+    struct gpu_run *next; /* of the idle runs */
     struct gpu_run *next_made;
     struct pool *pool;
     struct gpu_device *device;
@@ -168,7 +168,7 @@ static void free_run(struct gpu_run *run)
     free(run);
 }
 
-/* Of the workers, whose controls are there. */
+/* Allocates the homes of the workers, whose controls exist already. */
 static enum tutti_status allocate_homes(struct gpu_run *run)
 {
     const struct memory_kind *const kind = &run->device->kind;
@@ -342,7 +342,8 @@ void gpu_share(unsigned ranks)
     if (is_more) sharing = ranks;
     struct pool *pool = pools;
     pthread_mutex_unlock(&lock);
-    /* Whoever makes runs already sees how many it takes now. In a child of fork() nobody may be there who lets go. */
+    /* A thread that is making runs already sees the new number. In a child of fork() the thread
+     * that held `making` may not exist, so nobody would release it. */
     if (!is_more || pool == NULL || pthread_mutex_trylock(&making) != 0) return;
     for (; pool != NULL; pool = pool->next) /* none is ever taken out */
         if (pool->blocks_wanted >= 0) (void)make_runs(pool, NULL);
@@ -459,7 +460,8 @@ void gpu_run_cancel(struct gpu_run *run)
 
 /* ---------------------------------------------------------------------------------------------- reading */
 
-/* Of the device's runs, which are never freed, the last that was made; each leads to the one before. NULL: there is none. */
+/* The run of the device that was made last; each run leads to the run made before it. Runs are
+ * never freed. NULL: the device has none. */
 static struct gpu_run *last_made(const struct gpu_device *device)
 {
     pthread_mutex_lock(&lock);

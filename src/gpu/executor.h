@@ -32,14 +32,16 @@ struct operation_gate *gpu_run_gate(struct gpu_run *run);
 /* For one operation to come: puts the worker on a stream, of the application's or (has_stream false) of this library's own. The gate opens
  * when the stream has come so far. Any failure: nothing was queued. Prompt, but for the first time without a stream, which makes one. */
 enum tutti_status gpu_run_begin(struct gpu_run *run, bool has_stream, void *stream);
-/* Until gpu_run_let_in no worker begins: for a driver that waits for all that is on the device. False, and there is nothing to undo: a worker is
- * there, or stands in a stream, and may wait for what the caller does next. Blocks while one is put on a stream; any thread. */
+/* Until gpu_run_let_in no worker begins: for a driver that waits for all work on the device. False,
+ * and there is nothing to undo: a worker is there, or stands in a stream, and may wait for the
+ * caller's next action. Blocks while a worker is put on a stream; any thread. */
 bool gpu_run_keep_out(const struct gpu_device *device);
 void gpu_run_let_in(void);
 /* begin succeeded, but no operation will come after all: as if the gate were told the end. */
 void gpu_run_cancel(struct gpu_run *run);
 
-/* Kernels that say what they store and read (kernel_formats): what the executor is given, never called by the CPU. */
+/* Kernels that say which formats they store and read (kernel_formats): for the executor, never
+ * called by the CPU. */
 extern const struct kernel_set gpu_kernels;
 
 /* Copies from memory of the device to the host's by a worker that is on the device, of any run of this process. A copy that a driver queues may

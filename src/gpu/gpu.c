@@ -25,7 +25,8 @@ static bool copy_none(const struct memory_kind *kind, void *destination, const v
     return false;
 }
 
-/* Of memory that a driver says nothing about, because its device has failed, and that the CPU does not reach: no device touches it, nor does the CPU. */
+/* The kind of memory that the CPU does not reach and about which a driver says nothing because its
+ * device has failed. Neither a device nor the CPU touches it. */
 static const struct memory_kind lost = {
     .name = "lost", .allocate = allocate_none, .release = release_none, .copy = copy_none};
 
@@ -42,7 +43,7 @@ enum tutti_status gpu_driver(const struct gpu_driver **driver)
     *driver = atomic_load_explicit(&gpu_in_use, memory_order_acquire);
     if (*driver != NULL) return TUTTI_OK;
     TRY(cuda_driver(driver));
-    /* Release: whoever sees the driver sees what finding it has written. */
+    /* Release: a thread that sees the driver sees all that was written while it was found. */
     if (*driver != NULL) {
         atomic_store_explicit(&gpu_in_use, *driver, memory_order_release);
         atomic_store_explicit(&memory_kind_driver, find_kind, memory_order_release);

@@ -54,14 +54,16 @@ struct gpu_device {
 enum { GPU_THREADS = 512 }; /* of a block */
 enum { GPU_HANDLE_BYTES = 64 };
 
-/* Of memory, so that another process can map it. */
+/* A handle with which another process can map memory. */
 struct gpu_handle {
     unsigned char bytes[GPU_HANDLE_BYTES]; /* if there is no descriptor */
-    int descriptor; /* of memory that was mapped by hand, in the process that has the struct; -1: of other memory. Whoever has it closes it. */
+    /* The descriptor of memory that was mapped by hand, in the process that has the struct, which
+     * closes it; -1: this is other memory. */
+    int descriptor;
     uint64_t kept; /* where it was exported: with a descriptor, the driver's name of that memory, see is_kept */
 };
 
-/* How long whoever asks for something waits for the device. */
+/* The time for which a caller waits for the device. */
 struct gpu_wait {
     uint64_t deadline_ns;
     bool (*is_pointless)(const void *context); /* nobody needs it any more; NULL: somebody does */
@@ -81,7 +83,8 @@ struct gpu_driver {
     /* Whether the device still works. SYSTEM: it has failed for good, and the error says as what, and what to do. Waits for nothing on the
      * device, but perhaps for other threads that are in the driver. */
     enum tutti_status (*check)(struct gpu_device *device);
-    /* Whether it knows of a device that has failed, among those that were never opened, too: as `check`, but it does not say which. Prompt. */
+    /* Whether the driver knows of a device that has failed, also among devices that were never
+     * opened: as `check`, but it does not say which device. Prompt. */
     enum tutti_status (*check_all)(void);
 
     /* As `copy` of the device's kind of memory. TIMEOUT: the wait is over; it has not been done, and may be done later. */
@@ -102,7 +105,8 @@ struct gpu_driver {
     void (*free_stream)(struct gpu_device *device, void *stream);
     /* Whether all work on it is done. Prompt. */
     enum tutti_status (*stream_is_done)(struct gpu_device *device, void *stream, bool *is_done);
-    /* Of a stream of the application's (NULL: the default one, of the current device): which device. INVALID_OPTIONS: none. */
+    /* Finds the device of a stream of the application (NULL: the default stream, of the current
+     * device). INVALID_OPTIONS: there is none. */
     enum tutti_status (*stream_device)(void *stream, int *number);
     /* UNSUPPORTED, with a text that says so, if work on the stream is being captured into a graph. Prompt. */
     enum tutti_status (*stream_check)(struct gpu_device *device, void *stream);
@@ -128,7 +132,7 @@ struct gpu_driver {
  * loaded one. An error only where TUTTI_CUDA_DRIVER names a file that is none. Blocks at the first call. */
 enum tutti_status gpu_driver(const struct gpu_driver **driver);
 
-extern _Atomic(const struct gpu_driver *) gpu_in_use; /* what gpu_driver has found */
+extern _Atomic(const struct gpu_driver *) gpu_in_use; /* the driver that gpu_driver has found */
 
 /* The device in whose memory an address lies; NULL: it is the host's, pinned or not. INVALID_BUFFER: managed memory. */
 enum tutti_status gpu_find_slowly(const void *address, struct gpu_device **device);

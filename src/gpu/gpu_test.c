@@ -64,7 +64,8 @@ static void begin(void)
     begin_with(true);
 }
 
-/* Nothing is left but memory that is kept for the next one, and two streams and pinned memory for each device; the context is the one that was. */
+/* Nothing is left but memory that is kept for the next allocation, and two streams and pinned
+ * memory for each device. The context is the same as before. */
 static void end_with(unsigned kept)
 {
     struct cuda_context *context;
@@ -114,7 +115,7 @@ static struct gpu_device *found(const void *address)
     return device;
 }
 
-/* Which driver. */
+/* The choice of a driver. */
 
 static void without_a_driver_all_is_the_hosts(const char *argument)
 {
@@ -348,7 +349,7 @@ static void finding_may_fail(const char *argument)
     end();
 }
 
-/* Where a driver wants one. That it does is no fault of a device. */
+/* Some drivers need a context to answer. That a driver needs one is no fault of a device. */
 static void a_thread_without_a_context_asks_in_that_of_a_device(const char *argument)
 {
     struct gpu_memory memory;
@@ -497,7 +498,8 @@ static void *read_there(void *context)
     return NULL;
 }
 
-/* In the only queue, what a program has enqueued behind an operation stands before the driver's copy, and waits for the operation's worker. */
+/* In the only queue, work that a program has enqueued behind an operation stands before the
+ * driver's copy, and waits for the operation's worker. */
 static void reading_waits_for_no_work_behind_a_worker(const char *argument)
 {
     enum { LARGE = (1 << 20) + 5 };
@@ -561,7 +563,8 @@ static void runs_are_made_before_ranks_wait_for_each_other(const char *argument)
     assert(standin->count().pinned == 1 + 2 * 4 + 2 * 5);
     assert(gpu_run_take(device, &first) == TUTTI_OK);
     assert(standin->count().pinned == 1 + 2 * 4 + 2 * 5);
-    /* What is made in advance may fail, the one that is asked for alone tells. */
+    /* Making a run in advance may fail without a word. Only a run that is asked for reports a
+     * failure. */
     gpu_run_give_back(first);
     standin->fail("cuMemHostAlloc", CUDA_OUT_OF_MEMORY, 1, 1);
     assert(gpu_run_take(open_device(0), &first) == TUTTI_NO_MEMORY);
@@ -646,7 +649,7 @@ static void streams_that_are_captured_are_refused(const char *argument)
     standin->set_capture(theirs, CUDA_CAPTURE_INVALIDATED);
     assert(driver->stream_check(device, theirs) == TUTTI_UNSUPPORTED);
     standin->set_capture(theirs, CUDA_CAPTURE_ACTIVE);
-    /* What a program must not do meanwhile, and this library may. */
+    /* A program must not allocate during the capture; this library may. */
     uint64_t address;
     assert(cuda.driver.allocate(&address, BYTES) == CUDA_CAPTURE_UNSUPPORTED);
     assert(driver->allocate_pinned(device, BYTES, &pinned) == TUTTI_OK);
@@ -734,7 +737,7 @@ static void importer(const char *argument)
     assert(cuda.copy_to_host(text, (uintptr_t)memory + 100, sizeof text) == CUDA_OK);
     assert(strcmp(text, "from another process") == 0);
     assert(put((char *)memory + 200, "and back", 9));
-    assert(found(memory)->number == 0); /* where it is, whoever reaches it */
+    assert(found(memory)->number == 0); /* the device where it lies, not a device that reaches it */
     while (found(memory) != NULL) assert(cuda.ipc_close((uintptr_t)memory) == CUDA_OK);
     end();
 }
@@ -795,7 +798,7 @@ static bool is_shared(struct gpu_device *device, const void *address, size_t byt
     return device->kind.share(&device->kind, address, bytes, share);
 }
 
-/* What is wished for on the path of a message is there after the next call has begun. */
+/* A share that is wished for on the path of a message is there once the next call has begun. */
 static void memory_is_shared_by_the_number_of_its_allocation(const char *argument)
 {
     struct memory_share first, again, other;
@@ -843,7 +846,7 @@ static void what_is_wished_for_too_late_is_not_shared(const char *argument)
     release(anew);
     char *const last = on_device(0, 3 * BYTES);
     assert(last == memory);
-    gpu_shares_open(device); /* what was wished for is no more */
+    gpu_shares_open(device); /* the memory of the wish is gone */
     assert(!is_shared(device, last, BYTES, &share));
     gpu_shares_open(device);
     assert(is_shared(device, last, BYTES, &share) && share.bytes == 3 * BYTES);
@@ -873,7 +876,7 @@ static void some_memory_is_not_shared(const char *argument)
     end();
 }
 
-/* A driver keeps what was freed while others have it. */
+/* A driver keeps freed memory while others have it. */
 static void who_frees_much_that_was_shared_shares_no_more(const char *argument)
 {
     struct memory_share share;
@@ -891,7 +894,7 @@ static void who_frees_much_that_was_shared_shares_no_more(const char *argument)
     end();
 }
 
-/* Places of what was freed are found although nothing new finds one. */
+/* Places of freed memory are found although nothing new finds one. */
 static void who_frees_what_it_shared_may_share_as_much_again(const char *argument)
 {
     enum { SMALL = 256 };
@@ -1148,7 +1151,8 @@ static void memory_that_is_gone_when_it_is_exported_keeps_nothing_out(const char
     end();
 }
 
-/* Whatever numbers and ranges mappings have: they are shared, or they are not, and what is mapped anew is not taken for what was there. */
+/* Mappings have any numbers and ranges: they are shared, or they are not, and a new mapping is
+ * never taken for an earlier one. */
 static void share_mappings(enum mapped_manner manner)
 {
     enum { PART = STANDIN_GRANULARITY };
@@ -1220,7 +1224,7 @@ static void by_hand_sharer(const char *argument)
                   &share.number, &share.bytes, &share.pid, &share.descriptor) == 6);
     wrong = share;
     wrong.process++;                            /* it is no proof */
-    for (int i = 0; i < GPU_IMPORTS_MAX; i++) { /* what is refused takes no place */
+    for (int i = 0; i < GPU_IMPORTS_MAX; i++) { /* a refused share takes no place */
         wrong.number++;
         assert(is_mapped(device, &wrong, &other, &bytes) == MEMORY_REFUSED);
     }

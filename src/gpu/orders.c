@@ -28,8 +28,8 @@ struct gpu_operand {
 
 /* A kernel call. */
 struct gpu_job {
-    struct gpu_job *next; /* in the line, or of the idle ones of its class */
-    size_t count, issued; /* elements: all, and those that are in orders */
+    struct gpu_job *next; /* in the line, or of the idle jobs of its class */
+    size_t count, issued; /* elements: all, and those in orders */
     double factor;
     uint32_t divisor;
     uint32_t group, orders_left;
@@ -44,7 +44,7 @@ struct gpu_job {
 struct gpu_order {
     struct gpu_job *job; /* NULL: idle */
     size_t first, count; /* elements */
-    char *result;        /* in the arena: what is to be copied to destinations; or NULL */
+    char *result;        /* in the arena: elements to be copied to destinations; or NULL */
     uint32_t parts_left;
     uint32_t mark; /* in the arena */
     bool has_mark;
@@ -53,7 +53,7 @@ struct gpu_order {
 struct gpu_group {
     uint32_t serial;
     uint32_t jobs_left;
-    uint32_t next; /* of the idle ones */
+    uint32_t next; /* of the idle groups */
     bool is_used;
     bool is_dropped; /* nobody waits for it */
 };
@@ -62,7 +62,7 @@ struct gpu_group {
 
 void gpu_worker_prepare(struct gpu_worker *worker, unsigned team_count)
 {
-    /* Nobody else reads this now; what starts the worker shows it. */
+    /* Nobody else reads this now; the start of the worker makes it visible. */
     __atomic_store_n(&worker->control->end, 0, __ATOMIC_RELAXED);
     for (unsigned b = 0; b < team_count; b++)
         __atomic_store_n(&worker->control->said[b],
@@ -154,7 +154,7 @@ void gpu_orders_release(struct gpu_orders *orders)
 
 static bool make_jobs(struct gpu_orders *orders)
 {
-    /* More of the small ones. */
+    /* The small classes get more jobs. */
     for (unsigned class = 0, count = JOBS_AT_FIRST; count > 0; class ++, count /= 2)
         for (unsigned i = 0; i < count; i++) {
             struct gpu_job *const job = make_job(class);
@@ -208,7 +208,7 @@ static void come(struct gpu_orders *orders, unsigned team)
     orders->present[orders->present_count++] = (uint8_t)team;
 }
 
-/* Takes in what the teams have said. */
+/* Takes in the reports of the teams. */
 static void collect(struct gpu_orders *orders)
 {
     for (unsigned b = 0; b < orders->team_count; b++) {
@@ -228,7 +228,8 @@ static size_t rounded(size_t bytes)
     return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
-/* What a copied place takes in the arena: it begins within a line as the device's own memory does, so that all of them are aligned alike. */
+/* The bytes that a copied place takes in the arena. It begins at the same offset within a line as
+ * the device's own memory, so that all places are aligned alike. */
 static size_t bytes_of_place(size_t bytes)
 {
     return rounded(bytes) + LINE_BYTES;
@@ -239,7 +240,8 @@ static uint32_t copied_places(const struct gpu_job *job)
     return job->copied_sources + job->copies_out;
 }
 
-/* Places as the device sees them: of all destinations that are copied there is one. */
+/* The number of places as the device sees them: all destinations that are copied share one
+ * place. */
 static uint32_t places_on_device(const struct gpu_job *job)
 {
     uint32_t direct = 0;
@@ -247,7 +249,7 @@ static uint32_t places_on_device(const struct gpu_job *job)
     return direct + job->copies_out + job->source_count;
 }
 
-/* Of pointers that an order has no room for. */
+/* The bytes of the pointers for which an order has no room. */
 static size_t pointer_bytes(uint32_t places)
 {
     return places <= WORKER_POINTERS ? 0 : rounded(places * sizeof(uint64_t));
@@ -300,7 +302,8 @@ static uintptr_t find_direct(const struct gpu_job *job, size_t offset)
     return 0;
 }
 
-/* Writes the pointers of an order, and copies in what is copied. room: in the arena. */
+/* Writes the pointers of an order, and copies in the sources that are copied. room: in the
+ * arena. */
 static void lay_out(const struct gpu_job *job, struct gpu_order *order, char *room,
                     uint64_t *pointers, struct worker_order *told)
 {
@@ -343,7 +346,7 @@ static void tell(struct gpu_orders *orders, unsigned team, const struct worker_o
     struct worker_slot *const slot = &orders->worker->control->rings[team][number % WORKER_SLOTS];
     uint32_t words[WORKER_WORDS];
     memcpy(words, told, sizeof words);
-    /* Release, each: pairs with what the team does when it has found them all. */
+    /* Release, each: pairs with the team's look once it has found them all. */
     for (unsigned w = 0; w < WORKER_WORDS; w++)
         __atomic_store_n(&slot->words[w], (uint64_t)number << 32 | words[w], __ATOMIC_RELEASE);
 }
@@ -461,7 +464,7 @@ void gpu_orders_end(struct gpu_orders *orders)
 
 /* ----------------------------------------------------------------------------------- kernel/executor.h */
 
-/* Of idle ones of the class, or new; NULL: out of memory. */
+/* Takes an idle job of the class, or makes one; NULL: out of memory. */
 static struct gpu_job *take_job(struct gpu_orders *orders, uint32_t operand_count)
 {
     const unsigned class = class_of(operand_count);
@@ -563,7 +566,7 @@ void gpu_orders_start(struct gpu_orders *orders, const struct kernel_call *call)
     stand_in_line(orders, job);
 }
 
-/* Where a group is, and below that its serial, which is never 0. */
+/* A group's number: its index, and below that its serial, which is never 0. */
 static uint64_t number_of(const struct gpu_orders *orders, uint32_t index)
 {
     return (uint64_t)index << 32 | orders->groups[index].serial;
@@ -610,7 +613,8 @@ uint64_t gpu_orders_read(struct gpu_orders *orders, void *destination, const voi
     job->element_bytes = 1;
     job->destination_count = job->source_count = 1;
     job->copied_sources = 0;
-    job->copies_out = true; /* also where the device reaches it: who drops it has it again */
+    /* Also where the device reaches it: a caller that drops the reading has its memory again. */
+    job->copies_out = true;
     job->operands[0] = (struct gpu_operand){.address = destination, .is_copied = true};
     job->operands[1] = (struct gpu_operand){.address = (char *)(uintptr_t)source};
     stand_in_line(orders, job);

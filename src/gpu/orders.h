@@ -97,7 +97,7 @@ enum gpu_reading {
 };
 /* Once it is not GPU_READING any more, the number means nothing. */
 enum gpu_reading gpu_orders_look(struct gpu_orders *orders, uint64_t reading);
-/* Gives up what is GPU_READING: nothing is stored to its destination from now on. */
+/* Gives up a reading that is GPU_READING: nothing is stored to its destination from now on. */
 void gpu_orders_drop(struct gpu_orders *orders, uint64_t reading);
 
 #endif

@@ -19,8 +19,8 @@ enum state { WISHED, DONE, FAILED };
 
 struct exported {
     struct gpu_device *device; /* NULL: the place is free */
-    uint64_t number;           /* the driver's, of the allocation; 0: that is gone */
-    uint64_t told;             /* what other processes know it by */
+    uint64_t number;           /* the driver's, of the allocation; 0: it is gone */
+    uint64_t told;             /* the number by which other processes know it */
     uintptr_t base;            /* where it begins; WISHED: an address in it */
     size_t bytes;              /* 0: not known */
     enum state state;
@@ -38,7 +38,7 @@ struct imported {
 
 FORK_LOCK(lock, FORK_SHARES, NULL);
 static pthread_mutex_t opening =
-    PTHREAD_MUTEX_INITIALIZER;                   /* of the one that the driver works for */
+    PTHREAD_MUTEX_INITIALIZER;                   /* held by the thread for which the driver works */
 static struct exported exports[GPU_EXPORTS_MAX]; /* under the lock, as all below */
 static uint64_t export_count;                    /* ever */
 static uint64_t freed_bytes;                     /* of allocations that had been exported */
@@ -56,7 +56,8 @@ static struct gpu_device *device_of(const struct memory_kind *kind)
     return (struct gpu_device *)((uintptr_t)kind - offsetof(struct gpu_device, kind));
 }
 
-/* Of memory that was mapped by hand, several allocations may have one number. */
+/* Looks for the address too: several allocations of memory that was mapped by hand may have one
+ * number. */
 static struct exported *find_export(const struct gpu_device *device, uint64_t number,
                                     const void *address)
 {
@@ -142,7 +143,7 @@ static bool is_mapped_by_hand(const struct exported *made)
     return made->state == DONE && made->handle.descriptor >= 0;
 }
 
-/* Whether it is not what it was when it was exported. */
+/* Whether an allocation is not the same any more as when it was exported. */
 static bool is_gone(const struct exported *was)
 {
     const void *const base = (const void *)was->base;
@@ -276,7 +277,8 @@ static void make_export(struct exported *wish)
     pthread_mutex_unlock(&lock);
 }
 
-/* Gives back the places of allocations that are no more; no operation uses them. Only who has `opening` does so. */
+/* Gives back the places of allocations that are no more; no operation uses them. Only the thread
+ * that has `opening` does so. */
 static void forget_gone(void)
 {
     for (unsigned e = 0; e < GPU_EXPORTS_MAX; e++) {
@@ -295,7 +297,7 @@ static void forget_gone(void)
 
 static void make_import(struct imported *import)
 {
-    struct gpu_device *const device = import->device; /* it and what is shared stay as they are */
+    struct gpu_device *const device = import->device; /* it stays as it is, and so does the share */
     struct gpu_handle handle = {.descriptor = import->descriptor};
     void *address = NULL;
     memcpy(handle.bytes, import->share.handle, sizeof handle.bytes);

@@ -36,8 +36,9 @@ bool gpu_shares_share(const struct memory_kind *kind, const void *address, size_
                       struct memory_share *share);
 enum memory_mapping gpu_shares_map(const struct memory_kind *kind, const struct memory_share *share,
                                    void **address, size_t *bytes);
-/* Does what the device's memory was wished for. While a worker is out it maps nothing: a later call does that. Costs a load if there is nothing to
- * do. Any thread, outside of all operations. Blocks; keeps the thread's error. */
+/* Grants the wishes for memory of the device. While a worker is out it maps nothing: a later call
+ * does that. Costs a load if there is nothing to do. Any thread, outside of all operations. Blocks;
+ * keeps the thread's error. */
 void gpu_shares_open(struct gpu_device *device);
 
 #endif

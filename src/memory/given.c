@@ -12,12 +12,12 @@
 static const uint64_t LET_GO_NS = 1000000000;
 
 struct given {
-    struct range range; /* first: ranges are given ones */
+    struct range range; /* first: a range here is a struct given */
     uint64_t generation;
     bool is_leaving;
 };
 
-/* Who adds, removes or observes; taken before `lock`, and never at fork(). */
+/* Held to add, remove or observe; taken before `lock`, and never at fork(). */
 static pthread_mutex_t change = PTHREAD_MUTEX_INITIALIZER;
 static struct given_observer *observers; /* under `change` */
 /* Protects what follows; nothing allocates or waits with it. */
@@ -89,7 +89,8 @@ enum tutti_status given_add(const void *memory, size_t bytes)
                      bytes, memory, (size_t)(found.end - found.begin), (void *)found.begin);
 }
 
-/* That begins there and is not leaving; NULL. With the lock held. */
+/* Finds the given memory that begins there and is not leaving; NULL: there is none. With the lock
+ * held. */
 static struct given *find_begin(const void *memory)
 {
     const uintptr_t begin = (uintptr_t)memory;
@@ -98,7 +99,8 @@ static struct given *find_begin(const void *memory)
                                                                                   : NULL;
 }
 
-/* With `change` held, and not the lock: who lets go may wait for a thread that asks given_find. */
+/* With `change` held, and not the lock: an observer that lets go may wait for a thread that asks
+ * given_find. */
 static bool all_let_go(const struct given *given)
 {
     const struct given_range range = {given->range.begin, given->range.end, given->generation};

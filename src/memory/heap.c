@@ -32,7 +32,7 @@ struct heap_window {
     struct heap_window *next;
     struct heap_location location;
     unsigned users;
-    /* Of each extent; NULL until first used; release after mapping, acquire in readers. */
+    /* The base of each extent; NULL until first used; release after mapping, acquire in readers. */
     _Atomic(char *) bases[EXTENT_COUNT];
     uint64_t retry_ns;         /* under lock; 0: at once */
     _Atomic uint32_t shortage; /* enum tutti_status, of the last try; relaxed */
@@ -127,13 +127,14 @@ static uint64_t extent_begin(int extent)
     return ((UINT64_C(1) << extent) - 1) << FIRST_SHIFT;
 }
 
-/* Of an offset that is not beyond the heap. */
+/* The extent of an offset that is not beyond the heap. */
 static int extent_of(uint64_t offset)
 {
     return 63 - __builtin_clzll((offset >> FIRST_SHIFT) + 1);
 }
 
-/* Of a range, and where in it that begins; -1: it does not lie in one. */
+/* The extent in which a range lies, and how far in the range begins; -1: it does not lie in a
+ * single extent. */
 static int find_extent(uint64_t offset, uint64_t bytes, uint64_t *distance)
 {
     if (offset >= HEAP_BYTES) return -1;
@@ -150,7 +151,7 @@ static void unmap_extents(struct extents *extents)
     forget_extents(extents);
 }
 
-/* Which of them has that address, and how far in; -1. */
+/* The extent in which an address lies, and how far in; -1: none. */
 static int extent_at(const struct extents *extents, const void *address, size_t *distance)
 {
     for (int i = 0; i < EXTENT_COUNT; i++) {

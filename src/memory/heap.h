@@ -40,10 +40,10 @@ struct heap_location {
     uint64_t inode;       /* tells the object from whatever else may have its descriptor's number */
     uint64_t bytes;       /* no offset is beyond */
     int32_t fd;           /* the owner's */
-    int32_t pid;          /* the owner's, as whoever looks for it sees it */
+    int32_t pid;          /* the owner's, as the process that looks for it sees it */
 };
 
-/* Of an acquired heap; the pid is getpid(). */
+/* The location of an acquired heap; the pid is getpid(). */
 struct heap_location heap_location(void);
 /* Every offset is below it. */
 size_t heap_size(void);
@@ -57,7 +57,7 @@ bool heap_overlaps(const void *address, size_t bytes);
 const void *heap_at(uint64_t offset, uint64_t bytes);
 
 enum tutti_status heap_allocate(size_t bytes, void **memory);
-/* Of inherited memory it frees only this process's hold on it. */
+/* Frees memory of the heap. If the memory is inherited, only this process's hold on it ends. */
 enum tutti_status heap_free(void *memory);
 
 /* Whether that heap can be opened from here, now. */
@@ -82,8 +82,9 @@ enum tutti_status heap_window_shortage(const struct heap_window *window);
 /* The address of the first entry of a table with the addresses of this process's extents; constant. A process that cannot map the
  * extents may read that table, and then the extents (process_vm_readv). */
 uint64_t heap_bases(void);
-/* Which extent a range lies in: *base is the place of its entry behind the first one, *distance how far in the extent the range begins.
- * False: no allocation can lie there. */
+/* Finds the extent in which a range lies. *base: the position of the extent's entry behind the
+ * first entry. *distance: how far in the extent the range begins. False: no allocation can lie
+ * there. */
 bool heap_base_of(uint64_t offset, uint64_t bytes, uint64_t *base, uint64_t *distance);
 
 #endif

@@ -166,7 +166,7 @@ static void a_window_shows_the_memory_of_another_heap(void **state)
     assert_int_equal(heap_free(memory), TUTTI_OK);
 }
 
-/* Whoever says where a heap lies is not believed. */
+/* A process does not believe what another process says of the place of a heap. */
 static void what_is_no_heap_is_not_mapped(void **state)
 {
     (void)state;

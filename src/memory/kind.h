@@ -17,7 +17,7 @@ struct memory_share {
     uint64_t process;         /* a number that no other process has */
     uint64_t process_at;      /* where the owner has that number: with `pid`, proof of who it is */
     int32_t pid;              /* of the owner, as the reader knows it, who fills it in */
-    int32_t descriptor;       /* what of the owner stands for the allocation; -1: nothing */
+    int32_t descriptor;       /* the owner's, which stands for the allocation; -1: none */
     uint64_t number; /* of the allocation in it, never used again; not 0, below MEMORY_SHARE_NUMBERS */
     uint64_t bytes;  /* of the allocation */
     uint64_t offset; /* of the memory in the allocation; not for `map` */
@@ -40,9 +40,10 @@ struct memory_kind {
      * elsewhere, and a later call succeeds. NULL: memory of this kind is not shared; then `map` is NULL, too. Any thread; prompt. */
     bool (*share)(const struct memory_kind *kind, const void *address, size_t bytes,
                   struct memory_share *share);
-    /* Where kernels and `copy` of that kind reach an allocation that another process shares, and
-     * how much of it: for as long as this process lives. A share is foreign: it is checked.
-     * MEMORY_NOT_YET: as for `share`. MEMORY_REFUSED: it stays so. Any thread; prompt. */
+    /* Finds the address at which kernels and `copy` of that kind reach an allocation that another
+     * process shares, and how much of it they reach. The address is valid as long as this process
+     * lives. A share is foreign: it is checked. MEMORY_NOT_YET: as for `share`. MEMORY_REFUSED: it
+     * stays so. Any thread; prompt. */
     enum memory_mapping (*map)(const struct memory_kind *kind, const struct memory_share *share,
                                void **address, size_t *bytes);
     /* As `copy`, from memory of that kind to the host's, for links: an operation waits for it, and other work that waits for the operation may
@@ -53,7 +54,7 @@ struct memory_kind {
 
 /* The kind of the memory at an address; NULL: the host's. Costs a load where no driver of a device is in use, else about a microsecond. */
 typedef const struct memory_kind *memory_kind_finder(const void *address);
-extern _Atomic(memory_kind_finder *) memory_kind_driver; /* of whoever knows other kinds */
+extern _Atomic(memory_kind_finder *) memory_kind_driver; /* of the driver that knows other kinds */
 static inline const struct memory_kind *memory_kind_of(const void *address)
 {
     memory_kind_finder *const find = atomic_load_explicit(&memory_kind_driver, memory_order_acquire);

@@ -29,7 +29,7 @@ struct ranges {
 void ranges_add(struct ranges *set, struct range *range);
 /* It is in the set. */
 void ranges_remove(struct ranges *set, struct range *range);
-/* One that has all of [begin, end); NULL. */
+/* A range that contains all of [begin, end); NULL: none. */
 struct range *ranges_covering(const struct ranges *set, uintptr_t begin, uintptr_t end);
 /* The first one in order of begins that has some of [begin, end) and comes behind `after` (NULL: the first of all); NULL. `after` need not be
  * in the set any more. */

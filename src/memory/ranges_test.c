@@ -1,4 +1,4 @@
-/* The set of ranges finds what a list finds that is searched from end to end. */
+/* The set of ranges finds the same ranges as a search of a list from end to end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -99,7 +99,7 @@ static size_t bytes_of(const struct entry *entry)
     return entry->shown.bytes;
 }
 
-/* Of an entry that is in no list and no set. */
+/* Destroys an entry that is in no list and no set. */
 static void destroy(struct registrations *cache, struct entry *entry)
 {
     cache->device.unregister_memory(cache->device.context, entry->shown.handle);
@@ -123,7 +123,8 @@ static void drop(struct registrations *cache, struct entry *entry)
     }
 }
 
-/* Evicts the longest idle ones until those are gone, or nothing is idle any more. Returns how many bytes went. */
+/* Evicts the entries that have been idle for longest, until so many bytes are gone or nothing is
+ * idle any more. Returns the number of evicted bytes. */
 static size_t evict(struct registrations *cache, size_t bytes_wanted)
 {
     size_t bytes = 0;
@@ -161,7 +162,8 @@ void registrations_sweep(struct registrations *cache)
 
 /* ---------------------------------------------------------------------------------- tutti_mem_unregister */
 
-/* Whether an operation uses what was registered because this memory, or given memory in the same page, is given. */
+/* Whether an operation uses a registration that exists because this memory, or given memory in the
+ * same page, is given. */
 static bool is_used(struct registrations *cache, const struct given_range *given)
 {
     struct range *found = NULL;
@@ -280,7 +282,7 @@ static bool watch(struct entry *entry)
     return unmapped_watch(&entry->watched);
 }
 
-/* Where the memory is from, and which of it to register. */
+/* Finds where the memory comes from, and chooses the pages to register. */
 static void choose(struct registrations *cache, const void *address, size_t bytes, bool is_for_once,
                    struct entry *entry)
 {
@@ -311,7 +313,7 @@ static enum tutti_status watch_and_register(struct registrations *cache, struct 
     return status;
 }
 
-/* The idle ones that this one has all of. */
+/* Drops the idle entries that this entry covers. */
 static void drop_covered(struct registrations *cache, const struct entry *by)
 {
     struct range *each = NULL;
@@ -353,7 +355,7 @@ static struct entry *make(struct registrations *cache, const void *address, size
     enum tutti_status status = watch_and_register(cache, entry);
     const bool is_larger = entry->range.begin != pages.begin || entry->range.end != pages.end;
     if (status != TUTTI_OK && is_larger) {
-        /* What it was made larger by may be gone, or too much. */
+        /* The pages that were added may be gone, or too many. */
         entry->range = pages;
         status = watch_and_register(cache, entry);
     }
@@ -444,7 +446,7 @@ enum tutti_status registrations_create(const struct registrations_device *device
     return TUTTI_OK;
 }
 
-/* In a child: the device, and what is watched, are the parent's. */
+/* In a child: the device and the watched ranges are the parent's. */
 static void free_inherited(struct registrations *cache)
 {
     struct range *each;

@@ -40,20 +40,21 @@
 /* A device's own calls. All get `context`, and none is NULL. */
 struct registrations_device {
     void *context;
-    /* Registers whole pages. *key is one that was never used before; where the device chooses keys itself, it changes it to the one that
-     * peers need. *handle is for unregister_memory. NO_MEMORY: a limit was reached; the cache makes room and tries again. Any
-     * other failure: not this memory. May block as long as the device takes; must not unmap memory that others may use. */
+    /* Registers whole pages. *key was never used before; a device that chooses keys itself changes
+     * it to the key that peers need. *handle is for unregister_memory. NO_MEMORY: a limit was
+     * reached; the cache makes room and tries again. Any other failure: not this memory. May block
+     * as long as the device takes; must not unmap memory that others may use. */
     enum tutti_status (*register_memory)(void *context, void *address, size_t bytes, uint64_t *key,
                                          void **handle);
     void (*unregister_memory)(void *context, void *handle);
-    /* Makes the calling thread, which is any but the one that drives the cache, drive it until leave; false: `deadline_ns` of the monotonic
-     * clock has passed. */
+    /* Makes the calling thread drive the cache until leave; it is any thread but the driving one.
+     * False: `deadline_ns` of the monotonic clock has passed. */
     bool (*enter)(void *context, uint64_t deadline_ns);
     void (*leave)(void *context);
 };
 
 struct registrations_options {
-    size_t bytes_max, entries_max; /* what stays registered; 0: nothing stays past its use */
+    size_t bytes_max, entries_max; /* bytes that stay registered; 0: nothing stays past its use */
     int key_bits;                  /* 8 to 64: keys are below 2 to that power */
 };
 
@@ -87,10 +88,10 @@ void registrations_release(struct registrations *cache, const struct registratio
 void registrations_sweep(struct registrations *cache);
 
 struct registrations_counts {
-    size_t bytes; /* registered now, also what is in use; overlaps count twice */
+    size_t bytes; /* registered now, also memory in use; overlaps count twice */
     size_t entries, in_use;
     uint64_t hits, misses;        /* acquires that found one, and others */
-    uint64_t evictions, refusals; /* idle ones taken back for room; acquires that returned NULL */
+    uint64_t evictions, refusals; /* idle entries evicted for room; acquires that returned NULL */
     uint64_t invalidations;       /* taken back, or dead, because their memory went */
     size_t footprint_bytes;       /* memory of the cache itself */
 };

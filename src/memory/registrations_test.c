@@ -34,7 +34,7 @@
 #include "os/userfault.h"
 #include "sanitized.h"
 
-enum { PAGE = 4096, HELD_PAGES = 16 /* what a pipe takes */, KEYS_MAX = 1 << 14 };
+enum { PAGE = 4096, HELD_PAGES = 16 /* the bytes that a pipe takes */, KEYS_MAX = 1 << 14 };
 
 /* --------------------------------------------------------------------------------------------- the device */
 
@@ -129,7 +129,7 @@ static void leave(void *context)
     atomic_store(&((struct device *)context)->driver, 0);
 }
 
-/* What the device sees at an address; its pages stay. */
+/* The byte that the device sees at an address; the device's pages stay. */
 static unsigned char seen_by_device(const struct registration *registration, const char *address)
 {
     const struct held_memory *const held = registration->handle;
@@ -213,7 +213,7 @@ static bool is_hit(struct registrations *cache, const char *address, size_t byte
     return registrations_counts(cache).hits > hits;
 }
 
-/* Of tutti_mem_alloc: known whatever the system can tell. */
+/* Allocates from tutti_mem_alloc: such memory is known whatever the system can tell. */
 static char *allocate(size_t pages)
 {
     void *memory;
@@ -286,7 +286,7 @@ static void a_larger_one_leaves_those_in_use(void **state)
     assert_int_equal(tutti_mem_free(memory), TUTTI_OK);
 }
 
-/* What cannot be registered beside a neighbour is registered without it. */
+/* Memory that cannot be registered together with a neighbour is registered without it. */
 static void a_bad_neighbour_is_left_out(void **state)
 {
     (void)state;
@@ -354,12 +354,12 @@ static void a_device_that_is_full_gets_room(void **state)
     assert_int_equal(registrations_counts(cache).evictions, 2);
     assert_null(registrations_acquire(cache, memory + 20 * PAGE, 4 * PAGE));
     assert_int_equal(registrations_counts(cache).entries, 1);
-    /* What cannot fit is not worth evicting for, again and again. */
+    /* It is not worth evicting again and again for memory that cannot fit. */
     assert_false(is_hit(cache, memory + 8 * PAGE, PAGE));
     for (int i = 0; i < 10; i++)
         assert_null(registrations_acquire(cache, memory + 20 * PAGE, 4 * PAGE));
     assert_true(is_hit(cache, memory + 8 * PAGE, PAGE));
-    /* When the limit has grown, though by less than what is idle, it comes to fit. */
+    /* Once the limit has grown, though by less than the idle bytes, the memory fits. */
     assert_false(is_hit(cache, memory, 2 * PAGE));
     device.bytes_max = 5 * PAGE;
     const struct registration *got = NULL;
@@ -445,7 +445,8 @@ static void given_memory_is_registered_as_a_whole_and_let_go(void **state)
     munmap(memory, 20 * PAGE);
 }
 
-/* Its registration is evicted and made again like any other; a part of what is larger than the bound is registered alone. */
+/* A registration of given memory is evicted and made again like any other; a part of given memory
+ * that is larger than the bound is registered alone. */
 static void given_memory_has_no_privilege(void **state)
 {
     (void)state;
@@ -545,7 +546,7 @@ static void memory_that_goes_is_not_found(void **state)
 static void freed_blocks_are_not_found(void **state)
 {
     (void)state;
-    if (IS_SANITIZED) return; /* its malloc keeps what is freed */
+    if (IS_SANITIZED) return; /* its malloc keeps freed memory */
     device.holds_pages = true;
     struct registrations *const cache = large_cache();
     enum { BYTES = 1 << 20 };
@@ -582,7 +583,8 @@ static void files_and_shared_memory_do_not_stay(void **state)
     munmap(memory, 4 * PAGE);
 }
 
-/* What the application does with its mappings works as without a cache: those of which a part is registered are not cut. */
+/* The application can change its mappings as if there were no cache: a mapping of which a part is
+ * registered is not cut. */
 static void mappings_stay_whole(void **state)
 {
     (void)state;
@@ -641,7 +643,7 @@ static void *change_at_random(void *unused)
         }
         const enum change change = (enum change)chance_below(&chance, CHANGE_COUNT);
         const int first = chance_below(&chance, SLOT_PAGES);
-        /* What moves has to lie in one mapping. */
+        /* Pages that move must lie in one mapping. */
         const int pages = change == CHANGE_MOVE ? 1 : 1 + chance_below(&chance, SLOT_PAGES - first);
         if (!change_memory(slot_memory(slot) + (size_t)first * PAGE, (size_t)pages * PAGE, change))
             atomic_store(&arena.is_bad, true);
@@ -657,7 +659,8 @@ struct use {
     unsigned char value;
 };
 
-/* The slow model: memory that is the tester's holds what the tester wrote last, and so the device sees it. */
+/* The slow model: memory that is the tester's holds the bytes that the tester wrote last, and the
+ * device sees the same bytes. */
 static void check_use(const struct use *use)
 {
     assert_int_equal((unsigned char)*use->at, use->value);

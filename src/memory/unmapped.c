@@ -21,13 +21,13 @@
 enum { READ_RANGES = 16, UNWATCH_TRIES = 64 };
 static const uint64_t SETTLE_NS = 100000;
 
-/* What reads the messages. */
+/* The thread that reads the messages, and its descriptors. */
 struct reader {
     int fd, end_fd;
     pthread_t thread;
 };
 
-/* Who opens and ends a reader; taken before `lock`, never by the reader, never at fork(). */
+/* Held to open or end a reader; taken before `lock`, never by the reader, never at fork(). */
 static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;
 /* Protects all that follows, and is held for moments only (invariant 2). */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -115,8 +115,9 @@ int unmapped_take(struct unmapped_listener *listener, struct unmapped_range *gon
     return count;
 }
 
-/* A thread counts as busy from before its memory goes until it has been let go, and only then can the memory be told from what came after it:
- * between the two there may be other memory at the same place, and not even a message yet. */
+/* A thread counts as busy from before its memory goes until it has been let go. Only then can the
+ * memory be told from later memory: between the two there may be other memory at the same place,
+ * and not even a message yet. */
 bool unmapped_settle(void)
 {
     uint64_t begin_ns = 0;
@@ -268,8 +269,9 @@ bool unmapped_watch(struct range *watched)
     return is_watched;
 }
 
-/* Other mappings, of kinds that cannot be watched, may be there by now: then the halves one by one, as far as the tries go. What is left over
- * is watched until the reader ends, which costs those who unmap it a moment. */
+/* Other mappings, of kinds that cannot be watched, may be there by now: then the halves are
+ * unwatched one by one, as far as the tries go. The rest is watched until the reader ends, which
+ * costs a thread that unmaps it a moment. */
 static void unwatch(uintptr_t begin, uintptr_t end, int *tries)
 {
     if (userfault_unwatch(reader->fd, begin, end) || --*tries <= 0) return;
@@ -286,7 +288,7 @@ void unmapped_unwatch(struct range *watched)
     pthread_mutex_lock(&lock);
     ranges_remove(&watched_ranges, watched);
     uintptr_t at = watched->begin;
-    /* What no other one covers. */
+    /* Unwatches the parts that no other range covers. */
     for (const struct range *other = NULL;
          (other = ranges_next(&watched_ranges, watched->begin, watched->end, other)) != NULL;) {
         if (other->begin > at) unwatch(at, other->begin, &tries);

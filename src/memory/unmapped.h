@@ -46,8 +46,9 @@ struct unmapped_listener {
 void unmapped_open(struct unmapped_listener *listener);
 /* All that it watched has been unwatched. Any thread, but none that others hold up while it unmaps memory. */
 void unmapped_close(struct unmapped_listener *listener);
-/* Takes what has gone since the last time, at most UNMAPPED_PENDING ranges; returns how many. If there were more, they come as one that
- * contains them all. Any thread, one at a time for a listener; does not block. */
+/* Takes the ranges that have gone since the last time, at most UNMAPPED_PENDING of them; returns
+ * how many. If there were more, they come as a single range that contains them all. Any thread, one
+ * at a time for a listener; does not block. */
 int unmapped_take(struct unmapped_listener *listener, struct unmapped_range *gone);
 
 /* Watches the memory at [watched->begin, watched->end), which the caller has set to whole pages, and the rest of the mappings around it:

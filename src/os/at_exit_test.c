@@ -95,8 +95,8 @@ static void free_late(void)
     late_context = NULL;
 }
 
-/* A connection may be lost in the last moment of a process. The address sanitizer's checker of leaks fails the child that
- * forgets what it can no longer free. */
+/* A connection may be lost in the last moment of a process. The address sanitizer's checker of
+ * leaks fails a child that forgets memory which it can no longer free. */
 static void what_is_freed_after_that_is_kept(void **state)
 {
     (void)state;

@@ -39,22 +39,23 @@ static inline struct byte_stream byte_stream_none(void)
 {
     return (struct byte_stream){.fd = -1};
 }
-/* Closes the socket and wipes keys; none is fine, and what it becomes. */
+/* Closes the socket, if there is one, and wipes keys; the stream has no socket afterwards. */
 void byte_stream_close(struct byte_stream *socket);
 
-/* As readv: 0 is the end, fewer bytes than asked for are all that there are now, -1 with EAGAIN: none. EBADMSG: what came is not
- * what was sent, and nothing of it was given. */
+/* As readv: 0 is the end; fewer bytes than asked for are all bytes that there are now; -1 with
+ * EAGAIN: there are none. EBADMSG: bytes changed on the way, and none of them was given. */
 ssize_t byte_stream_readv(const struct byte_stream *socket, const struct iovec *parts, int count);
 /* The same, of what needs no look at the socket. */
 ssize_t byte_stream_drain(const struct byte_stream *socket, const struct iovec *parts, int count);
 bool byte_stream_has_input(const struct byte_stream *socket);
-/* As sendmsg; no parts: sends what was taken before, and is 0 when that is out. */
+/* As sendmsg; no parts: sends bytes that were taken before, and returns 0 when all are out. */
 ssize_t byte_stream_writev(const struct byte_stream *socket, const struct iovec *parts, int count);
 bool byte_stream_has_output(const struct byte_stream *socket);
 /* Memory beside the struct and the kernel's. */
 size_t byte_stream_bytes(const struct byte_stream *socket);
 
-/* As tcp_read and tcp_write (os/tcp_socket.h); what was written counts as sent when byte_stream_flush is OK and not IN_PROGRESS. */
+/* As tcp_read and tcp_write (os/tcp_socket.h); written bytes count as sent when byte_stream_flush
+ * is OK and not IN_PROGRESS. */
 enum tutti_status byte_stream_read(const struct byte_stream *socket, void *data, size_t bytes,
                                    size_t *done);
 enum tutti_status byte_stream_write(const struct byte_stream *socket, const void *data,

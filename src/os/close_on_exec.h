@@ -4,9 +4,11 @@
  *     queue ──► epoll ──► epoll ──► listener, connections
  *                 └─────► wake-up ◄┄┄┄ its other end, which nothing waits for
  *
- * Other threads open descriptors meanwhile, some of them for programs that they start. So only those are taken that are the library's: what
- * its epoll instance waits for, and what instances wait for that this one waits for. Of those that were not there before the library was
- * called, further epoll instances are taken, too, and ends of connections within this process (socketpair): hardly anybody hands on these.
+ * Other threads open descriptors meanwhile, some of them for programs that they start. So this
+ * module takes only descriptors that are the library's: those that its epoll instance waits for,
+ * and those that instances behind it wait for. If a descriptor was not there before the library was
+ * called, and is a further epoll instance or an end of a connection within this process
+ * (socketpair), it is taken, too: hardly anybody hands on these.
  *
  * Nothing happens where /proc is lacking, or where there is no descriptor to look into it. Any thread. */
 #ifndef TUTTI_OS_CLOSE_ON_EXEC_H

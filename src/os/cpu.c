@@ -130,7 +130,7 @@ static bool read_long(const char *path, long *value)
     return end != text;
 }
 
-/* Of one control group, of version 2 or 1. */
+/* The quota of one control group, of version 2 or 1. */
 static struct quota quota_of(const char *folder)
 {
     char path[PATH_MAX], text[64];
@@ -153,7 +153,8 @@ static int least_of(int limit, struct quota quota)
     return cpus < CPU_COUNT_MAX && (limit == 0 || cpus < limit) ? (int)cpus : limit;
 }
 
-/* Of a group and those that contain it. In a container its own group may be at the top. */
+/* The limit of a group and of all groups that contain it. In a container, the container's own group
+ * may be at the top. */
 static int limit_of_group(const char *top, const char *group, int limit)
 {
     char folder[PATH_MAX];

@@ -19,17 +19,19 @@ struct cpu_place {
     uint16_t parts[CPU_LEVEL_COUNT];
 };
 
-/* Of the calling thread, as it is bound now. Any thread; reads a few small files. */
+/* The place of the calling thread, as it is bound now. Any thread; reads a few small files. */
 void cpu_place_of_thread(struct cpu_place *place);
-/* Of a thread with that mask, on the machine that the folder describes as /sys/devices/system/cpu does. A part that
- * is not described there is taken to be as large as the next larger one. */
+/* The place of a thread with that mask, on the machine that the folder describes as
+ * /sys/devices/system/cpu does. A part that the folder does not describe is taken to be as large as
+ * the next larger part. */
 void cpu_place_within(const cpu_set_t *allowed, const char *folder, struct cpu_place *place);
 /* A list as Linux writes it, "0-3,8-11", perhaps with a newline behind it; numbers that no mask holds are left out. */
 bool cpu_list_read(const char *text, cpu_set_t *cpus);
-/* To how many CPUs, rounded up, a control group limits the time of this process: that of a container, mostly. 0: none does. Any thread;
- * reads a few small files. */
+/* The number of CPUs, rounded up, to which a control group (mostly a container's) limits the time
+ * of this process. 0: there is no limit. Any thread; reads a few small files. */
 int cpu_limit(void);
-/* The same of a process with that /proc/PID/cgroup, where control groups are below that folder (/sys/fs/cgroup). */
+/* The same for a process with that /proc/PID/cgroup, where control groups are below that folder
+ * (/sys/fs/cgroup). */
 int cpu_limit_within(const char *groups, const char *folder);
 /* Whether processors of this host have instructions for AES. */
 bool cpu_has_aes(void);

@@ -85,7 +85,7 @@ static struct machine usual_machine(void)
     return machine;
 }
 
-/* `cpus` ends with -1; what is expected is the lowest CPU of each part, -1 for none. */
+/* `cpus` ends with -1; the expected place is the lowest CPU of each part, -1 for none. */
 static void expect_place(const struct machine *machine, const int *cpus, int package, int cache,
                          int core, int itself)
 {

@@ -15,8 +15,9 @@
 
 /* Close it with close(). */
 enum tutti_status doorbell_open(uint64_t *number, int *fd);
-/* Any thread; never waits. From a doorbell of one's own, or (-1) from a socket that is made for it, which takes longer. Where
- * nobody has that number, nothing happens. False: it does not ring for all that is known, as there was no descriptor for it. */
+/* Rings the doorbell with that number, from a doorbell of the caller or (-1) from a socket that is
+ * made for the call, which takes longer. If nobody has that number, nothing happens. False: as far
+ * as is known it does not ring, since there was no descriptor for it. Any thread; never waits. */
 bool doorbell_ring(int own_fd, uint64_t number);
 /* Forgets what rang before. */
 void doorbell_hush(int fd);

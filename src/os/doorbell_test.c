@@ -70,7 +70,7 @@ static void nobody_is_rung_where_nobody_is(void **state)
     close(here.fd);
 }
 
-/* Those who do not hush theirs keep nobody else from being rung. */
+/* Ranks that do not hush their doorbells do not keep any other doorbell from being rung. */
 static void a_bell_rings_however_many_were_rung_before(void **state)
 {
     (void)state;

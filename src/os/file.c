@@ -96,7 +96,7 @@ enum tutti_status file_replace(const char *path, const char *text, size_t size)
 
 /* ------------------------------------------------------------------------------------ with a deadline */
 
-/* Belongs to whoever waits for the writer or, when nobody does any more, to the writer. */
+/* Belongs to the thread that waits for the writer or, once nobody waits any more, to the writer. */
 enum { IS_WRITING, IS_OVER, IS_LEFT };
 struct writing {
     _Atomic uint32_t state;
@@ -154,7 +154,7 @@ static struct writing *writing_create(const char *folder, const char *path, char
 
 static enum tutti_status make_and_replace(const struct writing *writing)
 {
-    mkdir(writing->folder, 0777); /* if it is not there; that it cannot be made shows next */
+    mkdir(writing->folder, 0777); /* if it is not there; the next call shows a failure */
     return file_replace(writing->path, writing->text, writing->size);
 }
 
@@ -167,7 +167,7 @@ static void *write_and_tell(void *context)
         writing_free(writing);
         count_left(-1);
     } else {
-        futex_wake(&writing->state); /* who waits joins this thread before it frees that */
+        futex_wake(&writing->state); /* the waiting thread joins this thread before it frees that */
     }
     return NULL;
 }

@@ -78,7 +78,7 @@ static void go_on(void)
     held = 0;
 }
 
-/* Those too that another thread has added since prepare. */
+/* Includes participants that another thread has added since prepare. */
 static void begin_anew(void)
 {
     for (int rank = FORK_RANK_COUNT - 1; rank >= 0; rank--) {

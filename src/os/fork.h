@@ -57,8 +57,10 @@ enum fork_rank {
 };
 
 struct fork_participant {
-    pthread_mutex_t *lock; /* NULL: nothing is held. In the child it is free afterwards, whoever had it. */
-    /* Whether the calling thread has the lock itself, or is waited for by the one that has it: fork() goes on without. NULL: never. */
+    /* NULL: nothing is held. In the child it is free afterwards, whichever thread had it. */
+    pthread_mutex_t *lock;
+    /* Whether the calling thread has the lock itself, or the thread that has the lock waits for it:
+     * then fork() goes on without. NULL: never. */
     bool (*is_inside)(void);
     /* Asked with the lock held; false: fork() lets go of it, and tries again in a moment. NULL: always. */
     bool (*is_quiet)(void);
@@ -66,8 +68,9 @@ struct fork_participant {
     void (*child)(bool is_held);
 };
 
-/* A lock of a file, which fork() holds at that rank: it takes part from when the library was loaded. `in_child` as `child` above. A lock is
- * held for moments only: what reads files or asks drivers and managers has a turn (os/turn.h) instead, for which no fork() waits. */
+/* A lock of a file, which fork() holds at that rank: it takes part from when the library was
+ * loaded. `in_child` as `child` above. A lock is held for moments only: code that reads files or
+ * asks drivers and managers takes a turn (os/turn.h) instead, for which no fork() waits. */
 #define FORK_LOCK(name, rank, in_child)                                                            \
     static pthread_mutex_t name = PTHREAD_MUTEX_INITIALIZER;                                       \
     __attribute__((constructor)) static void name##_takes_part(void)                               \

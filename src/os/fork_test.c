@@ -24,7 +24,7 @@
 static pthread_mutex_t outer = PTHREAD_MUTEX_INITIALIZER, middle = PTHREAD_MUTEX_INITIALIZER,
                        inner = PTHREAD_MUTEX_INITIALIZER;
 
-/* What was called, in the order of calls. */
+/* The calls so far, in order. */
 static char calls[32];
 static size_t call_count;
 
@@ -48,7 +48,8 @@ static int unwatch_all(void **state)
     return 0;
 }
 
-/* What a child returns is its exit status; one that hangs is ended by a signal, and that is -1. */
+/* Returns the exit status of a child, which is the result of run(). A signal ends a child that
+ * hangs; the result is then -1. */
 static int run_child(int (*run)(void *context), void *context)
 {
     int fate;
@@ -279,7 +280,8 @@ static int run_once_again(void *unused)
     return atomic_load(&once_runs) == 2 ? 0 : 1;
 }
 
-/* Of the C library: what it runs once need not take part here, if it may run a second time. */
+/* Tests the C library: code that it runs once need not take part here if that code may run a second
+ * time. */
 static void what_runs_once_runs_again_in_a_child_of_a_fork_meanwhile(void **state)
 {
     pthread_t thread;

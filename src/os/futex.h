@@ -15,7 +15,7 @@ void futex_wake(_Atomic uint32_t *word);
  * sandbox forbids it: then no other process's fence reaches this one, and its own reach no other.
  * All processes have to know that, and to fence for themselves. */
 bool fence_register(void);
-/* A full memory fence on every running thread of every registered process: what a sleeper calls
+/* A full memory fence on every running thread of every registered process. A sleeper calls it
  * between "I am asleep" and its last look, so that a thread that publishes needs no fence of its
  * own. */
 void fence_everybody(void);

@@ -36,7 +36,7 @@ __attribute__((format(printf, 3, 4))) static bool read_file(char *text, size_t t
     return got > 0;
 }
 
-/* What stands behind the colon of the first line that begins with the key. */
+/* Finds the first line that begins with the key, and copies the text behind its colon. */
 static bool find_line(const char *text, const char *key, char *value, size_t value_bytes)
 {
     for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
@@ -52,7 +52,8 @@ static bool find_line(const char *text, const char *key, char *value, size_t val
     return false;
 }
 
-/* Where processors have no names, as on Arm, their maker and part have numbers. */
+/* Processors without names, such as those with Arm cores, have numbers for their maker and part
+ * instead. */
 static void read_cpu_model(const char *proc, char model[HARDWARE_CPU_SIZE])
 {
     static const char *const keys[] = {"model name", "Model", "cpu model", "cpu"};
@@ -79,7 +80,7 @@ static uint64_t read_size(const char *text)
     return *end == 'K' ? size << 10 : *end == 'M' ? size << 20 : size;
 }
 
-/* Those of the first processor: it is there wherever there is one. */
+/* Reads the caches of CPU 0, which is there if any CPU is. */
 static void read_caches(const char *sys, struct hardware *hardware)
 {
     int last = 0;

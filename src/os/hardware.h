@@ -21,10 +21,11 @@ struct hardware {
     int cpus_a_cache;                            /* that share the last cache */
     uint64_t cache_bytes[HARDWARE_CACHE_LEVELS]; /* for data, from the first level on; each as often as it is there */
     char kernel_release[HARDWARE_KERNEL_SIZE];
-    char cards[HARDWARE_CARDS_SIZE]; /* network cards in the order of their names: "eth0 100000 Mb/s, eth1"; no virtual ones */
+    /* Network cards in the order of their names, no virtual cards: "eth0 100000 Mb/s, eth1". */
+    char cards[HARDWARE_CARDS_SIZE];
 };
 
-/* Of this host. Any thread; reads a few small files. */
+/* Describes this host. Any thread; reads a few small files. */
 void hardware_of_host(struct hardware *hardware);
 /* The same but for the kernel's release, from folders like /proc and /sys. */
 void hardware_within(const char *proc, const char *sys, struct hardware *hardware);

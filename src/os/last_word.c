@@ -33,7 +33,8 @@ static struct last_word_giver *givers;
 static pthread_t keeper; /* while there are givers */
 static uint32_t keeper_id;
 static _Atomic uint32_t keeper_state;
-/* Shared, so that a kernel that is out of memory and takes what a process had alone still finds the words; not inherited. */
+/* Shared, so that a kernel that is out of memory and takes the memory which a process had alone
+ * still finds the words; not inherited. */
 static struct robust_list_head *head;
 
 /* The words are the parent's. */

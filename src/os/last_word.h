@@ -29,7 +29,7 @@ struct last_word {
     uint32_t unused;
 };
 
-struct last_word_giver; /* what a process remembers of a word that it gave */
+struct last_word_giver; /* a word that a process gave, as that process keeps it */
 
 /* The word must stay where it is until it is taken back. The first call starts the thread, and waits for nothing else. */
 enum tutti_status last_word_give(struct last_word *word, struct last_word_giver **giver);

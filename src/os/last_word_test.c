@@ -27,7 +27,7 @@ static int prepare(void **state)
     return 0;
 }
 
-/* Of a child that is killed or ends, a moment may lie between its end and the news. */
+/* A moment may pass between the end of a child and the news of it. */
 static bool is_spoken_soon(int i)
 {
     for (int look = 0; look < 10000 && !last_word_is_spoken(&words[i]); look++)
@@ -102,7 +102,7 @@ static void a_process_that_ends_by_itself_or_becomes_another_has_spoken(void **s
     wait_for(pid);
 }
 
-static int life[2]; /* a pipe: of the child's child, which ends with the test */
+static int life[2]; /* a pipe of the child's child, which ends with the test */
 
 static void leave_a_child(void)
 {
@@ -112,7 +112,7 @@ static void leave_a_child(void)
     _exit(read(life[0], &byte, 1) == 0 ? 0 : 1);
 }
 
-/* Neither by its parent's word, nor by what it takes back. */
+/* A child keeps alive neither its parent's word nor a word that it takes back. */
 static void a_child_keeps_no_word_alive(void **state)
 {
     (void)state;

@@ -15,7 +15,7 @@
 /* Puts variables into the environment: texts NAME=value, which must last as long as the process. A name that is there already keeps its
  * value. False: memory is lacking, or another thread changes the environment all the time; then none was put there. Any thread. */
 bool lent_variables_put(const char *const *variables, unsigned count);
-/* Takes the same texts away again, those that are there. Any thread. */
+/* Takes the same texts away again, as far as they are there. Any thread. */
 void lent_variables_take_back(const char *const *variables, unsigned count);
 
 #endif

@@ -1,5 +1,5 @@
-/* Environment variables that are lent are seen while they are, and nothing else of the environment changes, whoever reads or changes it
- * meanwhile. */
+/* Environment variables that are lent are seen for that time, and nothing else of the environment
+ * changes, whichever thread reads or changes it meanwhile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -58,7 +58,7 @@ enum tutti_status local_socket_connect(const char *name, uint64_t deadline_ns, i
     while (connect(*fd, (struct sockaddr *)&address, bytes) != 0) {
         const int error = errno;
         const bool nobody_yet = error == ECONNREFUSED || error == EAGAIN || error == EINTR ||
-                                error == EPROTOTYPE; /* whoever has that name is none of us */
+                                error == EPROTOTYPE; /* the process with that name is none of us */
         if (!nobody_yet || clock_now_ns() >= deadline_ns) {
             const enum tutti_status status =
                 nobody_yet ? error_set(TUTTI_INIT_TIMEOUT, "nobody answered as %s", name)

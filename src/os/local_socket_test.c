@@ -46,7 +46,8 @@ enum { MOMENTS = 1000 }; /* too few to meet the moment often: the code runs unde
 enum { MOMENTS = 8000 };
 #endif
 
-/* Of 3000 such moments the kernel calls one an end, whose message is there all the same. */
+/* In one of 3000 such moments the kernel reports the end of the connection although a message is
+ * still there. */
 static void a_word_sent_while_listening_is_heard(void **state)
 {
     (void)state;

@@ -71,7 +71,8 @@ bool mapping_is_private(uintptr_t begin, uintptr_t end, uintptr_t *outer_begin, 
     struct reader reader = {.fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC)};
     if (reader.fd < 0) return false;
     struct mapping mapping;
-    uintptr_t until = 0; /* what is known to be such memory, from outer_begin on; 0: nothing yet */
+    /* The end of the memory that is known to be such, from *outer_begin on; 0: none yet. */
+    uintptr_t until = 0;
     while (until < end && next_mapping(&reader, &mapping)) {
         if (mapping.end <= begin) continue;
         if (!mapping.is_private || mapping.begin > (until == 0 ? begin : until)) break;

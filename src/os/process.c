@@ -40,7 +40,8 @@ bool process_has_own_proc(void)
     return readlink("/proc/self", self, sizeof self - 1) > 0 && atoi(self) == getpid();
 }
 
-/* Of /proc: "PID (name) S ...": the name may have anything in it, also parentheses. What follows it, or NULL: it is not told. */
+/* Reads /proc/PID/stat: "PID (name) S ...". The name may contain anything, also parentheses.
+ * Returns the text behind it; NULL: the system does not tell. */
 static const char *read_stat(pid_t pid, char *text, size_t text_bytes)
 {
     char path[32];

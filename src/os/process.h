@@ -20,7 +20,8 @@ static inline uint32_t process_generation(void)
     return process_generation_now;
 }
 
-/* Which PID namespace this process is in: processes that get the same number here mean the same process by a pid. 0: not known. */
+/* A number for the PID namespace of this process. Two processes with the same number mean the same
+ * process by a pid. 0: not known. */
 uint32_t process_pid_namespace(void);
 /* Whether /proc/PID is the process that this one calls PID. False if /proc was mounted for another namespace. */
 bool process_has_own_proc(void);
@@ -32,8 +33,8 @@ uint64_t process_waited_ns(pid_t pid, pid_t thread);
  * without a descriptor of the process (pidfd_open), and without any descriptor if this process may
  * read the other one's memory. */
 bool process_has_ended(pid_t pid);
-/* The same of a process that has not ended yet, but is about to and runs no code of its own any
- * more: its connections may be gone before it has ended for those that ask. */
+/* The same for a process that has not ended yet, but is about to and runs no code of its own any
+ * more: others may see its connections gone before it has ended. */
 bool process_is_ending(pid_t pid);
 /* A number that a process keeps until it executes another program (execve), or the same one again: it follows from where the text and
  * stack of the process lie. 0: the system does not tell, as for processes of other users, or the process has ended. */

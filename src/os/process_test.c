@@ -46,7 +46,7 @@ static void a_thread_that_waits_for_a_processor_says_how_long(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
-/* Its name looks like what comes behind names. */
+/* The name of this process looks like the text behind names. */
 static void stopped_processes_are_told_from_others(void **state)
 {
     (void)state;
@@ -103,7 +103,8 @@ static void processes_that_ended_are_told_from_others(void **state)
     assert_false(process_has_ended(getpid()));
 }
 
-/* A child that executes what is here already when it is told to; *go: the end to tell it by. */
+/* A child that executes a program, which is here already, when it is told to; *go: the end of a
+ * pipe by which to tell it. */
 static pid_t start_executor(const char *program, int *go)
 {
     int ends[2];

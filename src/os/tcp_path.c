@@ -25,7 +25,7 @@ enum {
     ASKED_TIMES = 30 /* in vain, until the kernel gives the connection up */
 };
 
-/* What the kernel knows of each way. */
+/* The kernel's information on each way of a connection. */
 struct ways {
     struct mptcp_subflow_data head;
     struct tcp_info infos[WAYS_MAX];
@@ -44,7 +44,8 @@ static bool read_mptcp(int fd, struct ways *ways)
     return true;
 }
 
-/* Of a connection of TCP, the one way. False: it is none. */
+/* Reads the ways of a connection; a connection of TCP has a single way. False: this is no
+ * connection. */
 static bool read_ways(int fd, struct ways *ways)
 {
     if (read_mptcp(fd, ways)) return true;
@@ -131,8 +132,8 @@ void tcp_path_limit(int fd, size_t bytes)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof clamp);
 }
 
-/* Where a reader wants so many bytes at once, the kernel makes its buffers that large, and leaves them so; SO_RCVBUF would end their
- * growth. */
+/* If a reader wants that many bytes at once, the kernel makes its buffers that large, and leaves
+ * them so. SO_RCVBUF would stop the buffers from growing. */
 void tcp_path_make_room(int fd)
 {
     const int wanted = ROOM_BYTES, any = 1;

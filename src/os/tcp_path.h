@@ -20,20 +20,22 @@ struct tcp_path {
 bool tcp_path_read(int fd, struct tcp_path *path);
 /* Whether tcp_path_limit works: on connections of TCP alone. */
 bool tcp_path_can_limit(int fd);
-/* Limits what the other end may have on its way here: it is told no more room than that. Room that
- * was offered is not taken back. The kernel may go beyond the limit later as it makes buffers
- * larger, so it has to be set again now and then. */
+/* Limits the bytes that the other end may have on their way here: it is told no more room than
+ * that. Room that was offered is not taken back. The kernel may go beyond the limit later as it
+ * makes buffers larger, so the limit has to be set again now and then. */
 void tcp_path_limit(int fd, size_t bytes);
-/* Lets a connection of MPTCP begin with more room for what comes: with the kernel's usual beginning, both ends sending much at once stalls it,
- * for 0.2 s each time, until its buffers have grown. Of other connections, and on kernels before Linux 6.10, nothing changes. */
+/* Lets a connection of MPTCP begin with more room for incoming bytes. With the kernel's usual
+ * beginning, both ends stall it when they send much at once, for 0.2 s each time, until its buffers
+ * have grown. Nothing changes for other connections, and on kernels before Linux 6.10. */
 void tcp_path_make_room(int fd);
 /* Whether both ends have the same address: nothing leaves this host. */
 bool tcp_path_is_local(int fd);
 /* Whether the other end's host has answered nothing at all for some seconds while this one sent again and again. One whose
  * process only does not read answers. */
 bool tcp_path_is_silent(int fd);
-/* Whether the kernel does not tell when the connection has lost all its ways, because another might
- * be found: so with MPTCP. Whoever has such a connection asks tcp_path_is_dead now and then. */
+/* Whether the kernel does not tell when the connection has lost all its ways, because another way
+ * might be found: so with MPTCP. The owner of such a connection asks tcp_path_is_dead now and
+ * then. */
 bool tcp_path_dies_unsaid(int fd);
 /* Whether each way of such a connection was reset, or was tried again and again without an answer for that long. */
 bool tcp_path_is_dead(int fd, uint64_t unanswered_ns);

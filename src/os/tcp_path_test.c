@@ -125,7 +125,8 @@ static void a_sender_is_told_no_more_room_than_the_limit(void **state)
         skip();
     }
     assert_true(before > LIMIT + WINDOW_UNIT);
-    /* A receiver never takes back room that it has told: that much comes first, more where buffers have grown meanwhile. */
+    /* A receiver never takes back room that it has told. So that many bytes come first, and more if
+     * buffers have grown meanwhile. */
     for (int i = 0; i < PASSES_MAX && room_told_to(ends.sender) > LIMIT + WINDOW_UNIT; i++) {
         tcp_path_limit(ends.receiver, LIMIT); /* again, as buffers grow */
         pass(&ends, 10);
@@ -149,7 +150,8 @@ static void what_is_no_connection_tells_nothing(void **state)
     close(pipe_ends[1]);
 }
 
-/* Its host says so each time that it is asked; the one that answers nothing takes a network: tests/rails_test.sh. */
+/* The host of a process that does not read says so each time that it is asked. A host that answers
+ * nothing takes a network: tests/rails_test.sh. */
 static void who_only_does_not_read_is_not_silent(void **state)
 {
     (void)state;
@@ -165,7 +167,8 @@ static void who_only_does_not_read_is_not_silent(void **state)
     close_ends(&ends);
 }
 
-/* What a process does not read its kernel acknowledges, and answers for it when nothing comes. */
+/* The kernel acknowledges bytes that a process does not read, and answers for the process when
+ * nothing comes. */
 static void a_kernel_answers_for_who_does_not_read(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@
 #include "base/status.h"
 #include "os/clock.h"
 
-/* What C libraries do not name everywhere yet. */
+/* Constants that some C libraries do not define yet. */
 #ifndef IPPROTO_MPTCP
 #define IPPROTO_MPTCP 262
 #endif
@@ -286,7 +286,7 @@ static bool is_lacking(int error)
     case ESOCKTNOSUPPORT:
     case ENOPROTOOPT: /* net.mptcp.enabled=0 */
     case EINVAL:
-    case EACCES: /* a sandbox knows only the usual ones */
+    case EACCES: /* a sandbox knows only the usual protocols */
     case EPERM: return true;
     default: return false;
     }
@@ -305,7 +305,8 @@ static void tell_of_lack(enum tcp_protocol protocol, int error)
                   : "SMC needs the kernel's module smc (`modprobe smc`)");
 }
 
-/* Of that protocol, or else of TCP; -1 with errno. If TCP cannot be had either, it is not the protocol that is missing. */
+/* Opens a socket of that protocol, or else of TCP; -1 with errno. If TCP fails, too, the cause is
+ * not that the system lacks the protocol. */
 static int open_socket(enum tcp_protocol protocol, sa_family_t family)
 {
     const int fd = make_socket(protocol, family);
@@ -429,7 +430,7 @@ enum tutti_status tcp_accept(int listener, int *fd, struct net_address *peer)
 
 /* ------------------------------------------------------------------------------------------- connect */
 
-/* What may be different in a moment is PROC_FAILED. */
+/* PROC_FAILED: the next attempt may succeed, even a moment later. */
 static enum tutti_status connect_error(const struct net_address *to, int error)
 {
     char text[NET_ADDRESS_TEXT_MAX];
@@ -486,7 +487,8 @@ close_socket:
     return connect_error(to, errno);
 }
 
-/* A port that the kernel picked can be the very one that is called: then the two ends are one. */
+/* The kernel may have picked the very port that is called: then the two ends are the same
+ * socket. */
 static bool is_connected_to_itself(int fd, const struct net_address *to)
 {
     struct net_address own;

@@ -56,12 +56,12 @@ enum tutti_status net_address_resolve(const char *host, uint16_t port, sa_family
 /* The address from which the kernel would send to `to` (port 0), found without sending. False: there is no way. */
 bool net_address_source(const struct net_address *to, struct net_address *source);
 
-/* Listens at address->port or, where that is taken, at the first free port up to port_last; port 0: at one that the
- * kernel picks. The IPv6 address :: takes IPv4 connections, too. *bound is the address with the port that it
- * became. INVALID_OPTIONS: all these ports are taken. */
+/* Listens at address->port or, if that is taken, at the first free port up to port_last; port 0: at
+ * a port that the kernel picks. The IPv6 address :: takes IPv4 connections, too. *bound is the
+ * address with the resulting port. INVALID_OPTIONS: all these ports are taken. */
 enum tutti_status tcp_listen(const struct net_address *address, uint16_t port_last, int *fd,
                              struct net_address *bound);
-/* The same; connections of that protocol come in, and those of TCP. */
+/* The same; accepts connections of that protocol, and of TCP. */
 enum tutti_status tcp_listen_with(enum tcp_protocol protocol, const struct net_address *address,
                                   uint16_t port_last, int *fd, struct net_address *bound);
 /* IN_PROGRESS: no connection is there now. NO_DESCRIPTORS, NO_MEMORY: a connection that is there

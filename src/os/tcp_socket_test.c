@@ -190,7 +190,7 @@ static void bytes_travel_and_the_end_is_told(int client, int server)
     int protocol = 0;
     socklen_t bytes = sizeof protocol;
     assert_int_equal(getsockopt(client, SOL_SOCKET, SO_PROTOCOL, &protocol, &bytes), 0);
-    /* A closed socket of MPTCP takes for a minute what is written to it, also where it fell back. */
+    /* A closed socket of MPTCP takes written bytes for a minute, also where it fell back. */
     const bool is_told = protocol != 262;
     assert_int_equal(tcp_read(server, text, sizeof text, &done), TUTTI_OK);
     assert_int_equal(done, 0);
@@ -297,7 +297,7 @@ static void a_port_that_calls_itself_is_nobody(void **state)
                      TUTTI_PROC_FAILED);
 }
 
-/* A listener with a full queue drops what comes: the kernel says neither yes nor no. */
+/* A listener with a full queue drops new connections: the kernel says neither yes nor no. */
 static void a_connect_ends_at_its_deadline(void **state)
 {
     (void)state;

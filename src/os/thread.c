@@ -11,8 +11,9 @@
 
 enum { SHORT_TURN_NS = 100000 }; /* the least that Linux takes */
 
-/* The application's handlers run in its own threads. But what a thread does to itself must come through: with such a signal blocked
- * the kernel kills the process without calling the handler that would have reported the crash. */
+/* The application's handlers run in its own threads. But a signal that a thread causes itself must
+ * come through: if such a signal is blocked, the kernel kills the process without calling the
+ * handler that would have reported the crash. */
 static void block_signals_of_others(sigset_t *before)
 {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};

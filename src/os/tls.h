@@ -38,7 +38,7 @@ enum { TLS_KEY_BYTES = 32 };
 /* Records, of up to 16 KiB each, between two keys. AES-GCM is good for 23 million. */
 #define TLS_RECORDS_A_KEY (UINT64_C(1) << 22)
 
-struct tls_context; /* what connections have in common */
+struct tls_context; /* the part that connections have in common */
 struct tls;
 
 enum tutti_status tls_context_create(struct tls_context **context);
@@ -54,8 +54,8 @@ struct tls_options {
 
 enum tutti_status tls_start(struct tls_context *context, const struct tls_options *options,
                             struct tls **tls);
-/* IN_PROGRESS: waits for the socket, for room in it when tls_has_output. AUTH_FAILED: what the other side says does not fit;
- * PROC_FAILED: it closed. Nothing is read beyond the handshake. */
+/* IN_PROGRESS: waits for the socket, for room in it when tls_has_output. AUTH_FAILED: the other
+ * side's records do not fit; PROC_FAILED: it closed. Nothing is read beyond the handshake. */
 enum tutti_status tls_handshake(struct tls *tls);
 /* Says nothing to the other side; the socket stays open. NULL is fine. */
 void tls_free(struct tls *tls);

@@ -41,7 +41,7 @@ struct tls {
     bool waits;     /* for more from there; else what OpenSSL cannot go on from is an error */
     bool has_ended; /* the socket, with `error` or 0 */
     int error;
-    bool is_broken; /* what came was changed */
+    bool is_broken; /* a record came changed */
     size_t out_first, out_end;
     unsigned char out[OUT_BYTES]; /* encrypted */
     unsigned char record[RECORD_BYTES];
@@ -94,7 +94,7 @@ static long socket_control(BIO *bio, int what, long number, void *pointer)
     return what == BIO_CTRL_FLUSH; /* with the rest, by push */
 }
 
-/* Sends what is encrypted. False: not all of it, errno says why. */
+/* Sends the encrypted bytes. False: some are left, errno says why. */
 static bool push(struct tls *tls)
 {
     while (tls->out_first < tls->out_end) {
@@ -173,7 +173,7 @@ static bool restrict_context(SSL_CTX *ssl)
 
 static void prepare(void)
 {
-    (void)OPENSSL_init_ssl(0, NULL); /* what fails is found where it is used */
+    (void)OPENSSL_init_ssl(0, NULL); /* a failure is found where it is used */
     at_exit_watch();
 }
 
@@ -307,7 +307,8 @@ static enum tutti_status shake_hands(struct tls *tls)
         return error_set(TUTTI_AUTH_FAILED, "encryption: the other side does not have the key");
     if (!is_out) return TUTTI_IN_PROGRESS;
     OPENSSL_cleanse(tls->key, sizeof tls->key);
-    SSL_set_read_ahead(tls->ssl, 1); /* from now on: who takes the socket over looks at it first */
+    /* From now on: the owner that takes the socket over looks at it first. */
+    SSL_set_read_ahead(tls->ssl, 1);
     return TUTTI_OK;
 }
 
@@ -367,7 +368,7 @@ static ssize_t read_parts(struct tls *tls, const struct iovec *parts, int count,
         filled += got;
         total += got;
     }
-    /* What was changed is told at once: nothing more may come. */
+    /* A changed record is reported at once: nothing more may come. */
     goes_on |= tls->waits || tls->has_ended;
     const ssize_t result = total > 0 && goes_on ? (ssize_t)total : explain_read(tls);
     const int error = errno;
@@ -397,7 +398,7 @@ bool tls_has_input(const struct tls *tls)
 
 /* ------------------------------------------------------------------------------------------- writing */
 
-/* Where in what is to be written the next record begins. */
+/* The place in the data to be written at which the next record begins. */
 struct place {
     const struct iovec *part, *end;
     size_t at; /* of the part */
@@ -424,7 +425,8 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* A record's bytes: of one large part where they lie, or of several short ones in tls->record; 0: there are none. */
+/* The bytes of the next record: where they lie in a large part, or gathered from several short
+ * parts in tls->record; 0: there are none. */
 static size_t next_record(struct tls *tls, struct place *place, const unsigned char **data)
 {
     size_t bytes = min_size(left_of_part(place), RECORD_BYTES);

@@ -30,14 +30,14 @@ long __wrap_SSL_CTX_ctrl(void *context, int what, long number, void *pointer)
     return __real_SSL_CTX_ctrl(context, what, number, pointer);
 }
 
-/* Two sockets, and what is between them: of what `sides[i]` sends, bytes come out of `relays[i]`. */
+/* Two sockets, and the wire between them: bytes that `sides[i]` sends come out of `relays[i]`. */
 struct wire {
     struct tls_context *context;
     struct byte_stream sides[2];
     int relays[2];
     long carried[2];   /* from each side */
     long flip_at;      /* of what side 0 sends: a bit of this byte changes; -1: none */
-    const char *hides; /* what nobody should see on the way, or NULL */
+    const char *hides; /* bytes that nobody should see on the way, or NULL */
     bool is_seen;
 };
 
@@ -146,7 +146,7 @@ static void write_some(struct wire *wire, struct transfer *transfer)
         assert_true(errno == EAGAIN || errno == EPIPE);
         return;
     }
-    /* What was taken is not looked at again. */
+    /* The stream does not look again at bytes that it has taken. */
     memset(transfer->sent + transfer->sent_bytes, 0xee, (size_t)written);
     transfer->sent_bytes += (size_t)written;
 }
@@ -164,7 +164,7 @@ static bool read_some(struct wire *wire, struct transfer *transfer, bool looks)
     return got > 0;
 }
 
-/* All that comes is what was sent; returns how much that was. */
+/* All bytes that come are the bytes that were sent; returns their number. */
 static size_t send_all(struct wire *wire, int *error)
 {
     struct transfer transfer = {malloc(BYTES), malloc(BYTES), 0, 0, 0};
@@ -212,7 +212,8 @@ static void much_goes_through_small_sockets_and_many_keys(void **state)
     }
 }
 
-/* Where a bit changes does not matter: nothing behind it comes, and nothing of its record. */
+/* It does not matter where a bit changes: nothing of its record is delivered, and nothing behind
+ * that. */
 static void a_changed_bit_ends_it(void **state)
 {
     (void)state;
@@ -308,7 +309,7 @@ static void who_closes_is_lost(void **state)
     take_up(&wire);
 }
 
-/* Of what comes with the end of a handshake nothing is lost in between. */
+/* Bytes that come with the end of a handshake are not lost between the handshake and the data. */
 static void nothing_is_read_beyond_the_handshake(void **state)
 {
     (void)state;

@@ -4,8 +4,9 @@
  *     thread A   take ── is it done? ── do it ── keep it ── give
  *     thread B   take . . . . . . . . . . . . . . . . . . . . . ── it is done ── give
  *
- * It stands in for a lock where one would be held too long: whoever waits has a deadline, and fork() does not wait. A child of fork() has
- * no thread that has a turn of its parent's, and finds the turn free; the first to take it is told that the work was interrupted.
+ * It stands in for a lock that would be held too long: a thread that waits has a deadline, and
+ * fork() does not wait. A child of fork() has no thread that has a turn of its parent's, and finds
+ * the turn free; the first to take it is told that the work was interrupted.
  */
 #ifndef TUTTI_OS_TURN_H
 #define TUTTI_OS_TURN_H

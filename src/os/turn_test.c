@@ -102,7 +102,7 @@ static void a_child_takes_over_what_was_begun(void **state)
 
 static int give_late(void)
 {
-    turn_give(&turn); /* what this thread had before the fork */
+    turn_give(&turn); /* this thread had it before the fork */
     if (turn_take(&turn, 0) != TURN_TAKEN_OVER) return 1;
     turn_give(&turn);
     return 0;

@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 enum {
-    /* Of Linux 5.11: only accesses of the program itself would ever be reported. That needs no privilege. */
+    /* Since Linux 5.11: only accesses of the program itself would ever be reported. This mode needs
+     * no privilege. */
     USER_MODE_ONLY = 1,
     READ_MAX = 16
 };

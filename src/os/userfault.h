@@ -27,7 +27,8 @@ bool userfault_watch(int fd, uintptr_t begin, uintptr_t end);
 bool userfault_unwatch(int fd, uintptr_t begin, uintptr_t end);
 /* Whether some thread is between beginning to unmap watched memory and being let go. Takes no message. */
 bool userfault_is_busy(int fd);
-/* Takes messages, as far as there are any, and lets go of their threads: what has gone. Does not wait. */
+/* Takes messages, as far as there are any, stores the ranges that have gone, and lets go of their
+ * threads. Does not wait. */
 int userfault_read(int fd, struct userfault_range *gone, int count_max);
 
 #endif

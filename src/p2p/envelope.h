@@ -57,9 +57,9 @@ static_assert(sizeof(struct announcement) == 40 && offsetof(struct announcement,
 static_assert(sizeof(struct answer) == 16 && offsetof(struct answer, id) == 8,
               "an answer has no holes");
 
-/* Read the start of a message of that many foreign bytes, once. NULL when it makes sense, else what
- * is wrong. The bytes behind an eager envelope in the message are payload, and not more than there
- * are in all. */
+/* Read the start of a message of that many foreign bytes, once. NULL if it makes sense, else a text
+ * that says why not. The bytes behind an eager envelope in the message are payload, and not more
+ * than there are in all. */
 const char *envelope_read(const void *data, size_t bytes, struct announcement *read);
 const char *answer_read(const void *data, size_t bytes, struct answer *read);
 

@@ -3,10 +3,10 @@
  * ctest: label=notsan */
 /* Matching against its rules, in games.
  *
- * A game: a number of messages with random ends, tags and sizes; receives that together could take them all, but
- * with wildcards, short rooms and wrong dtypes among them; started and moved in random order. What is done is
- * poisoned and freed at once. In the end every message must have been received, by the right receive.
- * TUTTI_TEST_SEED repeats a run. */
+ * A game: a number of messages with random ends, tags and sizes; receives that together could take
+ * them all, but with wildcards, short rooms and wrong dtypes among them; started and moved in
+ * random order. A request that is done is poisoned and freed at once. In the end every message must
+ * have been received, by the right receive. TUTTI_TEST_SEED repeats a run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -196,7 +196,7 @@ static void play(struct game *game)
     collect(game);
 }
 
-/* What nobody asked for yet is received by anybody who takes anything, until nothing is left. */
+/* Receives with any tag every message that nobody has asked for yet, until nothing is left. */
 static void clean_up(struct game *game)
 {
     for (int rank = 0; rank < game->world.size; rank++) {
@@ -219,7 +219,8 @@ static void clean_up(struct game *game)
     }
 }
 
-/* Which message a receive has got is in its first bytes; without those it is the first that it can be. */
+/* Finds out which message each receive has got. The first bytes say it; without them it is the
+ * first message that it can be. */
 static void find_out(struct game *game, bool known)
 {
     for (int p = 0; p < game->posted_count; p++) {
@@ -272,8 +273,9 @@ static bool would_fit(const struct p2p_request *request, const struct game_messa
            (request->tag == TUTTI_ANY_TAG || request->tag == message->tag);
 }
 
-/* Of two messages of one source that a receive could take, it takes the first, unless an earlier receive did; and
- * none is left empty-handed while a later one takes what it could have taken. */
+/* If a receive could take two messages of a source, it takes the first of them, unless an earlier
+ * receive took that message. And no receive is left empty-handed while a later receive takes a
+ * message that the earlier receive could have taken. */
 static void check_order(const struct game *game)
 {
     for (int p = 0; p < game->posted_count; p++) {

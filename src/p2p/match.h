@@ -90,7 +90,8 @@ enum tutti_status match_init(struct matcher *matcher, int source_count, size_t b
                              size_t count_max);
 void match_release(struct matcher *matcher);
 
-/* The message's side: the receive that gets it, taken out of the posted ones; or NULL. */
+/* The message's side: takes the receive that gets the message out of the posted receives; NULL:
+ * there is none. */
 struct p2p_request *match_take_posted(struct matcher *matcher, int source, int tag);
 /* Takes out a receive; false: it is not posted, or not any more. */
 bool match_take_back(struct matcher *matcher, const struct p2p_request *request);

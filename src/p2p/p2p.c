@@ -1,4 +1,4 @@
-/* p2p.c - messages over links: who waits where.
+/* p2p.c - messages over links: where each message waits.
  *
  *     a send      sends ──► done (eager)
  *                   └─────► announced ── come ──► payloads ──► done (copied)
@@ -42,7 +42,7 @@ struct outlet {
 /* The eager message of which a part has come. */
 struct incoming {
     size_t left;                 /* 0: there is none */
-    char *destination;           /* of what is left; NULL: to nowhere */
+    char *destination;           /* for the bytes that are left; NULL: they go nowhere */
     struct p2p_request *request; /* done when all has come; or NULL */
     struct arrival *arrival;     /* that waits for its request meanwhile; or NULL */
 };
@@ -118,7 +118,7 @@ static bool blame(struct p2p *p2p, int rank, const char *what)
     return false;
 }
 
-/* This rank lacks what it takes to receive a message. Keeps the cause. */
+/* This rank lacks the means to receive a message. Keeps the cause. */
 static bool give_up(struct p2p *p2p, int source, const struct envelope *envelope,
                     enum tutti_status status)
 {
@@ -142,7 +142,8 @@ static void hold_back(struct p2p *p2p, struct peer *peer)
     p2p->held_count++;
 }
 
-/* What was held back may find a place now: a receive of that rank was posted, or (any rank) room was made. */
+/* Looks again at messages that were held back, which may find a place now: a receive of that rank
+ * was posted, or (any rank) room was made. */
 static void look_again(struct p2p *p2p, int rank)
 {
     for (int r = 0; p2p->held_count > 0 && r < p2p->size; r++) {
@@ -173,8 +174,8 @@ static enum tutti_status open_in(struct p2p *p2p, int rank, int channel, struct 
     return transport->ops->open_rx(transport, p2p->slot, channel, rank, link);
 }
 
-/* Whether a payload goes by reference: where the receiver can read it, or best copies it out. both_ways: payloads come
- * to this rank meanwhile. */
+/* Whether a payload goes by reference: if the receiver can read it, or had best copy it out.
+ * both_ways: payloads come to this rank meanwhile. */
 static bool goes_by_reference(const struct p2p *p2p, struct link_tx *link,
                               const struct p2p_request *request, bool both_ways)
 {
@@ -418,7 +419,7 @@ static bool take_message(struct p2p *p2p, int source, const struct link_view *vi
     const char *const wrong = envelope_read(view->data, view->bytes, &message);
     if (wrong != NULL) return blame(p2p, source, wrong);
     const bool announced = message.envelope.kind == ENVELOPE_ANNOUNCEMENT;
-    if (announced) { /* what its payload will need */
+    if (announced) { /* its payload will need these */
         enum tutti_status status =
             open_out(p2p, source, P2P_CHANNEL_ANSWERS, sizeof(struct answer), &peer->answers_out);
         if (status == TUTTI_OK)
@@ -527,7 +528,7 @@ static bool receive_answers(struct p2p *p2p, int rank)
     return moved;
 }
 
-/* The next bytes of a link are what is left of a payload. */
+/* The next bytes of a link are the rest of a payload. */
 static void expect(struct link_rx *link, struct p2p_request *request, size_t left)
 {
     if (request->is_expected || (link->capabilities & LINK_PLACES_DIRECTLY) == 0) return;
@@ -606,7 +607,8 @@ static void receive_own(struct p2p *p2p, struct p2p_request *receive, struct p2p
     finish(p2p, receive, fits ? TUTTI_OK : TUTTI_TRUNCATED);
 }
 
-/* A message to this rank itself that nobody receives yet: small ones leave their sender as others do. */
+/* A message to this rank itself that nobody receives yet. A small message leaves its sender as it
+ * does with other ranks. */
 static bool keep_own(struct p2p *p2p, struct p2p_request *send)
 {
     struct matcher *const matcher = &p2p->matcher;

@@ -42,19 +42,19 @@ struct p2p; /* opaque: the messages of one communicator */
 
 struct p2p_request;
 
-/* Ranks may have different ones. */
+/* Ranks may have different options. */
 struct p2p_options {
     size_t eager_bytes_max;
     size_t unexpected_bytes_max; /* of payloads that wait here, of all senders together */
     size_t unexpected_count_max; /* of envelopes */
-    bool shares_cores;           /* a copy that is saved is somebody's time, whoever makes it */
+    bool shares_cores;           /* a saved copy saves somebody's time, whichever rank makes it */
     /* Told of every request that becomes done, in p2p_start or p2p_progress, as the last thing that happens to it;
      * or NULL. May not call this module. */
     void (*finished)(struct p2p_request *request);
 };
 
 struct p2p_request {
-    /* what is wanted */
+    /* the wish */
     bool is_send;
     void *buffer; /* only read when sending */
     size_t bytes; /* to send, or room to receive; a multiple of the dtype's size */
@@ -73,7 +73,7 @@ struct p2p_request {
     /* of the module */
     struct p2p_request *next;
     uint64_t id;
-    struct link_reference reference; /* to a payload: what was announced of it */
+    struct link_reference reference; /* to a payload, as it was announced */
     size_t moved_bytes;
     bool is_expected; /* its link knows where the payload belongs */
     int state;
@@ -88,8 +88,8 @@ void p2p_free(struct p2p *p2p);
 /* Opens the links from all peers, so that messages can come before this rank has started anything; p2p_start does
  * it, too. Fails with NO_MEMORY, NO_SPACE, and may be tried again. */
 enum tutti_status p2p_listen(struct p2p *p2p);
-/* Takes over a request, of which what is wanted is set, and takes its first steps: it may be done on return. Fails
- * only before anything was sent (NO_MEMORY, NO_SPACE), and has then not taken it. */
+/* Takes over a request whose wish is set, and takes its first steps: it may be done on return.
+ * Fails only before anything was sent (NO_MEMORY, NO_SPACE), and has then not taken it. */
 enum tutti_status p2p_start(struct p2p *p2p, struct p2p_request *request);
 /* Gives a receive back that no message has met; `finished` is not told. False: one has, or it is done. */
 bool p2p_take_back(struct p2p *p2p, struct p2p_request *request);
@@ -106,8 +106,9 @@ int p2p_fault(const struct p2p *p2p);
 /* OK, or why progress is over although no peer is to blame: a link could not be opened (NO_MEMORY, NO_SPACE). The error message of the thread
  * that found it names the message that needed the link. */
 enum tutti_status p2p_status(const struct p2p *p2p);
-/* That peer (of TUTTI_ANY_RANK: the first one), if its messages are left waiting because the bounds are reached;
- * else -1. A receive from it that is not done after p2p_progress then waits until others are started. */
+/* Returns that peer (for TUTTI_ANY_RANK: the first such peer) if its messages are left waiting
+ * because the bounds are reached; else -1. A receive from it that is not done after p2p_progress
+ * then waits until others are started. */
 int p2p_held_back(const struct p2p *p2p, int peer);
 /* For messages to people: "rank 2 with tag 7", the first of the unexpected. "" when there is none. */
 void p2p_describe_unexpected(const struct p2p *p2p, char *text, size_t text_bytes);

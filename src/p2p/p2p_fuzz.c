@@ -97,7 +97,7 @@ static bool fuzz_refer(struct link_tx *link, const void *address, size_t bytes,
     return bytes % 3 == 0;
 }
 
-/* What a peer referred to is its bytes: anything. */
+/* The memory to which a peer refers holds the peer's bytes, so anything. */
 static enum link_state fuzz_copy(struct link_rx *link, const struct link_reference *reference,
                                  size_t offset, void *destination, size_t bytes)
 {

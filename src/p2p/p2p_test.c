@@ -116,8 +116,8 @@ static void a_small_message_is_one_message_of_the_link(void **state)
     world_close(&world);
 }
 
-/* What is too long or of another dtype is lost, whatever way it came: nothing is written, its sender is let go,
- * and the next message is not harmed. */
+/* A message that is too long or of another dtype is lost, whatever way it came: nothing is written,
+ * its sender is let go, and the next message is not harmed. */
 static void what_does_not_fit_is_truncated(void **state)
 {
     (void)state;
@@ -272,7 +272,7 @@ static void unexpected_messages_are_bounded(void **state)
             }
             assert_false(sends[own ? 3 : 5].done);
             struct p2p_request last = recv_request(last_to, BYTES, 0, COUNT - 1);
-            if (held == 0) { /* what it wants is behind what is held back */
+            if (held == 0) { /* its message is behind the messages that are held back */
                 start(&world, receiver, &last);
                 settle(&world);
                 assert_false(last.done);
@@ -323,7 +323,7 @@ static void what_is_held_back_does_not_stop_the_other_direction(void **state)
         assert_true(large.done);
         expect_message(&recv, 1, 1, BYTES);
         expect_filled(to, BYTES, 9);
-        assert_true(p2p_is_busy(world.ranks[0])); /* its small ones still wait */
+        assert_true(p2p_is_busy(world.ranks[0])); /* its small messages still wait */
         world_close(&world);
     }
 }
@@ -428,7 +428,7 @@ static void links_that_cannot_be_opened_are_reported(void **state)
         assert_true(send.done && recv.done);
         world_close(&world);
     }
-    for (int opens = 0; opens < 2; opens++) { /* what a receiver needs, when it needs it */
+    for (int opens = 0; opens < 2; opens++) { /* a receiver's links, when it needs them */
         struct world world = open_world(ROOMY, 3, usual);
         struct p2p_request send = send_request(from, 5000, 1, 1),
                            recv = recv_request(to, 5000, 0, 1);
@@ -443,7 +443,7 @@ static void links_that_cannot_be_opened_are_reported(void **state)
     }
 }
 
-/* With messages in every state; a sanitizer finds what is left behind. */
+/* With messages in every state; a sanitizer finds memory that is left behind. */
 static void everything_can_be_dropped_at_any_time(void **state)
 {
     (void)state;
@@ -613,7 +613,7 @@ static void answers_that_make_no_sense_are_a_fault(void **state)
         expect_blame(&world, "an answer");
         assert_false(sends[0].done || sends[1].done);
     }
-    struct world world = open_world(ROOMY, 2, usual); /* one that makes sense, twice */
+    struct world world = open_world(ROOMY, 2, usual); /* an answer that makes sense, twice */
     struct p2p_request sends[2];
     for (int s = 0; s < 2; s++) {
         sends[s] = send_request(data, sizeof data, 0, 1);

@@ -19,7 +19,8 @@ enum { PAIR = 2, EAGER_BYTES = 4 << 10, SEEDS = 8, STEPS_MAX = 3000000 };
 
 /* -------------------------------------------------------------------------------------------------- worlds */
 
-/* Two ranks over the links of a table: those of one thread for shared memory, sockets of this host, simulated cards in virtual time. */
+/* Two ranks over the links of a table: links of a single thread for shared memory, sockets of this
+ * host, simulated cards in virtual time. */
 struct stage {
     struct world near; /* where there are no others */
     struct tcp_world *tcp;
@@ -162,8 +163,9 @@ static bool is_taken(const struct question *question, const struct path_table *t
     return all;
 }
 
-/* Whether messages go by reference as the table is, and not all as it is changed: links of one thread announce a reference, or do not, as
- * they like, and only then a message can meet one that comes the other way. */
+/* Whether messages all go by reference with the table as it is, and not all with the changed table.
+ * Links of a single thread announce a reference, or do not, as they like, and only then can a
+ * message meet another that comes the other way. */
 static bool is_noticed(const struct question *question)
 {
     const struct path_table *const before = table_numbered(question->number), *const after =

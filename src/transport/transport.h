@@ -110,8 +110,8 @@ struct link_tx_ops {
     /* Whether one more message can be sent whose bytes need no place in the link: shared,
      * forwarded, or written. */
     bool (*has_room)(struct link_tx *link);
-    /* Where the receiver wants the next message, if it has that many bytes and this rank can write
-     * there; else NULL. Not on multicast links. */
+    /* The address at which the receiver wants the next message, if the message has that many bytes
+     * and this rank can write there; else NULL. Not on multicast links. */
     void *(*advertised_at)(struct link_tx *link, size_t bytes);
     /* Sends all that was stored there; the link has room. */
     void (*written)(struct link_tx *link, size_t bytes);
@@ -173,7 +173,7 @@ struct transport_group {
 
 struct transport {
     const struct transport_ops *ops;
-    const struct peer_ops *peers; /* what is known of the ranks, and told to them */
+    const struct peer_ops *peers; /* they know the ranks, and tell them messages */
     int rank, size;
     /* The groups of which this rank is a member, from creation on. None: each message goes to one
      * rank. */
@@ -184,9 +184,9 @@ struct transport {
     struct path_map paths;
     const struct memory_kind *shared_memory; /* of shared slots; NULL: the host's */
     /* The signature of the operation that runs in each slot; the engine sets it before the
-     * operation's first step. Points to own_signatures, or, in transports below a router, to those
-     * that all of them share. Links keep the pointer, so it is set before the first of them is
-     * opened. */
+     * operation's first step. Points to own_signatures or, in transports below a router, to
+     * signatures that all of them share. Links keep the pointer, so it is set before the first link
+     * is opened. */
     uint64_t *signatures;
     uint64_t own_signatures[TRANSPORT_SLOT_COUNT];
     /* The kind of memory that the operation's kernels take beside the host's (NULL: none). Links
@@ -198,10 +198,10 @@ struct transport {
 };
 
 struct transport_footprint {
-    size_t private_bytes; /* as it is touched at most */
-    size_t shared_bytes;  /* reserved for what it writes, and its part of what all have in common */
-    size_t link_count;    /* both directions */
-    size_t descriptor_count; /* beside that of a segment */
+    size_t private_bytes;    /* as it is touched at most */
+    size_t shared_bytes;     /* reserved for its own data, and its part of the common memory */
+    size_t link_count;       /* both directions */
+    size_t descriptor_count; /* beside the segment's */
 };
 
 struct transport_ops {
@@ -260,7 +260,8 @@ struct transport_ops {
     void (*add_footprint)(const struct transport *transport, struct transport_footprint *sum);
 };
 
-/* For a transport by itself; and for one that carries the operations of another. */
+/* The first is for a transport by itself, the second for a transport that carries the operations of
+ * another. */
 static inline void transport_own_slots(struct transport *transport)
 {
     transport->signatures = transport->own_signatures;
@@ -307,7 +308,8 @@ void transport_no_footprint(const struct transport *transport, struct transport_
 bool transport_no_progress(struct transport *transport);
 int transport_no_descriptor(struct transport *transport);
 /* For transports on which no thread sleeps, as in virtual time. The first takes the place of
- * sleep_begin, sleep_cancel, wake and wake_all; the second that of sleep, and ends at once. */
+ * sleep_begin, sleep_cancel, wake and wake_all; the second takes the place of sleep, and ends at
+ * once. */
 void transport_no_sleeper(struct transport *transport);
 void transport_no_sleep(struct transport *transport, uint64_t timeout_ns);
 

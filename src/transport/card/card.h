@@ -57,7 +57,7 @@ struct card_options {
     unsigned receive_count; /* posted for each peer, 8 to 64; 0: 32 */
     bool is_software;       /* the device's work is done by the host's cores */
     size_t reach_bytes; /* from this size on memory is posted; 0: as the table of paths says; SIZE_MAX: never */
-    size_t offer_bytes; /* the same of memory that is offered */
+    size_t offer_bytes; /* the same for memory that is offered */
     size_t asked_bytes; /* from this size on posted memory goes by remote writes alone; 0: 64 KiB; SIZE_MAX: never */
     unsigned patience; /* passes without anything moving until peers are told what an answer would have told them, too */
     size_t landing_bytes; /* into a ring of so many, where the receiver offers nothing better: a multiple of 512; 0: 1 MiB */

@@ -56,7 +56,7 @@ static unsigned home_of(const struct card_rails *rails, uint64_t key)
     return (unsigned)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (rails->room - 1);
 }
 
-/* Where the region is, or would be: there is always a free place. */
+/* The place of a region in the table, or the free place for it: there always is one. */
 static unsigned place_of(const struct card_rails *rails, uint64_t key)
 {
     unsigned place = home_of(rails, key);
@@ -260,7 +260,7 @@ static bool rails_send(struct card_device *base, int peer, const void *head, siz
     return first->ops->send(first, peer, head, head_bytes, memory, id);
 }
 
-/* What one device has of a write; false: it cannot carry it. */
+/* Finds the memory and the target of a write on one device; false: the device cannot carry it. */
 static bool find_way(const struct card_rails *rails, unsigned number, int peer,
                      const struct card_target *target, struct card_memory *memory,
                      struct card_target *there)
@@ -293,7 +293,7 @@ static bool write_over(struct card_rails *rails, unsigned number, int peer,
     return true;
 }
 
-/* Tries the devices, those with the fewest bytes under way first. */
+/* Tries the devices, in the order of their bytes under way, the fewest first. */
 static bool rails_write(struct card_device *base, int peer, const struct card_target *target,
                         uint64_t offset, const struct card_memory *memory, uint64_t id)
 {

@@ -4,7 +4,7 @@
 
 enum {
     LIMIT_AT_FIRST = 1 << 20,
-    SAMPLES_FREE = 8, /* what programs do at their beginning says little about a path */
+    SAMPLES_FREE = 8, /* the first messages of a program say little about a path */
     IDLE_NS = 10 * CARD_FLIGHT_APART_NS,
     QUEUE_NS = 1000000,
     WRITES_A_LIMIT = 4, /* so that one comes while another one goes */

@@ -278,8 +278,8 @@ bool card_tx_landed(struct card_tx *tx, uint32_t number, bool is_done)
     return false;
 }
 
-/* Grants overtake each other. Of two offers, the one that begins later, or reaches further, was
- * made later; nothing is left of the earlier one. */
+/* Grants overtake each other. If there are two offers, the offer that begins later, or reaches
+ * further, was made later; nothing is left of the earlier offer. */
 static bool is_newer(const struct card_offer *offer, const struct card_message *grant)
 {
     if (grant->length == 0 || grant->offset + grant->length < grant->offset) return false;

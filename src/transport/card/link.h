@@ -65,7 +65,7 @@ struct card_entry {
     uint64_t key;       /* of the memory; 0: it could not be registered */
     bool is_posted, has_asked;
     uint64_t offset, signature;
-    uint64_t end;     /* the number behind that of its last message */
+    uint64_t end;     /* the number behind its last message's */
     unsigned writing; /* writes that read from it, or of which the receiver was not told */
     unsigned sending; /* messages that read from it */
 };
@@ -73,7 +73,7 @@ struct card_entry {
 /* A write, which has the number of a message. */
 struct card_written {
     bool is_used, has_landed, is_told, is_done; /* is_done: the card does not read there any more */
-    uint64_t number, entry, offset, key;        /* key: of the target */
+    uint64_t number, entry, offset, key;        /* key: the target's */
     size_t bytes;
 };
 
@@ -98,14 +98,14 @@ struct card_tx {
     struct card_offer offer;
 };
 
-/* What can be given to the device next. */
+/* The next piece of work for the device. */
 struct card_piece {
     bool is_write; /* into `target` from `at` on; else a message */
     struct card_memory memory;
     struct card_target target;
     uint64_t at;
-    uint64_t number; /* of the message, or that one that says what was written */
-    uint64_t entry;  /* that it is of, unless it says what was written */
+    uint64_t number; /* of the message, or of the message that tells of the write */
+    uint64_t entry;  /* of which it is a part, unless it tells of a write */
     struct card_message message;
 };
 
@@ -132,7 +132,7 @@ bool card_tx_is_all_given(const struct card_tx *tx);
 bool card_tx_landed(struct card_tx *tx, uint32_t number, bool is_done);
 /* The device does not read a message of that entry any more (modulo the window). */
 void card_tx_left(struct card_tx *tx, unsigned entry);
-/* Takes what the receiver says. False: it cannot have consumed that many. */
+/* Takes the receiver's count. False: it cannot have consumed that many. */
 bool card_tx_granted(struct card_tx *tx, const struct card_grant *grant);
 /* Forgets the first entry if it is done with, and says which memory was posted, if any. False: it
  * is not done with: the receiver has not consumed it, or has said so before the device has read it. */
@@ -182,7 +182,7 @@ enum tutti_status card_rx_create(const struct card_shape *shape, const uint64_t 
                                  struct card_rx **rx);
 void card_rx_free(struct card_rx *rx);
 /* A message has come: DATA of that many bytes in a buffer, which is the link's from now on, or
- * PLACED (buffer is NULL). Returns what is wrong, or NULL. */
+ * PLACED (buffer is NULL). Returns a text that says what is wrong, or NULL. */
 const char *card_rx_arrive(struct card_rx *rx, const struct card_message *message,
                            struct card_buffer *buffer, size_t bytes);
 /* As the contract says. consume returns a buffer that the link no longer needs, or NULL. */
@@ -193,8 +193,8 @@ struct card_buffer *card_rx_consume(struct card_rx *rx, size_t bytes);
 bool card_rx_may_offer(const struct card_rx *rx);
 /* The user said where that many bytes belong, and a region could not be offered. */
 void card_rx_wish(struct card_rx *rx, size_t bytes);
-/* Offers a region for that many bytes. key: of the region registered for them; target: how the
- * sender names it. */
+/* Offers a region for that many bytes. key: the key of the region registered for them; target: the
+ * sender's name for it. */
 void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t key,
                    const struct card_target *target);
 /* Whether the sender waits for a place, and the user has had the chance to offer one: true from the

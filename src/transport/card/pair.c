@@ -8,8 +8,8 @@
 #include "base/status.h"
 #include "os/clock.h"
 
-/* The number in a completion: of a write, behind that of its link; of a message, behind a link's entry
- * that it is read from, if any. */
+/* The number in a completion. A write has a number behind its link. A message has a number behind
+ * the entry of a link from which it is read, if any. */
 enum { ALIGNMENT = 64, NUMBER_BITS = 32, ENTRY_BITS = 8 };
 
 static enum tutti_status out_of_memory(void)
@@ -122,8 +122,8 @@ static bool owes_credit(const struct card_pair *pair)
     return posted_for(pair) - pair->posted_told >= pair->shared->receive_count / 2;
 }
 
-/* A message whose head has so many bytes, and `message` in front. reader: what is told when it has
- * left; 0: nothing is. False: not now. */
+/* Sends a message whose head has so many bytes, with `message` in front. reader: is told when the
+ * message has left; 0: nothing is told. False: not now. */
 static bool send_headed(struct card_pair *pair, struct card_message *message, size_t head_bytes,
                         const struct card_memory *memory, uint64_t reader)
 {
@@ -277,7 +277,7 @@ bool card_pair_write(struct card_pair *pair)
 {
     if (pair->state != CARD_PEER_UP) return false;
     bool moved = send_grants(pair);
-    moved |= send_words(pair); /* a rank that hears one knows what was consumed before it */
+    moved |= send_words(pair); /* a rank that hears a word knows the messages consumed before it */
     if (!pair->is_refused) moved |= send_links(pair);
     return send_credit(pair) || moved;
 }
@@ -405,7 +405,7 @@ static void hear_words(struct card_pair *pair)
     }
 }
 
-/* Returns what is wrong, or NULL. The buffer is a link's then, or spare again. */
+/* Returns a text that says what is wrong, or NULL. The buffer is a link's then, or spare again. */
 static const char *take(struct card_pair *pair, const struct card_message *message, uint64_t number,
                         struct card_buffer *buffer, size_t bytes)
 {
@@ -457,7 +457,7 @@ static const char *take_credit(struct card_pair *pair, const struct card_message
     return NULL;
 }
 
-/* Returns what is wrong, or NULL; the buffer is used in any case. */
+/* Returns a text that says what is wrong, or NULL; the buffer is used in any case. */
 static const char *take_message(struct card_pair *pair, struct card_buffer *buffer, size_t bytes)
 {
     struct card_message message;

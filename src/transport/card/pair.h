@@ -111,7 +111,7 @@ void card_pair_send(struct card_pair *pair, struct card_tx *tx);
 /* Gives the device as much as it takes; true when it took something. */
 bool card_pair_write(struct card_pair *pair);
 void card_pair_complete(struct card_pair *pair, const struct card_completion *completion);
-/* Looks at what the device says of the peer. */
+/* Looks at the device's report on the peer. */
 void card_pair_look(struct card_pair *pair);
 /* Whether there is something that the peer may be told later; and the function that makes it due
  * now. */

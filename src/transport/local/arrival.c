@@ -56,7 +56,7 @@ static enum tutti_status look(const struct local *local, const struct host_patie
     return patience->look != NULL ? patience->look(patience->look_context) : TUTTI_OK;
 }
 
-/* Of the ranks that have not mapped the segment the first one, as others call it; -1. */
+/* The first rank that has not mapped the segment, by the name that others have for it; -1: none. */
 static int first_missing(const struct local *local)
 {
     for (int r = 0; r < local->base.size; r++)

@@ -6,7 +6,7 @@
 
 #include "transport/local/state.h"
 
-/* This rank adds its CPUs and itself, waits for all others, and tries what it can do with their
+/* This rank adds its CPUs and itself, waits for all others, and tries the ways to use their
  * memory. */
 enum tutti_status arrival_meet(struct local *local, const struct host_patience *patience);
 /* Waits until all ranks are through with arrival_meet, and so knows what all of them can do. */

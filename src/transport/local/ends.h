@@ -4,7 +4,7 @@
  * Invariants
  *   1. A header or slot is written only after every reader's tail has passed its last use.
  *   2. Message numbers run on for the life of the segment; both ends count by themselves.
- *   3. What a peer wrote is read once, checked, and only then used.
+ *   3. A peer's bytes are read once, checked, and only then used.
  */
 #ifndef TUTTI_TRANSPORT_LOCAL_ENDS_H
 #define TUTTI_TRANSPORT_LOCAL_ENDS_H
@@ -25,7 +25,7 @@ struct local_tx {
     const uint64_t *signature;
     int slot;
     struct message_header *headers;
-    char *data;                        /* data slots; small ones before them */
+    char *data;                        /* data slots; small slots before them */
     uint64_t sequence;                 /* messages sent */
     uint64_t consumed;                 /* by all readers, as last seen */
     uint64_t data_sequence;            /* payload slots used */
@@ -50,7 +50,7 @@ struct local_rx {
     int slot;
     int local_peer;
     uint64_t sequence; /* messages consumed */
-    uint64_t expected; /* what was offered last; foreign memory is not asked what it was */
+    uint64_t expected; /* the memory offered last; foreign memory is not asked what it was */
     size_t expected_bytes;
     void *advertised_at;
     const struct memory_kind *advertised_kind;
@@ -64,7 +64,7 @@ struct local_rx {
     uint64_t remote; /* where the view without data lies, or what follows the fetched one: as its sender says */
     size_t rest_bytes;              /* behind a fetched view */
     char *fetched;                  /* FETCH_BYTES_MAX, allocated when first needed */
-    struct checked_message checked; /* what view is of, where messages are compared */
+    struct checked_message checked; /* of the message in view, if messages are compared */
 };
 
 /* The kind of memory that the operation in a slot takes, beside the host's; NULL: none. */

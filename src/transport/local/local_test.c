@@ -778,7 +778,7 @@ static void what_is_shared_with_all_counts_all(void **state)
     local_net_close(&net);
 }
 
-/* A tail beyond what was sent frees nothing that is not sent yet. */
+/* A tail beyond the messages that were sent frees nothing that is not sent yet. */
 static void tails_that_make_no_sense_harm_only_their_owner(void **state)
 {
     (void)state;
@@ -863,7 +863,7 @@ static int door_of(struct transport *transport)
     return fd;
 }
 
-/* A sleeper is rung by a rank that has a door of its own, and by one that has none; once per
+/* A rank with a door of its own rings a sleeper, and so does a rank without a door; once per
  * sleep. */
 static void a_message_rings_the_descriptor_of_who_sleeps(void **state)
 {

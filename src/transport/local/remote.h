@@ -18,8 +18,8 @@ bool remote_read(pid_t pid, uint64_t remote, void *destination, size_t bytes);
  * the heap. FAULT: that process has no heap that holds the range. */
 enum link_state remote_reach(const struct local_rx *rx, enum message_kind kind, uint64_t where,
                              size_t bytes, uint64_t *remote);
-/* Notes that this rank could not read what the peer sent, because it lacks what the status says:
- * see remote_shortage. */
+/* Notes that this rank could not read the peer's message, because it lacks the means that the
+ * status names: see remote_shortage. */
 void remote_note_shortage(struct local *local, int local_peer, enum tutti_status shortage);
 /* transport_ops.shortage */
 enum tutti_status remote_shortage(const struct transport *transport, uint64_t now_ns, int *peer);

@@ -83,14 +83,14 @@ struct message_header {
         uint64_t slot; /* MESSAGE_SLOT */
         uint64_t where; /* ADDRESS, OTHER, REMOTE: address in the writer's process; HEAP: offset; SHARED: owner, number */
         struct {
-            uint64_t number, offset; /* MAPPED: of the writer's allocation, and in it */
+            uint64_t number, offset; /* MAPPED: the writer's allocation, and the offset in it */
         } mapped;
     } u;
 };
 static_assert(sizeof(struct message_header) == CACHE_LINE, "a header is a cache line");
 
 /* Reads a word that a peer may change at any time, and reads it only once: so the value that is
- * used is the one that was checked, however the compiler optimizes. */
+ * used is the value that was checked, however the compiler optimizes. */
 static inline uint64_t read_once(const uint64_t *word)
 {
     return *(const volatile uint64_t *)word;
@@ -105,8 +105,8 @@ struct tail {
     _Atomic uint64_t expected;                      /* not of links to all */
     _Atomic uint64_t expected_bytes;
     _Atomic uint64_t expected_where; /* an address between ranks of one process, else a heap offset */
-    _Atomic uint64_t
-        answer; /* to what was shared last: its number times 2, and 1 more if the reader has mapped it; 0: none yet */
+    /* To the last share: its number times 2, plus 1 if the reader has mapped it; 0: none yet. */
+    _Atomic uint64_t answer;
 };
 static_assert(sizeof(struct tail) == CACHE_LINE, "a tail is a cache line");
 
@@ -116,8 +116,9 @@ struct shared_slot {
     _Alignas(CACHE_LINE) _Atomic uint32_t readers;
 };
 
-/* Where a rank sleeps, in the lowest bits of its word. If it sleeps at its door, the number of that
- * sleep is above them, so that a rank that rings late does not mark the next sleep as rung. */
+/* A rank's sleep: the lowest bits of its word say where the rank sleeps. If it sleeps at its door,
+ * the bits above are the number of that sleep, so that a rank that rings late does not mark the
+ * next sleep as rung. */
 enum {
     AWAKE,
     ASLEEP, /* on the futex */
@@ -201,7 +202,7 @@ void *segment_board(const struct segment *segment);
 enum tutti_status segment_tail(struct segment *segment, int rank, int slot, int channel, int source,
                                bool multicast, struct tail **tail);
 /* The link of writer `rank`; `to` is the writer itself for the link to all. `data` are the data
- * slots, right behind the small ones. Reserves the headers. */
+ * slots, right behind the small slots. Reserves the headers. */
 enum tutti_status segment_link(struct segment *segment, int rank, int slot, int channel, int to,
                                struct message_header **headers, char **data);
 /* The shared slots of an owner for one slot of operations, `shared_slot_bytes` each, and their
@@ -213,7 +214,7 @@ enum tutti_status segment_reserve_shared(struct segment *segment, int owner, int
 size_t segment_slot_bytes(int rank_count);
 /* The bytes that a link reserves for messages of up to so many bytes. */
 size_t segment_link_bytes(const struct segment *segment, size_t bytes);
-/* Reserves the slots of a link for such messages: none, the small ones, or all. */
+/* Reserves the slots of a link for such messages: none, the small slots, or all. */
 enum tutti_status segment_reserve_data(struct segment *segment, const char *data, size_t bytes);
 /* The small slot of message `sequence`. */
 static inline size_t segment_small_slot(uint64_t sequence)

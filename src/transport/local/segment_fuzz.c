@@ -47,7 +47,7 @@ struct world {
     size_t reserved_bytes;
 };
 
-/* Of rank 0; and what it maps. */
+/* Rank 0's memory of a kind that processes share, and the memory that rank 0 maps. */
 static unsigned char *of_kind, *mapped;
 
 static void must(bool holds);

@@ -23,7 +23,7 @@ struct mapped {
 
 /* The knowledge of this rank and one peer about each other's memory. */
 struct sharing_peer {
-    unsigned known_count; /* ever: the oldest ones are overwritten, and asked for again */
+    unsigned known_count; /* ever: the oldest are overwritten, and asked for again */
     unsigned mapped_count;
     struct known known[KNOWN_MAX];
     struct mapped mapped[KNOWN_MAX];

@@ -45,8 +45,8 @@ bool sharing_reaches(struct local_tx *tx, const struct memory_kind *kind, const 
 /* Sends such memory; the next header must be free. False: the allocation is not known. */
 bool sharing_post(struct local_tx *tx, const struct memory_kind *kind, const void *address,
                   size_t bytes);
-/* Adds to the message in the next header, whose kind is SLOT or SHARED, what is to be said of
- * memory. Returns the resulting kind. */
+/* Adds to the message in the next header, whose kind is SLOT or SHARED, an offer to share memory.
+ * Returns the resulting kind. */
 static inline enum message_kind sharing_add(struct local_tx *tx, enum message_kind kind)
 {
     if (__builtin_expect(!tx->shares, 1)) return kind;
@@ -58,7 +58,7 @@ static inline enum message_kind sharing_add(struct local_tx *tx, enum message_ki
     return (enum message_kind)((unsigned)kind | MESSAGE_SHARES);
 }
 
-/* Answers what the current message says of memory. */
+/* Answers the current message's offer to share memory. */
 void sharing_answer(struct local_rx *rx);
 /* Finds an allocation of the link's peer that this rank has mapped. */
 bool sharing_find(struct local_rx *rx, uint64_t number, struct sharing_mapped *mapped);

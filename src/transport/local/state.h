@@ -25,7 +25,7 @@
 struct shared_slots {
     struct shared_slot *slots; /* SHARED_SLOTS of them; NULL: not opened */
     char *data;
-    unsigned last; /* the one that was reserved last */
+    unsigned last; /* the slot reserved last */
 };
 
 struct sharing_peer; /* sharing.h */
@@ -38,7 +38,7 @@ struct local {
     struct bell *bell;                 /* of this rank */
     struct last_word_giver *last_word; /* NULL: all processes see each other */
     uint32_t ring_seen;                /* since sleep_begin: another value means that it rang */
-    _Atomic int door_fd;               /* what this rank sleeps on instead of the futex; -1: none */
+    _Atomic int door_fd;               /* this rank sleeps on it instead of the futex; -1: none */
     bool asked_for_door;
     uint32_t sleep_count; /* at the door */
     struct host_peer *peers;
@@ -52,7 +52,7 @@ struct local {
     bool checks;
     _Atomic int corrupt_peer; /* the first peer that sent a message that had changed for good; -1 */
     _Atomic uint64_t mended, change_reported_ns;
-    /* Why this rank cannot read what a peer sent now; relaxed: they are only shown. */
+    /* The reasons why this rank cannot read a peer's messages now; relaxed: they are only shown. */
     _Atomic uint32_t shortage; /* enum tutti_status */
     _Atomic int shortage_peer;
     _Atomic uint64_t shortage_since_ns, shortage_seen_ns;

@@ -11,7 +11,7 @@
 #include <rdma/fi_rma.h>
 
 struct ofi_calls {
-    /* Changes the promises and demands of the opened provider to those that the device is to
+    /* Changes the promises and demands of the opened provider to those that the device must
      * believe. */
     void (*describe)(struct fi_info *info);
     /* As fi_mr_reg; a region of an endpoint (FI_MR_ENDPOINT) is bound to it afterwards. */
@@ -31,7 +31,7 @@ struct ofi_calls {
     int (*try_to_wait)(struct fid_fabric *fabric, struct fid_cq *queue);
 };
 
-/* The calls of libfabric itself, or those that a test has put in their place. */
+/* The calls of libfabric itself, or the calls that a test has put in their place. */
 const struct ofi_calls *ofi_calls(void);
 /* For tests, while there is no device. NULL: libfabric's again. */
 void ofi_replace_calls(const struct ofi_calls *calls);

@@ -23,13 +23,13 @@ struct wish {
     const char *provider; /* of that many bytes, and the whole domain behind it; NULL: any */
     int provider_bytes;
     const char *domains; /* separated by commas; NULL: any */
-    const char *domain;  /* the one of these that is looked for, of that many bytes; NULL: any */
+    const char *domain;  /* the current item of these, with its length; NULL: any */
     int domain_bytes;
 };
 
 enum { MISTAKE_MAX = 160 };
 
-/* Whether the number-th item of a list has a name; else writes what is wrong. */
+/* Whether the number-th item of a list has a name; if not, writes the mistake. */
 static bool is_name(const char *what, int number, const char *text, size_t bytes,
                     char mistake[MISTAKE_MAX])
 {
@@ -91,7 +91,7 @@ static bool exclusions_make_sense(const char *text, char mistake[MISTAKE_MAX])
     }
 }
 
-/* False: it makes no sense, and what is wrong is written. */
+/* False: the wish makes no sense, and the mistake is written. */
 static bool parse_wish(const char *text, struct wish *wish, char mistake[MISTAKE_MAX])
 {
     *wish = (struct wish){0};
@@ -214,7 +214,7 @@ static bool is_of_kind(const struct ofi_offer *offer, const struct ofi_offer *fi
     return offer->fingerprint == first->fingerprint && strcmp(offer->provider, first->provider) == 0;
 }
 
-/* The best offer that is not taken, and of the kind of those that are; -1: none. */
+/* The best offer that is not taken, of the same kind as the taken offers; -1: none. */
 static int best_of(const struct wish *wish, const struct ofi_offer *offers, int count,
                    const struct ofi_places *taken)
 {
@@ -302,7 +302,7 @@ static void choose_named(struct wish *wish, const struct ofi_offer *offers, int 
              places->count > 1 ? "them" : "it");
 }
 
-/* Takes further cards of the kind of the first one, and counts those that are there. */
+/* Takes further cards of the kind of the first card, and counts the cards of that kind. */
 static void choose_further(const struct wish *wish, const struct ofi_offer *offers, int count,
                            unsigned card_max, struct ofi_places *places)
 {

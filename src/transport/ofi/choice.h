@@ -67,7 +67,7 @@ enum tutti_status ofi_choose(const struct ofi_choice **choice);
 /* One entry of what libfabric offers. */
 struct ofi_offer {
     const char *provider, *domain;
-    const char *lacks; /* what Tutti needs and it has not; NULL: it has all */
+    const char *lacks; /* a need of Tutti's that it lacks; NULL: it lacks nothing */
     /* From this process's cores to the card: 0 the same NUMA node, 1 another one, 2 not known. For
      * a provider over sockets: 0 the interface that Tutti's own TCP would offer to other hosts, 1
      * another one. */
@@ -82,14 +82,14 @@ struct ofi_places {
     unsigned host_card_count; /* as in struct ofi_choice */
     char reason[OFI_REASON_MAX];
 };
-/* wish: a value of TUTTI_FABRIC that has been checked; NULL or "": auto. card_max: of TUTTI_RAILS,
- * 1 or more; it does not count where cards are named. */
+/* wish: a value of TUTTI_FABRIC that has been checked; NULL or "": auto. card_max: from
+ * TUTTI_RAILS, 1 or more; it does not count if the wish names cards. */
 void ofi_choose_offers(const char *wish, const struct ofi_offer *offers, int count,
                        unsigned card_max, struct ofi_places *places);
-/* The cards that one of so many ranks of this host uses, by their numbers in choice->cards: all
- * those that are named; or as many as there are for each rank, but one in any case. If these are
- * several they come in libfabric's order, so that hosts of the same make agree on it, whichever card
- * is nearest to a rank. Returns how many they are. */
+/* The cards that a rank uses, if this host has so many ranks, by their numbers in choice->cards:
+ * all cards that are named; or as many as there are for each rank, but at least a single card.
+ * Several cards come in libfabric's order, so that hosts of the same make agree on it, whichever
+ * card is nearest to a rank. Returns their number. */
 unsigned ofi_card_share(const struct ofi_choice *choice, unsigned rank_count,
                         unsigned numbers[OFI_CARDS_MAX]);
 /* Writes the names of the cards with commas between them. */

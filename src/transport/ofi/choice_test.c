@@ -146,7 +146,7 @@ static const struct cards_row {
     const char *reason;
 } cards_rows[] = {
     {"auto", 1, 1, 4, {2}, "near these cores"},
-    {"auto", 2, 2, 4, {2, 3}, "near these cores"}, /* of one kind, and nearer ones first */
+    {"auto", 2, 2, 4, {2, 3}, "near these cores"}, /* of one kind, and nearer cards first */
     {"auto", 3, 3, 4, {2, 3, 0}, "near these cores"},
     {"auto", 4, 4, 4, {2, 3, 0, 1}, "near these cores"},
     {"verbs", 2, 2, 4, {2, 3}, "names it"},
@@ -334,7 +334,7 @@ static void what_is_no_wish_is_an_error(void **state)
     ofi_choice_release(&choice);
 }
 
-/* What is wrong, with which item, and what would do. */
+/* The message says what is wrong, with which item, and what would do. */
 static void a_mistake_is_named(void **state)
 {
     (void)state;
@@ -419,7 +419,7 @@ static void sockets_stand_for_a_card_where_they_are_named(void **state)
     ofi_choice_release(&first);
 }
 
-/* Of several interfaces the choice is the one that Tutti's own TCP would use. */
+/* Tutti chooses the interface that its own TCP would use. */
 static void sockets_use_the_interface_that_the_user_names(void **state)
 {
     (void)state;
@@ -478,7 +478,7 @@ static int fork_while_a_thread_looks(void)
     return !is_good;
 }
 
-/* Libfabric is in the middle of what it does there. */
+/* Libfabric is in the middle of its work there. */
 static void a_child_that_is_forked_while_a_thread_looks_has_no_card(void **state)
 {
     (void)state;

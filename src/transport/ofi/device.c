@@ -62,7 +62,7 @@ struct operation {
     uint64_t id;    /* of a message */
     unsigned write; /* which one it is a part of */
     size_t bytes;
-    unsigned char *bounce; /* of a prefix, a head and what is copied behind it */
+    unsigned char *bounce; /* for a prefix, a head and the bytes copied behind it */
 };
 
 struct write {
@@ -94,7 +94,7 @@ struct peer {
     unsigned ungiven;   /* writes of which libfabric has not all parts yet */
     unsigned under_way; /* messages and parts that libfabric has */
     bool is_refused;    /* it took none when it was last asked to */
-    uint64_t steps;     /* what it took, and what it has done with, so far */
+    uint64_t steps;     /* operations taken, and operations finished, so far */
     uint64_t trouble_ns;
     char trouble[OFI_TROUBLE_MAX];
 };

@@ -62,10 +62,10 @@ struct ofi_device_options {
 /* UNSUPPORTED: the provider refuses something, and the error says what; NO_MEMORY, SYSTEM. */
 enum tutti_status ofi_device_create(const struct ofi_device_options *options,
                                     struct card_device **device);
-/* A greeting, which is foreign, has come from that peer. False: it makes no sense, and is
- * dropped. One that comes again says that the peer is in trouble with this rank. */
+/* A greeting, which is foreign, has come from that peer. False: it makes no sense, and is dropped.
+ * A repeated greeting says that the peer is in trouble with this rank. */
 bool ofi_device_greeted(struct card_device *device, int peer, const struct ofi_greeting *greeting);
-/* That peer is gone, as the control plane has found. */
+/* The control plane has found that this peer is gone. */
 void ofi_device_lost(struct card_device *device, int peer);
 /* The time since which an operation for that peer has failed, and which one it was; 0: none has. */
 uint64_t ofi_device_trouble(const struct card_device *device, int peer, char text[OFI_TROUBLE_MAX]);

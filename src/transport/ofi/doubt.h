@@ -12,10 +12,10 @@
  * goes, and not both.
  *
  * When a communicator fails, all its ranks give up their cards' endpoints, one a little before the
- * other. What was under way between them then fails at those that are later. So trouble that has not
+ * other. Operations under way between them then fail at the later ranks. So trouble that has not
  * led to anything by the time that this rank stops means nothing. Otherwise survivors that take
- * longer than those 3 s to agree, because their machines are busy, would leave out whoever stopped
- * first.
+ * longer than those 3 s to agree, because their machines are busy, would leave out the rank that
+ * stopped first.
  */
 #ifndef TUTTI_TRANSPORT_OFI_DOUBT_H
 #define TUTTI_TRANSPORT_OFI_DOUBT_H
@@ -23,9 +23,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* That something does not move. Zeroed: it does. */
+/* A doubt whether something ever moves again. Zeroed: it moves. */
 struct doubt {
-    uint64_t since_ns; /* 0: it does */
+    uint64_t since_ns; /* 0: it moves */
     uint64_t heard_ns; /* when it was first seen that the peer is heard nevertheless; 0: not yet */
     unsigned looks;    /* since then */
 };
@@ -35,7 +35,7 @@ struct doubt {
  * which this rank was. */
 bool doubt_is_hopeless(struct doubt *doubt, uint64_t heard_ns, uint64_t now_ns);
 
-/* Of a rank with a peer, over the card. */
+/* The trouble that a rank has with a peer, over the card. */
 struct trouble {
     int rank, peer;
     uint64_t since_ns; /* 0: there is none */

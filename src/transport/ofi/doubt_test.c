@@ -1,5 +1,5 @@
-/* Cards that fail, in virtual time: of two ranks one is gone, whoever is slow is not, and what fails
- * because a communicator has failed counts for nothing. */
+/* Cards that fail, in virtual time: one of two ranks is gone, a slow rank is not, and a failure
+ * that follows from a communicator's failure counts for nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +72,7 @@ static void what_does_not_move_while_the_peer_is_heard_never_will(void **state)
     assert_in_range(ms, 3000, 3010);
 }
 
-/* It was stopped, and has gone on just now: what it sent may still come. */
+/* The peer was stopped, and has gone on just now: messages that it sent may still come. */
 static void whoever_was_stopped_has_time(void **state)
 {
     (void)state;

@@ -43,7 +43,7 @@ struct insider {
     size_t stride;
     uint64_t receives_key;
     struct chance chance;
-    /* Of the insider's next message, if it behaved. */
+    /* The insider's next message would have these, if it behaved. */
     uint32_t number;
     uint64_t sequence[LINKS], offset[LINKS], words;
     uint64_t key;          /* that was offered last */
@@ -107,7 +107,7 @@ static void open_links(struct insider *insider)
     }
 }
 
-/* What the rank says, of which the insider remembers a little. */
+/* Takes the rank's messages, and remembers a little of them. */
 static void take(struct insider *insider)
 {
     struct card_device *const device = insider->devices[1];
@@ -230,7 +230,7 @@ static enum peer_state state_of(const struct insider *insider)
     return report.state;
 }
 
-/* Where a peer offers memory that it has not, its provider ends the connection. */
+/* If a peer offers memory that it does not have, its provider ends the connection. */
 static bool is_in_trouble(const struct insider *insider)
 {
     char text[OFI_TROUBLE_MAX];

@@ -32,7 +32,7 @@ static const uint64_t LOAD_NS = 60000000000;
 static enum tutti_status status = TUTTI_IN_PROGRESS;
 static char missing[256]; /* why it is not loaded */
 
-/* What the reason of the dynamic linker says of errno. */
+/* The status for the errno that the dynamic linker names in its reason. */
 static enum tutti_status status_of(const char *reason)
 {
     static const int errors[] = {EMFILE, ENFILE, ENOMEM};

@@ -59,7 +59,7 @@ static bool may_hang(const struct fi_info *info)
     return strcmp(provider_of(info), "shm") == 0;
 }
 
-/* What the entry lacks; NULL: nothing that can be seen in it. */
+/* Names a thing that the entry lacks; NULL: the entry shows no lack. */
 static const char *lack_of(const struct fi_info *info)
 {
     if (may_hang(info)) return "locks that come free when a process is killed";

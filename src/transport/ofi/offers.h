@@ -28,8 +28,8 @@ void ofi_offers_free(struct ofi_offers *offers); /* or NULL */
 const struct ofi_offer *ofi_offers_list(const struct ofi_offers *offers, int *count);
 /* A copy for endpoints of an entry that qualifies, which the caller owns; NULL: no memory. */
 struct fi_info *ofi_offers_take(const struct ofi_offers *offers, int place);
-/* Tries to open what a program opens first: the fabric and the card. *why is empty if that works,
- * and otherwise says why not. */
+/* Tries to open the first objects that a program opens: the fabric and the card. *why is empty if
+ * that works, and otherwise says why not. */
 void ofi_offers_try(const struct ofi_offers *offers, int place, char why[static OFI_REASON_MAX]);
 
 #endif

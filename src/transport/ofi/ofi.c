@@ -32,7 +32,7 @@ struct envelope {
 static_assert(sizeof(struct envelope) == PEERS_ENVELOPE_BYTES, "all that an endpoint has room for");
 
 struct greeting_message {
-    uint32_t kind, card; /* its number among those that the rank uses */
+    uint32_t kind, card; /* its number among the rank's cards */
     struct ofi_greeting greeting;
 };
 
@@ -53,11 +53,11 @@ struct queue {
 /* Messages over the card that a peer has sent and that do not come, and messages to it that it does
  * not take. */
 struct gap {
-    uint64_t told;  /* so many were sent, by what it said */
+    uint64_t told;  /* so many were sent, as the peer said */
     uint64_t taken; /* so many had come without a gap when it was looked at last */
     struct doubt comes;
     struct {
-        uint64_t steps; /* of what is sent to it, at that time */
+        uint64_t steps; /* of the messages to the peer, at that time */
         struct doubt doubt;
     } goes[OFI_CARDS_MAX];
 };
@@ -149,7 +149,7 @@ static bool must_wait(const struct ofi *ofi, int peer, uint64_t after)
            trouble_with(ofi, peer, text) == 0;
 }
 
-/* Hears control messages in order: those whose turn it is, or all. */
+/* Hears control messages in order: all, or only messages whose turn it is. */
 static void hear_held(struct ofi *ofi, int peer, bool is_all)
 {
     struct queue *queue = ofi->queues[peer];
@@ -302,7 +302,7 @@ static void ofi_sleep(struct transport *transport, uint64_t timeout_ns)
     const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
                                      (long)(timeout_ns % 1000000000u)};
     (void)ppoll(entries, entries[0].fd < 0 ? 2 : 1, &timeout,
-                NULL); /* passes over what is negative */
+                NULL); /* passes over negative descriptors */
     ofi_sleep_cancel(transport);
 }
 
@@ -408,7 +408,7 @@ static bool has_lost(struct ofi *ofi, int peer, uint64_t now_ns)
     return is_missed && is_hopeless(ofi, peer, &gap->comes, now_ns);
 }
 
-/* It may also keep for ever what it was given. */
+/* A card may also keep for ever the messages that it was given. */
 static bool is_stuck(struct ofi *ofi, unsigned card, int peer, uint64_t now_ns)
 {
     uint64_t steps;
@@ -567,7 +567,7 @@ static unsigned count_local(const struct remote_options *options)
     return count;
 }
 
-/* Opens the first card, and of further ones as many as go. */
+/* Opens the first card, and as many further cards as possible. */
 static enum tutti_status open_cards(struct ofi *ofi, const struct ofi_device_options *device,
                                     const unsigned *numbers, unsigned count)
 {

@@ -13,8 +13,8 @@
  *
  * A rank that has several cards uses them as one device (card/card_rails.h). Each greets its
  * counterpart by its number; a card that is not greeted is not used for that peer. A further card
- * that does not open, and those behind it, are left out. What fails on any of them counts as what
- * fails on the only one.
+ * that does not open, and the cards behind it, are left out. A failure of any of them counts like a
+ * failure of an only card.
  *
  * A control message may not overtake credit (transport/peers.h). So each says how many messages its
  * sender had sent over the card before it, and is heard when those have come. It is heard at once
@@ -31,7 +31,7 @@
 #include "transport/remote.h"
 #include "transport/transport.h"
 
-/* Failures: those of the endpoint and the device. */
+/* Failures: the same as of the endpoint and the device. */
 enum tutti_status ofi_open(const struct remote_options *options, struct transport **transport);
 /* NULL is allowed. */
 void ofi_close(struct transport *transport);

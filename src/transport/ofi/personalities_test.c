@@ -155,7 +155,7 @@ static void a_failed_message_is_trouble_for_good(void **state)
     struct link_rx *rx;
     assert_int_equal(ranks[0]->ops->open_tx(ranks[0], 0, 0, 1, BYTES, &tx), TUTTI_OK);
     assert_int_equal(ranks[1]->ops->open_rx(ranks[1], 0, 0, 0, &rx), TUTTI_OK);
-    int unlucky = 0; /* the sender of data, or that of grants */
+    int unlucky = 0; /* the sender of data, or the sender of grants */
     for (int step = 0; ofi_device_trouble(card_device_of(ranks[unlucky]), 1 - unlucky, text) == 0;
          step++) {
         struct link_view view;

@@ -51,7 +51,7 @@ static enum tutti_status open_queue(struct ofi_provider *provider, size_t queue_
     if (result == 0 && fi_control(&provider->queue->fid, FI_GETWAIT, &provider->queue_fd) != 0)
         provider->queue_fd = -1;
     if (result == 0) return TUTTI_OK;
-    /* Without what it takes to wait, ranks would only sleep for moments. */
+    /* Without the means to wait, ranks would only sleep for moments. */
     if (ofi_is_shortage(ofi_status_of(-result)))
         return ofi_provider_refused(provider, "no completion queue", result);
     attributes.wait_obj = FI_WAIT_NONE;

@@ -13,8 +13,8 @@
 struct ofi_provider {
     const struct ofi_choice *choice;
     const struct ofi_calls *verbs;
-    struct fi_info *info;  /* what it was opened with */
-    struct fi_info *facts; /* what it is taken to be: the same, but for tests */
+    struct fi_info *info;  /* it was opened with these */
+    struct fi_info *facts; /* it is taken to be this: the same, but for tests */
     struct fid_fabric *fabric;
     struct fid_domain *space; /* the domain */
     struct fid_av *addresses;

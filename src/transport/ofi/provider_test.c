@@ -1,4 +1,5 @@
-/* What libfabric refuses while a card is opened: a shortage is reported as one, at every step, and nothing stays open.
+/* A card is opened while libfabric refuses something: at every step a shortage is reported as a
+ * shortage, and nothing stays open.
  *
  * ctest: label=notsan waits */
 #include <setjmp.h>

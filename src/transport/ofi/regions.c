@@ -35,7 +35,7 @@ struct ofi_regions {
     const struct fi_info *facts;
     struct fid_domain *space; /* the domain */
     struct fid_ep *endpoint;
-    pthread_mutex_t lock; /* of what the caches do */
+    pthread_mutex_t lock; /* of the caches' work */
     struct kept own, written;
     struct region *table;
     uint32_t room, asked, end, first_free, count;

@@ -41,8 +41,8 @@ uint64_t ofi_regions_add(struct ofi_regions *regions, void *address, size_t byte
 void ofi_regions_remove(struct ofi_regions *regions, uint64_t key);
 struct card_target ofi_regions_target(const struct ofi_regions *regions, uint64_t key);
 unsigned ofi_regions_count(const struct ofi_regions *regions);
-/* The descriptor for a call that reads or stores there; NULL: none is needed. key 0: of no
- * region. */
+/* The descriptor for a call that reads or stores in the region; NULL: none is needed. key 0: there
+ * is no region. */
 void *ofi_regions_descriptor(const struct ofi_regions *regions, uint64_t key);
 /* Called now and then: closes regions that libfabric would not close before, and forgets memory
  * that has gone. */

@@ -19,9 +19,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether a provider of libfabric, or one that TUTTI_FABRIC names, is the one that this is about. */
+/* Whether a provider of libfabric, or one that TUTTI_FABRIC names, is ofi_rxm. */
 bool ofi_rxm_is(const char *provider, size_t name_bytes);
-/* Between the two, libfabric finds what is asked for here. */
+/* Between these two calls, libfabric finds the values that this module asks for. */
 void ofi_rxm_ask(void);
 void ofi_rxm_asked(void);
 

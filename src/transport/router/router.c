@@ -165,7 +165,7 @@ static void router_sleep(struct transport *transport, uint64_t timeout_ns)
     }
     const struct timespec timeout = {(time_t)(timeout_ns / 1000000000u),
                                      (long)(timeout_ns % 1000000000u)};
-    (void)ppoll(entries, count, &timeout, NULL); /* passes over what is negative */
+    (void)ppoll(entries, count, &timeout, NULL); /* passes over negative descriptors */
     router_sleep_cancel(transport);
 }
 

@@ -30,7 +30,7 @@ static bool are_near(const struct router_world *world, int a, int b)
     return world->map.host_of[a] == world->map.host_of[b];
 }
 
-/* Of another rank on the same host, or on another one. */
+/* Another rank on the same host (near), or on another host. */
 static int peer_of(const struct router_world *world, int rank, bool near)
 {
     for (int r = 0; r < world->size; r++)
@@ -535,7 +535,7 @@ static void no_function_is_missing(void **state)
     for (int r = 0; r < 2; r++) local_close(checked[r]);
 }
 
-/* Of the host of three. */
+/* The three ranks of the host of three. */
 struct three {
     struct router_world *world;
     int ranks[3];
@@ -627,7 +627,7 @@ static void limits_are_the_same_on_all_ranks(void **state)
         assert_int_equal(bytes, ROUTER_PIECE_BYTES < least_bytes ? ROUTER_PIECE_BYTES : least_bytes);
         assert_int_equal(count, least_count);
     }
-    /* Without limits from other ranks, the limits are those of the own ways. */
+    /* Without limits from other ranks, the limits of the own ways hold. */
     struct transport *router;
     struct router_options options = {.rank = 0, .size = world->size, .piece_bytes_max = 4096};
     router_world_ways(world, 0, &options);
@@ -733,7 +733,7 @@ static void what_cannot_be_created_is_refused(void **state)
     wrong[13].way_count = 3;
     struct transport grouped = *world->far[0];
     grouped.group_count = TRANSPORT_GROUPS_MAX;
-    wrong[14].ways[1].transport = &grouped; /* and that of the ranks near */
+    wrong[14].ways[1].transport = &grouped; /* and the group of the near ranks */
     for (int i = 0; i < 15; i++) {
         struct transport *router;
         assert_int_equal(router_create(&wrong[i], &router), TUTTI_INVALID_OPTIONS);

@@ -230,7 +230,7 @@ static void a_changed_piece_is_not_shown_and_comes_again(void **state)
         open_bench(&bench, true);
         put_frame(&bench, piece(0, SMALL, 0), 1, INTACT, 1 << 20);
         put_frame(&bench, piece(1, sizes[s], SMALL), 2, FLIPPED, 1 << 20);
-        expect_bytes(&bench, SMALL, 1); /* what came before it stays */
+        expect_bytes(&bench, SMALL, 1); /* bytes that came before it stay */
         expect_empty(&bench);
         expect_lost(&bench, 2);
         connect_peer(&bench, true);

@@ -225,8 +225,8 @@ static void a_connection_that_is_alone_carries_all(void **state)
     }
 }
 
-/* Pieces that were given to a lost connection go again over one that is there, as soon as the peer
- * has said what it has: in the same places, under the same numbers. */
+/* Pieces that were given to a lost connection go again over another connection, as soon as the peer
+ * has said which pieces it has: in the same places, under the same numbers. */
 static void what_was_lost_goes_again_over_any_connection(void **state)
 {
     (void)state;

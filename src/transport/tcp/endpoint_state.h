@@ -13,13 +13,13 @@
 #include "transport/tcp/rails.h"
 #include "transport/tcp/tcp.h"
 
-/* What is known of a peer, from the moment when something is first sent to it, expected from it, or
- * comes from it. */
+/* A peer as this endpoint knows it. The entry begins when something is first sent to the peer,
+ * expected from it, or comes from it. */
 struct endpoint_peer {
     struct remote_location is_at;
     bool is_forgotten; /* nothing more is done to reach it */
     uint8_t wanted;    /* a bit for each connection that is still to be gone for */
-    uint8_t awaited;   /* the same for those that have not come; some come twice */
+    uint8_t awaited;   /* the same for connections that have not come; some come twice */
     uint64_t next_ns;  /* when to go for it again at the earliest */
     uint64_t asked_ns; /* when it was first asked to connect, though nothing is to be sent to it; 0: it was not */
     struct gone gone;
@@ -45,7 +45,7 @@ struct endpoint {
     struct rank_map peers; /* of struct endpoint_peer */
 };
 
-/* What is known of a peer; NULL: there was nothing to do with it yet. */
+/* The entry of a peer; NULL: there was nothing to do with the peer yet. */
 static inline struct endpoint_peer *endpoint_peer_of(const struct endpoint *endpoint, int peer)
 {
     return rank_map_find(&endpoint->peers, peer);

@@ -61,8 +61,8 @@ struct tcp_frame {
 };
 
 void tcp_frame_write(const struct tcp_frame *frame, unsigned char head[TCP_FRAME_HEAD_BYTES]);
-/* Returns what is wrong with the head, or NULL: then kind, slot, channel and bytes are within their
- * bounds. */
+/* Checks a head. Returns a text that says what is wrong with it, or NULL: then kind, slot, channel
+ * and bytes are within their bounds. */
 const char *tcp_frame_read(const unsigned char head[TCP_FRAME_HEAD_BYTES], struct tcp_frame *frame);
 /* The text that tcp_frame_read returns if the head is not as it was written. */
 extern const char tcp_frame_changed[];

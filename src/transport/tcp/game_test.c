@@ -24,13 +24,13 @@ struct line {
     unsigned number;
     struct link_tx *tx;
     struct link_rx *rx;
-    char *memory; /* what is posted: the values from the beginning, and again and again */
+    char *memory; /* the posted memory: the values from the beginning, and again and again */
     char *destination;
     uint64_t sent, received, expected_from;
     size_t expected_bytes;
     uint64_t placed; /* bytes that came where they were expected */
     unsigned messages_left;
-    bool is_stuck; /* it leaves what comes unread */
+    bool is_stuck; /* it leaves messages unread */
 };
 
 static unsigned char value_at(const struct line *line, uint64_t i)

@@ -140,7 +140,8 @@ struct tcp_rx {
 enum tutti_status tcp_rx_create(const struct tcp_shape *shape, const uint64_t *signature,
                                 struct tcp_rx **rx);
 void tcp_rx_free(struct tcp_rx *rx);
-/* The head of a DATA frame has come: sets where its bytes go. Returns what is wrong, or NULL. */
+/* The head of a DATA frame has come: sets the place of its bytes. Returns a text that says what is
+ * wrong, or NULL. */
 const char *tcp_rx_begin(struct tcp_rx *rx, const struct tcp_frame *frame, char **target);
 /* All bytes of the piece have come; true if it had come changed before. tcp_rx_abandon: its
  * connection was lost, and they will not come. */

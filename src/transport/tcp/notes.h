@@ -34,7 +34,7 @@ struct tcp_notes {
     uint64_t told, acked;
     uint64_t sent;    /* as far as this holds today */
     uint64_t given;   /* the most that was ever sent */
-    unsigned carrier; /* of what is sent and not acked */
+    unsigned carrier; /* of notes that are sent and not acked */
     /* hearing */
     uint64_t heard, heard_told; /* and as the teller was told */
     bool owes_heard, has_changed;
@@ -54,13 +54,13 @@ bool tcp_notes_are_sent(const struct tcp_notes *notes);
 const struct tcp_note *tcp_notes_next(const struct tcp_notes *notes, unsigned stream);
 /* The note was given to that connection, which had a number for it. */
 void tcp_notes_sent(struct tcp_notes *notes, unsigned stream);
-/* That connection was lost: the notes that it carried may not have come. */
+/* This connection was lost: the notes that it carried may not have come. */
 void tcp_notes_lost(struct tcp_notes *notes, unsigned stream);
 /* The hearer says that it has heard that many; it may have heard more by now. False: it cannot
  * have. */
 bool tcp_notes_acked(struct tcp_notes *notes, uint64_t heard);
 
-/* The head of a note has come. Returns what is wrong, or NULL. */
+/* The head of a note has come. Returns a text that says what is wrong, or NULL. */
 const char *tcp_notes_begin(const struct tcp_notes *notes, uint64_t number);
 /* All of the note has come; false: it was heard before. */
 bool tcp_notes_end(struct tcp_notes *notes, uint64_t number);

@@ -18,7 +18,7 @@ enum {
     ROOM_FOR_URGENT = TCP_BATCH_FRAMES / 2, /* which overtakes what has not begun */
     BATCH_BYTES = 256 << 10, /* that one system call takes, about: urgent frames wait for it */
     SHORT_BYTES = 4 << 10,
-    REPORTS_APART_S = 60, /* of what came changed, in the log */
+    REPORTS_APART_S = 60, /* of changed frames, in the log */
     UNANSWERED_S =
         10, /* until a connection that dies unsaid is given up; the time of stream.c, which its kernel does not keep */
     /* Time until a full connection is tried again, if epoll does not say before that it can go on:
@@ -92,7 +92,7 @@ void tcp_pair_want(struct tcp_pair *pair)
         if (pair->streams[s].stream.socket.fd < 0) ask_for(pair, s);
 }
 
-/* Forgets what was under way; the next connection shows what the peer lacks. */
+/* Forgets the frames under way; the next connection shows which of them the peer lacks. */
 static void close_stream(struct tcp_pair *pair, struct tcp_pair_stream *own)
 {
     const struct tcp_stream *stream = &own->stream;
@@ -427,8 +427,8 @@ static void fill_batch(struct tcp_pair *pair, struct tcp_pair_stream *own)
     }
 }
 
-/* The peer's final messages may lie there unread, above all the one that says that it leaves;
- * behind them the reader now finds the end. */
+/* The peer's final messages may lie there unread, above all the message that it leaves; behind them
+ * the reader now finds the end. */
 static void cut_stream(const struct tcp_pair *pair, struct tcp_pair_stream *own)
 {
     log_write(LOG_DEBUG, "peer %d: connection %u takes no more (%s)", pair->rank,
@@ -771,9 +771,9 @@ static void note_round_trip(struct tcp_pair *pair, const struct tcp_path *path)
         pair->min_rtt_ns = path->min_rtt_ns;
 }
 
-/* The shortest round trip is that of the pair: a connection that was made while queues were full
- * has never seen them empty, and one that only receives hardly measures any round trips. Answers go
- * over the first one all the time. */
+/* The shortest round trip is the pair's: a connection that was made while queues were full has
+ * never seen them empty, and a connection that only receives hardly measures any round trips.
+ * Answers go over the first connection all the time. */
 static void bound_queues(struct tcp_pair *pair, struct tcp_pair_stream *own, uint64_t now_ns)
 {
     struct tcp_path path, first;

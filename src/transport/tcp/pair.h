@@ -53,7 +53,7 @@ struct tcp_shared {
     void (*hears)(void *context, int peer, const void *note, size_t bytes); /* or NULL */
     void *hears_context;
     char *discard;          /* room for the longest frame, never read */
-    struct tcp_pair **busy; /* those that may have something to write: room for all that there are */
+    struct tcp_pair **busy; /* pairs that may have something to write: room for all pairs */
     int busy_count;
     struct tcp_pair *awaited; /* whose piece was looked for last, in vain; or NULL */
     bool is_stopped, checks;
@@ -67,10 +67,10 @@ struct tcp_pair_stream {
     bool is_up;          /* the peer has said READY */
     bool has_greeted;    /* and this side */
     bool watches_output; /* epoll does */
-    bool is_cut;         /* nothing can be written any more; what came before is still read */
-    bool bounds_queues;  /* what the peer has on its way is limited */
-    bool dies_unsaid;    /* see tcp_path.h */
-    uint64_t looks;      /* of the transport, when the window was last adjusted */
+    bool is_cut;        /* nothing can be written any more; bytes that came before are still read */
+    bool bounds_queues; /* the peer's bytes on their way are limited */
+    bool dies_unsaid;   /* see tcp_path.h */
+    uint64_t looks;     /* of the transport, when the window was last adjusted */
     struct tcp_window window;
     unsigned resume_next;                /* link of which the peer is to be told next */
     struct link_set resumed;             /* links to the peer of which it said what has come */
@@ -118,7 +118,7 @@ enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *note, size_t 
 void tcp_pair_send(struct tcp_pair *pair, struct tcp_tx *tx);
 void tcp_pair_consumed(struct tcp_pair *pair, struct tcp_rx *rx);
 
-/* Tries all connections, even those that were full at the last try; true if something was
+/* Tries all connections, even connections that were full at the last try; true if something was
  * written. */
 bool tcp_pair_write(struct tcp_pair *pair);
 /* The same, but connections that were full are tried only now and then: each try in vain costs a
@@ -129,17 +129,17 @@ bool tcp_pair_read(struct tcp_pair *pair, unsigned stream);
 void tcp_pair_tell_all(struct tcp_pair *pair);
 /* Whether there is anything to write; pieces that wait for credit do not count. */
 bool tcp_pair_has_output(const struct tcp_pair *pair);
-/* The same without what the peer may be told later. */
+/* The same, not counting output that the peer may be told later. */
 bool tcp_pair_has_awaited_output(const struct tcp_pair *pair);
 /* Whether every note has been given to the kernel at least once. */
 bool tcp_pair_has_told_all(const struct tcp_pair *pair);
-/* Whether the peer has consumed and heard everything, and knows what was consumed and heard here,
- * or is gone. */
+/* Whether the peer has consumed and heard everything, and knows that this rank did the same with
+ * the peer's messages; or is gone. */
 bool tcp_pair_is_finished(const struct tcp_pair *pair);
 /* The same, but a peer whose connections are lost may come back. */
 bool tcp_pair_is_settled(const struct tcp_pair *pair);
-/* Whether data is missing: the peer has not consumed all, or does not know what was consumed
- * here. */
+/* Whether data is missing: the peer has not consumed all, or does not know how much this rank has
+ * consumed. */
 bool tcp_pair_is_owed_data(const struct tcp_pair *pair);
 /* Called before a sleep on epoll: output that the kernel did not take is then a reason to wake
  * up. */

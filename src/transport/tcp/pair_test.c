@@ -552,7 +552,7 @@ static void what_is_still_being_written_cannot_be_consumed(void **state)
     assert_int_equal(state_of(lonely.transport, 1), PEER_BROKEN);
     assert_false(lonely.tx->ops->consumed(lonely.tx));
     free(memory);
-    /* No more was believed before than what is there to be read. */
+    /* The peer was believed for no more messages than there are to be read. */
     const uint64_t believed = credit.consumed - 2;
     const size_t written =
         drain(lonely.fd) - 2 * TCP_FRAME_HEAD_BYTES; /* without credit and ready */
@@ -560,8 +560,8 @@ static void what_is_still_being_written_cannot_be_consumed(void **state)
     close_lonely(&lonely);
 }
 
-/* Pieces that are still here when a note is told come behind it, but for the one that is being
- * written. */
+/* Pieces that are still here when a note is told come behind the note, but for the piece that is
+ * being written. */
 static void notes_overtake_pieces(void **state)
 {
     (void)state;
@@ -618,8 +618,8 @@ static void notes_overtake_pieces(void **state)
     free(came);
 }
 
-/* Real connections: pieces beyond what the kernel can send stay here, where an urgent one can
- * overtake them. */
+/* Real connections: pieces beyond the bytes that the kernel can send stay here, where an urgent
+ * frame can overtake them. */
 static void the_kernel_holds_little_that_it_cannot_send(void **state)
 {
     (void)state;

@@ -11,8 +11,8 @@
 #include "transport/tcp/endpoint_state.h"
 #include "transport/tcp/tcp.h"
 
-/* The transport's own connections all go by the first card; the further ones have the numbers
- * behind them. */
+/* The transport's own connections all go by the first card; the further connections have the
+ * numbers behind them. */
 enum { FIRST_STREAM = TCP_STREAMS_DEFAULT };
 static_assert(FIRST_STREAM + RAILS_FURTHER_MAX <= TCP_STREAMS_MAX, "a connection for each card");
 
@@ -277,8 +277,8 @@ void rails_hear(struct rails *rails, int peer, const void *message, size_t bytes
 
 /* ---------------------------------------------------------------------------------------- what is done */
 
-/* An address that this host has, too, such as that of a bridge that every host has, leads here and
- * not to the peer. */
+/* An address that this host has, too (such as a bridge's, which every host has) leads here and not
+ * to the peer. */
 static bool leads_there(const struct rails *rails, const struct rails_peer *about, unsigned number)
 {
     const struct net_address *own = &rails->own.addresses[number],

@@ -68,8 +68,8 @@ enum tutti_status rails_know(struct rails *rails, int peer);
 unsigned rails_stream_count(const struct rails *rails);
 /* A connection is wanted. False: it is not a further connection. May not call the transport. */
 bool rails_want(struct rails *rails, int peer, unsigned stream);
-/* port_take gave this connection: a socket, or what it gives instead. False: it is not a further
- * connection. The socket stays the caller's in any case. */
+/* port_take gave this connection: a socket, or its value instead of a socket. False: this is not a
+ * further connection. The socket stays the caller's in any case. */
 bool rails_take(struct rails *rails, int peer, unsigned stream, int fd);
 /* The first connection to that peer is there. */
 void rails_meet(struct rails *rails, int peer);

@@ -193,7 +193,7 @@ static void what_makes_no_sense_is_not_used(void **state)
     assert_true(is_visited(world, 1));
 }
 
-/* As that of a bridge which every host has. */
+/* Such as the address of a bridge, which every host has. */
 static void an_address_that_is_this_hosts_own_is_not_visited(void **state)
 {
     struct world *const world = *state;
@@ -218,7 +218,7 @@ static void what_was_lost_comes_back_by_the_first_card(void **state)
     struct rails *const rails = world->endpoint.rails;
     hear(world, 1, world->cards[1]);
     assert_true(is_visited(world, 1));
-    /* Nothing was lost on one that never was there: no detour. */
+    /* Nothing was lost on a connection that never was there: no detour. */
     assert_true(rails_take(rails, 0, STREAM, PORT_NOT_REACHED));
     assert_false(is_visited(world, 0));
     assert_true(rails_take(rails, 0, STREAM, some_socket()));

@@ -101,7 +101,7 @@ static void add_part(struct tcp_stream *stream, unsigned at, const void *data, s
     stream->unsent_bytes += bytes;
 }
 
-/* Of a frame with a payload: the bytes before the payload. */
+/* The bytes of a frame before its payload, if it has a payload. */
 static size_t head_bytes(bool has_check)
 {
     return TCP_FRAME_HEAD_BYTES + (has_check ? TCP_FRAME_CHECK_BYTES : 0);

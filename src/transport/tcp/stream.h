@@ -31,13 +31,13 @@ enum tcp_stream_result {
     TCP_STREAM_MOVED,
     TCP_STREAM_LOST, /* nothing comes or goes any more */
     TCP_STREAM_CHANGED, /* nor should it: what came is not what was sent, the payload of `frame` (in_payload) or a head */
-    TCP_STREAM_NONSENSE /* the same: what was sent makes no sense */
+    TCP_STREAM_NONSENSE /* the same: the peer's frame makes no sense */
 };
 
 /* Its functions may not touch the stream. */
 struct tcp_stream_sink {
-    /* A head has come. Sets where the payload goes, if there is one. Returns what is wrong, or
-     * NULL. */
+    /* A head has come. Sets the place of the payload, if there is one. Returns a text that says
+     * what is wrong, or NULL. */
     const char *(*begin)(void *context, const struct tcp_frame *frame, char **target);
     /* The payload has come, too; is_intact: as it was sent. False: the frame is not taken, and no
      * later one is. */
@@ -49,7 +49,7 @@ struct tcp_stream_sink {
 struct tcp_batch_owner {
     const void *owner; /* or NULL: the stream's own */
     uint64_t sequence;
-    bool gives_way; /* the head of a frame that urgent ones overtake as long as nothing of it was written */
+    bool gives_way; /* a head that urgent frames overtake until part of its frame is written */
 };
 
 struct tcp_stream {
@@ -63,7 +63,7 @@ struct tcp_stream {
     struct tcp_batch_owner owners[2 * TCP_BATCH_FRAMES];
     unsigned frame_count, part_first, part_count;
     size_t unsent_bytes; /* of the batch */
-    char *copy;          /* what was taken over, until it is written; or NULL */
+    char *copy;          /* the bytes taken over, until they are written; or NULL */
     /* in */
     unsigned char staging[TCP_STAGING_BYTES];
     size_t staged_bytes; /* of the next head, between reads */
@@ -91,8 +91,8 @@ void tcp_stream_add(struct tcp_stream *stream, const struct tcp_frame *frame, co
                     const void *owner);
 /* Whether bytes of an owner's pieces below a number are still to be written from where they lie. */
 bool tcp_stream_is_writing(const struct tcp_stream *stream, const void *owner, uint64_t below);
-/* Copies what is still to be written: at most two pieces and small frames. From then on only the
- * stream's own memory is read. False: no memory, and nothing has changed. */
+/* Copies the bytes that are still to be written: at most two pieces and small frames. From then on
+ * only the stream's own memory is read. False: no memory, and nothing has changed. */
 bool tcp_stream_take_over(struct tcp_stream *stream);
 /* Whether any frame that was added has not yet been given to the kernel. */
 bool tcp_stream_has_output(const struct tcp_stream *stream);

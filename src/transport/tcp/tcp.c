@@ -30,7 +30,7 @@ struct tcp {
     struct transport base;
     struct tcp_shared shared;
     unsigned piece_count;
-    struct rank_map pairs; /* those that were used */
+    struct rank_map pairs; /* pairs that were used */
     int pair_count, busy_room;
     int wake_fd;
     _Atomic uint32_t asleep;
@@ -149,7 +149,7 @@ static bool read_awaited(struct tcp *tcp)
     return tcp_pair_read(pair, (unsigned)pair->short_stream);
 }
 
-/* Takes what came from outside; true if something did. */
+/* Takes frames and events from outside; true if there were any. */
 static bool poll_events(struct tcp *tcp)
 {
     tcp->shared.looks++;
@@ -238,7 +238,7 @@ static void tcp_sleep_cancel(struct transport *transport)
 static int tcp_descriptor(struct transport *transport)
 {
     struct tcp *tcp = tcp_of(transport);
-    watch_all(tcp); /* what the last look left */
+    watch_all(tcp); /* connections that the last look left */
     return tcp->shared.epoll_fd;
 }
 

@@ -52,8 +52,8 @@
 
 enum { TCP_STREAMS_MAX = 8, TCP_STREAMS_DEFAULT = 2, TCP_PIECE_COUNT_DEFAULT = 8 };
 
-/* Both ends of a connection need the same piece_bytes and piece_count. One end may have more
- * streams: those that the other end lacks do not keep the two from using the others. */
+/* Both ends of a connection need the same piece_bytes and piece_count. If one end has more streams,
+ * the two still use the streams that both have. */
 struct tcp_options {
     int rank, size;
     /* Connections to a peer, up to TCP_STREAMS_MAX, of which all but the first carry large pieces
@@ -64,9 +64,9 @@ struct tcp_options {
      * best. A link that carries more than small messages takes up to twice that number of
      * piece_bytes at each end, touched as they are used. */
     unsigned piece_count;
-    /* Whatever this rank sends has checksums, and its peers compare them. Each side decides for
-     * what it sends. (A buffer that is modified while it is being sent shows as a changed frame,
-     * too.) */
+    /* All bytes that this rank sends have checksums, and its peers compare them. Each side decides
+     * for its own bytes. (A buffer that is modified while it is being sent shows as a changed
+     * frame, too.) */
     bool checks;
     /* Says that connection number `stream` to that peer is wanted: once when its first link is
      * opened, and once after each loss. Called from any function below but wake. It may not call
@@ -104,7 +104,7 @@ bool tcp_finish(struct transport *transport);
 bool tcp_is_settled(const struct transport *transport, int peer);
 bool tcp_is_owed_data(const struct transport *transport, int peer);
 /* A frame that was written in part is ended from a copy, so a peer that goes on never sees other
- * bytes than those that were sent. */
+ * bytes than were sent. */
 bool tcp_stop(struct transport *transport);
 
 /* Whether nothing waits here to be sent: all was given to the kernel, and peers were told of

@@ -27,7 +27,7 @@ struct script {
     uint64_t sent[LINKS];
     uint64_t sequence[LINKS + 1], offset[LINKS + 1]; /* of the peer's next piece, if it behaved */
     uint64_t told, heard;                            /* notes */
-    bool is_checked[STREAMS];                        /* what the peer sends there */
+    bool is_checked[STREAMS];                        /* bytes that the peer sends there */
     bool is_stopped;
 };
 
@@ -97,7 +97,7 @@ static void put_ready(struct script *script, unsigned stream)
     script->is_checked[stream] = byte & 64;
 }
 
-/* Numbers near those that are right, so that some are. */
+/* Numbers near the right numbers, so that some are right. */
 static uint64_t draw_number(struct script *script, uint64_t right)
 {
     const unsigned byte = next(script);

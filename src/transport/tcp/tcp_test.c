@@ -151,7 +151,7 @@ static void a_link_takes_what_it_promises_and_no_more(void **state)
     assert_in_range(sent, PIECES, 2 * PIECES);
     step(world);
     assert_false(send_filled(tx, 0, PIECE_BYTES));
-    assert_true(send_filled(tx, 99, 8)); /* small ones have room of their own */
+    assert_true(send_filled(tx, 99, 8)); /* small messages have room of their own */
     for (; received < sent; received++)
         expect_filled(world, rx, (unsigned char)received, PIECE_BYTES);
     expect_filled(world, rx, 99, 8);

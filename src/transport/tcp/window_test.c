@@ -18,7 +18,7 @@
 enum {
     FLOWS_MAX = 8,
     QUEUE_PACKETS = 1 << 16,
-    UNLIMITED = 4 << 20 /* what congestion control allows */
+    UNLIMITED = 4 << 20 /* the bytes that congestion control allows */
 };
 static const uint64_t MS = 1000000;
 
