@@ -271,8 +271,8 @@ static int inherit(struct tutti_comm *comm, int rank, int size, uint64_t seed, v
     options.size = 1;
     struct tutti_comm *same, *other, *third;
     RANKS_EXPECT(tutti_comm_dup(comm, NULL, &same) == TUTTI_OK);
-    RANKS_EXPECT(same->team.settings.timeout_ns == 20 * SECOND_NS &&
-                 same->team.settings.init_timeout_ns == 20 * SECOND_NS);
+    RANKS_EXPECT(same->team.settings.timeout_ns == patient.timeout_ns &&
+                 same->team.settings.init_timeout_ns == patient.timeout_ns);
     RANKS_EXPECT(!same->team.settings.deterministic &&
                  strcmp(same->team.settings.algorithms, "broadcast=tree") == 0);
     RANKS_EXPECT(has_rule(same, COLLECTIVE_BROADCAST));

@@ -290,7 +290,8 @@ static void plan_rounds(struct survey *survey)
         hosts, finds ? TOURNAMENTS_MAX : ROUNDS_FEW, finds ? ROUNDS_MAX : ROUNDS_FEW);
 }
 
-/* In the first round hosts often meet only far hosts, in the second round near hosts, too. */
+/* In the first round hosts often meet only hosts of other racks, in the second round hosts of their
+ * own rack, too. */
 static void plan_check(struct survey *survey)
 {
     const double byte_fs = value_of(survey, BETWEEN_CARD_BYTE);
