@@ -97,6 +97,46 @@ static void run(const char *hosts, derive_function *derive, int starved)
     unsetenv("TUTTI_TEST_HOSTS");
 }
 
+/* Rank 2 sends something to rank 1, with which it has no connection yet, and has no descriptor for it. It leaves, and does not wait long
+ * for what cannot go; rank 1 does not wait until its deadline. */
+static int owe(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)seed, (void)size, (void)context;
+    struct tutti_comm *made = NULL;
+    int32_t word = 7;
+    RANKS_EXPECT(tutti_comm_dup(comm, NULL, &made) == TUTTI_OK);
+    struct rlimit was = {0};
+    if (rank == 2) was = starve();
+    const uint64_t begin_ns = clock_now_ns();
+    enum tutti_status status = TUTTI_NO_DESCRIPTORS;
+    if (rank == 2) {
+        status = tutti_send(&word, 1, TUTTI_INT32, 1, 0, made);
+        RANKS_EXPECT(status == TUTTI_OK || status == TUTTI_NO_DESCRIPTORS);
+    } else if (rank == 1) {
+        status = tutti_recv(&word, 1, TUTTI_INT32, 2, 0, NULL, made);
+        RANKS_EXPECT(status == TUTTI_NO_DESCRIPTORS);
+        RANKS_EXPECT(strstr(tutti_error_message(), "found by rank 2") != NULL);
+    }
+    if (rank == 2) (void)!tutti_comm_free(made);
+    RANKS_EXPECT(clock_now_ns() - begin_ns < 20 * SECOND); /* the deadline is later */
+    if (rank == 2 && setrlimit(RLIMIT_NOFILE, &was) != 0) abort();
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (rank != 2) (void)!tutti_comm_free(made);
+    return 0;
+}
+
+static void who_owes_data_that_cannot_go_says_so(void **state)
+{
+    (void)state;
+    struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
+    comm_options.init_timeout_ns = comm_options.timeout_ns = 40 * SECOND;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 90000, .comm_options = &comm_options};
+    setenv("TUTTI_TEST_HOSTS", "4", 1);
+    assert_int_equal(ranks_run(RANKS, &options, owe, NULL), 0);
+    unsetenv("TUTTI_TEST_HOSTS");
+}
+
 static void the_others_hear_of_it_at_once(void **state)
 {
     (void)state;
@@ -121,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_others_hear_of_it_at_once),
         cmocka_unit_test(ranks_of_other_hosts_hear_of_it_at_once),
+        cmocka_unit_test(who_owes_data_that_cannot_go_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,18 +60,13 @@ bool diagnose_corruption(struct tutti_comm *comm, const struct tutti_request *re
     return true;
 }
 
-/* Whether this rank lacks what it takes to connect to others, or to read what lies there for it. */
+/* Whether this rank lacks the means to read what lies there for it. */
 static bool look_for_shortage(struct tutti_comm *comm, const struct tutti_request *request)
 {
     int peer;
-    const uint64_t now_ns = clock_now_ns();
     const struct transport *data = comm->team.transports.set.all;
-    enum tutti_status status = network_starves(&comm->health, request->started_ns, now_ns);
-    if (status != TUTTI_OK) {
-        call_fail(comm, request, status, comm->team.rank, "%s", tutti_error_message());
-        return true;
-    }
-    if (data != NULL) status = data->ops->shortage(data, now_ns, &peer);
+    const enum tutti_status status =
+        data != NULL ? data->ops->shortage(data, clock_now_ns(), &peer) : TUTTI_OK;
     if (status == TUTTI_OK) return false;
     char who[128];
     health_name_rank(&comm->health, peer, who, sizeof who);

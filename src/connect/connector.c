@@ -68,7 +68,7 @@ static void connector_fail(struct connector *connector, enum tutti_status status
     snprintf(connector->text, sizeof connector->text, "%.300s", tutti_error_message());
     const bool is_short = status == TUTTI_NO_DESCRIPTORS || status == TUTTI_NO_MEMORY;
     if (is_short) handshake_loop_lacks(connector->list->loop, status, clock_now_ns());
-    if (status == TUTTI_PROC_FAILED || is_short) {
+    if (status == TUTTI_PROC_FAILED || (is_short && !connector->options.ends_at_shortage)) {
         connector_pause(connector, now_ns);
         return;
     }
@@ -88,7 +88,10 @@ static void connector_attempt(struct connector *connector, uint64_t now_ns)
     if (status == TUTTI_OK &&
         !handshake_watch(connector->list->loop, &connector->handshake, &connector->entry, EPOLLOUT))
         status = error_system("watching a connection");
-    if (status != TUTTI_OK) connector_fail(connector, status, now_ns);
+    if (status == TUTTI_OK)
+        handshake_loop_has_enough(connector->list->loop);
+    else
+        connector_fail(connector, status, now_ns);
 }
 
 /* The other side has not shown the key. Its answer may explain at the deadline why the connector failed, and decides nothing before. */

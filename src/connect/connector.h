@@ -38,6 +38,7 @@ struct connector_options {
     struct hello_call hello;
     enum tcp_protocol protocol; /* of its socket */
     bool is_encrypted;
+    bool ends_at_shortage; /* others can stand in for it */
     uint64_t deadline_ns;
 };
 

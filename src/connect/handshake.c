@@ -75,6 +75,13 @@ void handshake_loop_lacks(struct handshake_loop *loop, enum tutti_status status,
     snprintf(shortage->why, sizeof shortage->why, "%.200s", tutti_error_message());
 }
 
+void handshake_loop_has_enough(struct handshake_loop *loop)
+{
+    struct shortage *const shortage = &loop->shortage;
+    if (shortage->status == TUTTI_NO_DESCRIPTORS || shortage->status == TUTTI_NO_MEMORY)
+        shortage->last_ns = 0; /* a sandbox still denies what it denied */
+}
+
 enum tutti_status handshake_loop_starves(const struct handshake_loop *loop, uint64_t since_ns,
                                          uint64_t now_ns, uint64_t for_ns)
 {

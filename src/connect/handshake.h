@@ -74,6 +74,8 @@ void handshake_loop_wake_at(struct handshake_loop *loop, uint64_t when_ns);
 void handshake_loop_set_timer(struct handshake_loop *loop);
 /* A connection could not be accepted or begun, for this reason, and the text of this thread's error. It is tried again. */
 void handshake_loop_lacks(struct handshake_loop *loop, enum tutti_status status, uint64_t now_ns);
+/* There was a descriptor for another attempt. */
+void handshake_loop_has_enough(struct handshake_loop *loop);
 /* OK, or why no connection could be made for longer than for_ns. Failures before since_ns do not count. */
 enum tutti_status handshake_loop_starves(const struct handshake_loop *loop, uint64_t since_ns,
                                          uint64_t now_ns, uint64_t for_ns);

@@ -404,6 +404,7 @@ static enum tutti_status begin_connecting(struct port_client *client, int peer, 
 {
     const bool is_callback = peer > client->rank;
     options->is_encrypted = client->is_encrypted;
+    options->ends_at_shortage = is_optional;
     options->protocol = client->carries_data && !is_callback ? protocol : TCP_PROTOCOL_TCP;
     options->hello.peer_rank = HELLO_ANY_RANK;
     options->hello.purpose = is_callback ? PURPOSE_CALLBACK : PURPOSE_LINKS;

@@ -9,7 +9,6 @@
 
 #include "base/held.h"
 #include "base/status.h"
-#include "connect/port.h"
 #include "health/failure.h"
 #include "health/heartbeats.h"
 #include "health/network.h"
@@ -129,13 +128,6 @@ bool network_move(struct health *health)
     if (domain_has_output(&health->team->domain))
         domain_set_output(&health->team->domain, transport->peers->is_awaited(transport));
     return moved && !has_failed;
-}
-
-enum tutti_status network_starves(const struct health *health, uint64_t since_ns, uint64_t now_ns)
-{
-    const struct transport *const all = health->team->transports.set.all;
-    const bool is_connecting = all != NULL && all->peers->is_connecting(all);
-    return is_connecting ? port_starves(since_ns, now_ns) : TUTTI_OK;
 }
 
 void network_read_all(struct health *health)

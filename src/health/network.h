@@ -8,7 +8,6 @@
 #define TUTTI_HEALTH_NETWORK_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "health/health.h"
 #include "os/tcp_socket.h"
@@ -28,9 +27,6 @@ static inline bool network_progress(struct health *health)
 {
     return health_has_network(health) && network_move(health);
 }
-/* For code that waits for other ranks: OK, or why connections that are missing could not be made
- * for a while since then, as port_starves says. */
-enum tutti_status network_starves(const struct health *health, uint64_t since_ns, uint64_t now_ns);
 /* Takes in what lies in sockets: before a rank is blamed for what it did not send. Bounded, however much comes. */
 void network_read_all(struct health *health);
 

@@ -52,6 +52,8 @@ static const char *domain_of(const struct fi_info *info)
     return name_or_nothing(info->domain_attr->name);
 }
 
+static const char LOCKS[] = "locks that come free when a process is killed";
+
 /* Processes that use shm map files of each other, and take spin locks in them. If one is killed while it holds such a lock, the next
  * one spins in a call of libfabric that never returns, and no deadline of Tutti's ends it. */
 static bool may_hang(const struct fi_info *info)
@@ -62,7 +64,7 @@ static bool may_hang(const struct fi_info *info)
 /* Names a thing that the entry lacks; NULL: the entry shows no lack. */
 static const char *lack_of(const struct fi_info *info)
 {
-    if (may_hang(info)) return "locks that come free when a process is killed";
+    if (may_hang(info)) return LOCKS;
     if (info->ep_attr->type != FI_EP_RDM)
         return "reliable endpoints without connections (FI_EP_RDM)";
     if ((info->caps & (FI_MSG | FI_SEND | FI_RECV)) != (FI_MSG | FI_SEND | FI_RECV))
@@ -167,7 +169,7 @@ static void add_fitting(struct ofi_offers *offers)
             continue;
         if (place < 0 && offers->count == OFFERS_MAX) continue;
         if (place < 0) place = offers->count++;
-        set(offers, place, info, lack_of(info));
+        set(offers, place, info, may_hang(info) ? LOCKS : NULL);
     }
 }
 

@@ -15,7 +15,8 @@ enum {
     ASK_NS = 50000000,  /* until a higher rank is asked to connect, and then again */
     REASK_NS = 1000000000,
     DEAD_APART_NS = 100000000, /* a connection not reported as lost is made again so late */
-    RECONNECT_NS = 5000000
+    RECONNECT_NS = 5000000,
+    NEED_APART_NS = 10000000 /* between two looks at whether data waits for connections */
 };
 
 /* An attempt goes on until the call that waits for it gives up: calls have deadlines of their
@@ -147,6 +148,33 @@ static enum tutti_status check_client(struct port_client *client)
     return status == TUTTI_OK ? TUTTI_OK : error_set((enum tutti_status)status, "%s", client->why);
 }
 
+/* Whether data waits for a connection. Messages such as heartbeats can wait for better times, but
+ * for messages without which no card is reached. */
+static bool needs_connections(const struct endpoint *endpoint)
+{
+    if (endpoint->missing > 0 && endpoint->envelope_bytes > 0) return true;
+    const struct endpoint_peer *about;
+    for (int at = 0;
+         endpoint->missing > 0 && (about = rank_map_next(&endpoint->peers, &at)) != NULL;)
+        if (about->awaited != 0 && !about->is_forgotten && tcp_has_links(endpoint->tcp, at - 1))
+            return true;
+    return false;
+}
+
+/* Whether this rank has lacked a descriptor or memory for a while for a connection that data waits
+ * for. */
+static enum tutti_status check_shortage(struct endpoint *endpoint, uint64_t now)
+{
+    if (now >= endpoint->needs_look_ns) {
+        endpoint->needs_look_ns = now + NEED_APART_NS;
+        if (!needs_connections(endpoint))
+            endpoint->needed_ns = 0;
+        else if (endpoint->needed_ns == 0)
+            endpoint->needed_ns = now;
+    }
+    return endpoint->needed_ns != 0 ? port_starves(endpoint->needed_ns, now) : TUTTI_OK;
+}
+
 static enum tutti_status connect_wanted(struct endpoint *endpoint, bool *moved)
 {
     const uint64_t now = clock_now_ns();
@@ -162,7 +190,8 @@ static enum tutti_status connect_wanted(struct endpoint *endpoint, bool *moved)
     }
     if (endpoint->rails != NULL) rails_progress(endpoint->rails, now);
     TRY(attach_arrived(endpoint, moved));
-    return check_client(&endpoint->client);
+    TRY(check_client(&endpoint->client));
+    return check_shortage(endpoint, now);
 }
 
 /* ------------------------------------------------------------------------------------------------ peers */

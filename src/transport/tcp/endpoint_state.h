@@ -35,6 +35,8 @@ struct endpoint {
     bool any_wanted, is_stopped;
     unsigned missing, passes; /* missing: all that are awaited */
     uint64_t looked_ns;       /* at the port */
+    uint64_t needs_look_ns;   /* when to look next whether data waits for what is missing */
+    uint64_t needed_ns;       /* since when it does; 0: it does not */
     uint64_t dead_ns;         /* when to look for dead connections next */
     enum tutti_status status; /* of the last progress */
     char why[ERROR_TEXT_MAX]; /* where that is not OK: the error message */

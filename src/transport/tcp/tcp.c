@@ -582,6 +582,14 @@ bool tcp_is_owed_data(const struct transport *transport, int peer)
     return pair != NULL && tcp_pair_is_owed_data(pair);
 }
 
+bool tcp_has_links(const struct transport *transport, int peer)
+{
+    const struct tcp_pair *pair = pair_of((const struct tcp *)transport, peer);
+    for (unsigned i = 0; pair != NULL && i < TRANSPORT_LINK_COUNT; i++)
+        if (pair->tx[i] != NULL || pair->rx[i] != NULL) return true;
+    return false;
+}
+
 bool tcp_is_settled(const struct transport *transport, int peer)
 {
     const struct tcp_pair *pair = pair_of((const struct tcp *)transport, peer);

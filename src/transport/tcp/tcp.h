@@ -111,6 +111,8 @@ bool tcp_stop(struct transport *transport);
  * everything that was consumed and heard here. That does not say that peers have it: for that see
  * `consumed` of the links, and tcp_is_settled. */
 bool tcp_is_idle(const struct transport *transport);
+/* Whether a link to or from the peer was opened; else its connections are for messages alone. */
+bool tcp_has_links(const struct transport *transport, int peer);
 /* Gives up those connections numbered `first` and above on which a peer's host has answered nothing
  * for some seconds, so that they become wanted again: for callers that have another way to that
  * host. The kernel would wait for a quarter of an hour. */
