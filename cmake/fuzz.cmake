@@ -1,4 +1,4 @@
-# Every src/**/X_fuzz.c, studio/**/X_fuzz.c, tests/**/X_fuzz.c, train/X_fuzz.c, tools/X_fuzz.c and examples/**/X_fuzz.c defines LLVMFuzzerTestOneInput and becomes the program
+# Every X_fuzz.c of src/, studio/, tests/, train/, tools/ and examples/ defines LLVMFuzzerTestOneInput and becomes the program
 # FOLDER_X_fuzz.  As a test it
 # runs for TUTTI_FUZZ_SECONDS, starting from tests/corpus/FOLDER_X/ (or tests/corpus/X/).  Inputs that it
 # finds stay in the build folder; one that fails is left in BUILD/fuzz/NAME/.

@@ -103,8 +103,9 @@ bool port_trouble(const struct port_client *client, int peer, char text[PORT_TRO
 void port_give_up(struct port_client *client, int peer);
 /* Moves the hellos of all clients as far as they go now, unless another thread is doing so. */
 void port_progress(uint64_t now_ns);
-/* OK, or why no connection could be accepted or begun for a while since then, as listener_starves says. A client that waits for a connection
- * asks this; one whose connections nobody needs yet is not harmed by a shortage that may be over by then. */
+/* OK, or why no connection could be accepted or begun for a while since then, as listener_starves
+ * says. The owner of a client asks this when data waits for a connection; until then a shortage
+ * does the client no harm. */
 enum tutti_status port_starves(uint64_t since_ns, uint64_t now_ns);
 /* The next connection for the client; false when there is none, which costs nothing. The socket belongs to the caller. Instead of a
  * descriptor the socket may have

@@ -1,5 +1,5 @@
-/* main.c - starts the ranks of a program: what the options come to, and the front (see keeper.h), which
- * is what the user and the terminal talk to.
+/* main.c - starts the ranks of a program: acts on the options, and is the front (see keeper.h), to
+ * which the user and the terminal talk.
  *
  * The front passes signals on as orders and, where stdin is a terminal, passes the keyboard on to rank 0:
  * the ranks live in process groups of their own and may not read the terminal themselves. Any other stdin
