@@ -174,10 +174,10 @@ static bool send_through_place(const struct burst *burst, const char *source)
 static bool send_shared_slot(struct link_tx *tx, const char *source, size_t bytes)
 {
     if (!tx->ops->has_room(tx)) return false;
-    void *const place = transport->ops->reserve_shared(transport, SLOT, bytes);
+    void *const place = transport->sharing->reserve_shared(transport, SLOT, bytes);
     if (place == NULL) return false;
     kernel_copy(place, source, bytes);
-    transport->ops->send_shared(transport, SLOT, &tx, 1, bytes);
+    transport->sharing->send_shared(transport, SLOT, &tx, 1, bytes);
     return true;
 }
 
@@ -414,13 +414,15 @@ static void open_links(void)
     check(ops->open_tx(transport, SLOT, CHANNEL, peer, piece_bytes, tx), "a link");
     check(ops->open_rx(transport, SLOT, CHANNEL, peer, rx), "a link");
     if (((*tx)->capabilities & LINK_SHARES) != 0)
-        check(ops->open_shared_slots(transport, SLOT), "shared slots");
+        check(transport->sharing->open_shared_slots(transport, SLOT), "shared slots");
     if (transport->group_count == 0) return;
     if (rank == SENDER)
-        check(ops->open_multicast_tx(transport, SLOT, CHANNEL, 0, piece_bytes, &links.group_tx),
+        check(transport->sharing->open_multicast_tx(transport, SLOT, CHANNEL, 0, piece_bytes,
+                                                    &links.group_tx),
               "a link to a group");
     else
-        check(ops->open_multicast_rx(transport, SLOT, CHANNEL, 0, peer, &links.group_rx),
+        check(transport->sharing->open_multicast_rx(transport, SLOT, CHANNEL, 0, peer,
+                                                    &links.group_rx),
               "a link to a group");
 }
 
@@ -465,7 +467,7 @@ static void take_communicator(void)
         sched_yield();
     }
     transport = measured->team.transports.set.all;
-    is_moved = measured->team.transports.set.remote != NULL;
+    is_moved = measured->team.transports.set.control != NULL;
 }
 
 static void create_communicators(void)

@@ -34,13 +34,6 @@ uint64_t card_world_draw(struct card_world *world)
     return world->random >> 33;
 }
 
-static void hears(void *context, int peer, const void *message, size_t bytes)
-{
-    const struct rank_context *own = context;
-    const struct card_mood *mood = &own->world->mood;
-    if (mood->hears != NULL) mood->hears(mood->hears_context, own->rank, peer, message, bytes);
-}
-
 static unsigned cards_of(const struct card_world *world, int rank)
 {
     return world->mood.last_has_one && rank == world->size - 1 ? 1 : world->mood.cards;
@@ -73,8 +66,6 @@ static void open_rank(struct card_world *world, int rank, struct card_device **d
         assert_int_equal(card_rails_create(&rails, devices, cards_of(world, rank), &all), TUTTI_OK);
     options.rank = rank;
     options.size = world->size;
-    options.hears = hears;
-    options.hears_context = &world->contexts[rank][0];
     assert_int_equal(card_create(&options, all, &world->ranks[rank]), TUTTI_OK);
 }
 
@@ -168,9 +159,7 @@ static void open_net(struct card_world *world, uint64_t seed)
                                                 .packets = world->mood.packets,
                                                 .cards = world->mood.cards,
                                                 .rails_bytes = world->mood.rails_bytes,
-                                                .card = world->mood.card,
-                                                .hears = world->mood.hears,
-                                                .hears_context = world->mood.hears_context};
+                                                .card = world->mood.card};
     world->sim = sim_create(seed);
     sim_set_weather(world->sim, &weather);
     world->net = virtual_net_create(world->sim, &options);
@@ -253,9 +242,8 @@ void card_world_expect_sound(const struct card_world *world)
     assert_int_equal(counts.strays, 0);
     for (int r = 0; r < world->size; r++) {
         for (int peer = 0; peer < world->size; peer++) {
-            struct peer_report report;
-            world->ranks[r]->peers->report(world->ranks[r], peer, &report);
-            assert_true(report.state != PEER_BROKEN && report.state != PEER_LOST);
+            const enum card_peer_state state = card_peer_state(world->ranks[r], peer);
+            assert_true(state != CARD_PEER_BROKEN && state != CARD_PEER_LOST);
         }
     }
 }
@@ -264,7 +252,7 @@ static bool is_settled(const struct card_world *world)
 {
     for (int r = 0; r < world->size; r++)
         for (int peer = 0; peer < world->size; peer++)
-            if (!world->ranks[r]->peers->is_settled(world->ranks[r], peer)) return false;
+            if (!world->ranks[r]->ops->is_settled(world->ranks[r], peer)) return false;
     return true;
 }
 

@@ -22,9 +22,6 @@ struct card_mood {
     size_t rails_bytes;       /* as struct card_rails_options says */
     struct card_options card; /* of all ranks */
     const char *fabric; /* a provider of libfabric (transport/ofi/choice.h); NULL: the cards are simulated */
-    /* A rank hears a control message; or NULL. */
-    void (*hears)(void *context, int rank, int peer, const void *message, size_t bytes);
-    void *hears_context;
 };
 
 struct card_world; /* opaque */
@@ -38,7 +35,7 @@ struct transport *const *card_world_transports(const struct card_world *world);
 uint64_t card_world_draw(struct card_world *world);
 /* A rank moves its links, or an event happens. */
 void card_world_step(void *world);
-/* Steps until every rank has consumed and heard everything; expects that nothing was wrong, and that no memory is registered. */
+/* Steps until every rank has consumed everything; expects that nothing was wrong, and that no memory is registered. */
 void card_world_settle(struct card_world *world);
 void card_world_expect_sound(const struct card_world *world);
 /* The device of that card of a rank; NULL: there is none. */

@@ -533,20 +533,25 @@ static void never_sleeps_long(struct transport *transport, uint64_t timeout_ns)
     never_sleeps(transport);
 }
 
+static const struct sharing_ops net_sharing = {.open_multicast_tx = net_open_multicast_tx,
+                                               .open_multicast_rx = net_open_multicast_rx,
+                                               .open_shared_slots = net_open_shared_slots,
+                                               .reserve_shared = net_reserve_shared,
+                                               .send_shared = net_send_shared};
+
 static const struct transport_ops net_ops = {.limits = net_limits,
                                              .open_tx = net_open_tx,
                                              .open_rx = net_open_rx,
-                                             .open_multicast_tx = net_open_multicast_tx,
-                                             .open_multicast_rx = net_open_multicast_rx,
-                                             .open_shared_slots = net_open_shared_slots,
-                                             .reserve_shared = net_reserve_shared,
-                                             .send_shared = net_send_shared,
                                              .sleep_begin = never_sleeps,
                                              .sleep_cancel = never_sleeps,
                                              .sleep = never_sleeps_long,
                                              .wake = never_sleeps,
                                              .wake_all = never_sleeps,
                                              .progress = transport_no_progress,
+                                             .flush = transport_no_flush,
+                                             .is_awaited = transport_not_awaited,
+                                             .is_settled = transport_is_settled,
+                                             .stop = transport_stops_nothing,
                                              .descriptor = transport_no_descriptor,
                                              .corrupt_rank = transport_no_corrupt_rank,
                                              .shortage = transport_no_shortage,
@@ -558,8 +563,9 @@ static void open_endpoint(struct engine_net *net, int rank)
     int count = 0;
     for (int r = 0; r < net->size; r++)
         if (are_near(net, rank, r)) net->hosts[rank][count++] = r;
-    *endpoint =
-        (struct endpoint){.base = {.ops = &net_ops, .rank = rank, .size = net->size}, .net = net};
+    *endpoint = (struct endpoint){
+        .base = {.ops = &net_ops, .sharing = &net_sharing, .rank = rank, .size = net->size},
+        .net = net};
     for (int t = 0; t < 2; t++) endpoint->base.paths.tables[t] = &net->paths[t];
     for (int r = 0; r < net->size; r++) endpoint->tables[r] = !are_near(net, rank, r);
     endpoint->base.paths.by_rank = endpoint->tables;

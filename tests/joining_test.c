@@ -102,12 +102,15 @@ enum tutti_status __wrap_handle_add(struct tutti_comm *comm)
     return __real_handle_add(comm);
 }
 
-enum tutti_status __real_ofi_open(const struct remote_options *, struct transport **);
-enum tutti_status __wrap_ofi_open(const struct remote_options *, struct transport **);
-enum tutti_status __wrap_ofi_open(const struct remote_options *options, struct transport **transport)
+enum tutti_status __real_ofi_open(const struct remote_options *, struct data_order *,
+                                  struct transport **);
+enum tutti_status __wrap_ofi_open(const struct remote_options *, struct data_order *,
+                                  struct transport **);
+enum tutti_status __wrap_ofi_open(const struct remote_options *options, struct data_order *order,
+                                  struct transport **transport)
 {
     TRY(fail_in("ofi_open"));
-    return __real_ofi_open(options, transport);
+    return __real_ofi_open(options, order, transport);
 }
 
 /* What all ranks say. */

@@ -56,7 +56,7 @@ enum { BYTES = 200000 }; /* goes by reference: the buffer is free when the recei
 /* With the domain held: sends everything, and does not read that it was received. */
 static int send_without_reading(struct tutti_comm *comm, int rank)
 {
-    struct transport *const tcp = ((struct endpoint *)comm->team.transports.set.remote)->tcp;
+    struct transport *const tcp = ((struct endpoint *)comm->team.transports.set.tcp)->tcp;
     const uint64_t deadline_ns = clock_now_ns() + 10 * SECOND;
     do { /* the first pass may have to begin it */
         calls_progress(comm);

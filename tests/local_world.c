@@ -78,8 +78,8 @@ struct link_tx *local_net_tx(struct local_net *net, int rank, int peer)
     struct transport *const transport = net->ranks[rank];
     struct link_tx *link;
     assert_int_equal(peer == LINK_TO_GROUP
-                         ? transport->ops->open_multicast_tx(transport, LOCAL_NET_SLOT,
-                                                             LOCAL_NET_CHANNEL, 0, 1 << 20, &link)
+                         ? transport->sharing->open_multicast_tx(
+                               transport, LOCAL_NET_SLOT, LOCAL_NET_CHANNEL, 0, 1 << 20, &link)
                          : transport->ops->open_tx(transport, LOCAL_NET_SLOT, LOCAL_NET_CHANNEL,
                                                    peer, 1 << 20, &link),
                      TUTTI_OK);
@@ -90,7 +90,7 @@ struct link_rx *local_net_rx(struct local_net *net, int rank, int peer, bool mul
 {
     struct transport *const transport = net->ranks[rank];
     struct link_rx *link;
-    assert_int_equal(multicast ? transport->ops->open_multicast_rx(
+    assert_int_equal(multicast ? transport->sharing->open_multicast_rx(
                                      transport, LOCAL_NET_SLOT, LOCAL_NET_CHANNEL, 0, peer, &link)
                                : transport->ops->open_rx(transport, LOCAL_NET_SLOT,
                                                          LOCAL_NET_CHANNEL, peer, &link),

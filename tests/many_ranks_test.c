@@ -71,10 +71,8 @@ static int near_descriptor(struct transport *transport)
 }
 
 /* Links within the host, of which none is opened. */
-static const struct transport_ops near_ops = {.limits = near_limits,
-                                              .descriptor = near_descriptor,
-                                              .open_shared_slots = transport_no_shared_slots,
-                                              .add_footprint = transport_no_footprint};
+static const struct transport_ops near_ops = {
+    .limits = near_limits, .descriptor = near_descriptor, .add_footprint = transport_no_footprint};
 
 struct world {
     struct tutti_comm *comm;
@@ -132,7 +130,7 @@ static void open_router(struct world *world)
     struct transport_set *const set = &world->comm->team.transports.set;
     const struct router_options options = {
         .size = world->size,
-        .ways = {{&world->near, world->comm->team.members.hosts->local_numbers}, {set->remote, NULL}},
+        .ways = {{&world->near, world->comm->team.members.hosts->local_numbers}, {set->tcp, NULL}},
         .way_count = 2};
     assert_int_equal(router_create(&options, &set->router), TUTTI_OK);
     set->all = set->router;
@@ -144,7 +142,9 @@ static void open_world(struct world *world, int size)
     const struct topo no_topology = {0};
     struct discovery_entry *const entries = make_entries(size);
     *world = (struct world){
-        .size = size, .near = {.ops = &near_ops, .size = HOST_RANKS}, .last = malloc_bytes()};
+        .size = size,
+        .near = {.ops = &near_ops, .sharing = &transport_shares_nothing, .size = HOST_RANKS},
+        .last = malloc_bytes()};
     struct tutti_comm *const comm = world->comm = aligned_alloc(64, (sizeof *comm + 63) / 64 * 64);
     assert_non_null(comm);
     memset(comm, 0, sizeof *comm);

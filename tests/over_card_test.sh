@@ -1,5 +1,5 @@
 #!/bin/bash
-# over_card_test.sh - whole communicators whose data and control messages go over simulated network cards: forms, messages, failures.
+# over_card_test.sh - whole communicators whose data goes over simulated network cards, beside control over TCP: forms, messages, failures.
 #
 # All data of a host, or what goes between two. The same programs as over TCP; what takes connections for granted is left out.
 # ctest: label=nosan label=once timeout=300 waits first

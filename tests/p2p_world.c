@@ -241,17 +241,16 @@ static void never_sleeps_long(struct transport *transport, uint64_t timeout_ns)
 static const struct transport_ops net_ops = {.limits = net_limits,
                                              .open_tx = net_open_tx,
                                              .open_rx = net_open_rx,
-                                             .open_multicast_tx = transport_no_multicast_tx,
-                                             .open_multicast_rx = transport_no_multicast_rx,
-                                             .open_shared_slots = transport_no_shared_slots,
-                                             .reserve_shared = transport_no_reserve_shared,
-                                             .send_shared = transport_no_send_shared,
                                              .sleep_begin = never_sleeps,
                                              .sleep_cancel = never_sleeps,
                                              .sleep = never_sleeps_long,
                                              .wake = never_sleeps,
                                              .wake_all = never_sleeps,
                                              .progress = transport_no_progress,
+                                             .flush = transport_no_flush,
+                                             .is_awaited = transport_not_awaited,
+                                             .is_settled = transport_is_settled,
+                                             .stop = transport_stops_nothing,
                                              .descriptor = transport_no_descriptor,
                                              .corrupt_rank = transport_no_corrupt_rank,
                                              .shortage = transport_no_shortage,
@@ -266,9 +265,12 @@ struct net *net_create(int size, struct mood mood, uint64_t seed)
     net->opens_left = -1;
     net->random = seed;
     for (int r = 0; r < size; r++) {
-        net->endpoints[r] = (struct endpoint){
-            {.ops = &net_ops, .rank = r, .size = size, .paths.tables = {transport_paths("local")}},
-            net};
+        net->endpoints[r] = (struct endpoint){{.ops = &net_ops,
+                                               .sharing = &transport_shares_nothing,
+                                               .rank = r,
+                                               .size = size,
+                                               .paths.tables = {transport_paths("local")}},
+                                              net};
         transport_own_slots(&net->endpoints[r].base);
     }
     return net;

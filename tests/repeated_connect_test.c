@@ -37,7 +37,7 @@ struct shared {
 
 static struct endpoint *endpoint_of(struct tutti_comm *comm)
 {
-    return (struct endpoint *)comm->team.transports.set.remote;
+    return (struct endpoint *)comm->team.transports.set.tcp;
 }
 
 static int connect_often(struct tutti_comm *comm, int rank, struct shared *shared)
@@ -69,7 +69,7 @@ static int take_again(struct tutti_comm *comm, int rank)
         network_progress(&comm->health);
         RANKS_EXPECT(clock_now_ns() < deadline_ns);
     }
-    RANKS_EXPECT(endpoint->base.peers->is_connecting(&endpoint->base));
+    RANKS_EXPECT(endpoint->control.ops->is_connecting(&endpoint->control));
     return 0;
 }
 

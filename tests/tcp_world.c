@@ -264,15 +264,20 @@ static enum tutti_status fan_open_multicast_rx(struct transport *transport, int 
     return inner->ops->open_rx(inner, FAN_SLOT, channel, peer, link);
 }
 
+static const struct sharing_ops fan_sharing = {.open_multicast_tx = fan_open_multicast_tx,
+                                               .open_multicast_rx = fan_open_multicast_rx,
+                                               .open_shared_slots = transport_no_shared_slots,
+                                               .reserve_shared = transport_no_reserve_shared,
+                                               .send_shared = transport_no_send_shared};
+
 static const struct transport_ops fan_ops = {.limits = fan_limits,
                                              .open_tx = fan_open_tx,
                                              .open_rx = fan_open_rx,
-                                             .open_multicast_tx = fan_open_multicast_tx,
-                                             .open_multicast_rx = fan_open_multicast_rx,
-                                             .open_shared_slots = transport_no_shared_slots,
-                                             .reserve_shared = transport_no_reserve_shared,
-                                             .send_shared = transport_no_send_shared,
                                              .progress = transport_no_progress,
+                                             .flush = transport_no_flush,
+                                             .is_awaited = transport_not_awaited,
+                                             .is_settled = transport_is_settled,
+                                             .stop = transport_stops_nothing,
                                              .descriptor = transport_no_descriptor,
                                              .corrupt_rank = transport_no_corrupt_rank,
                                              .shortage = transport_no_shortage,
@@ -285,6 +290,7 @@ struct transport *const *tcp_world_fans(struct tcp_world *world)
     for (int r = 0; r < world->size; r++) {
         struct fan *fan = &world->fans[r];
         fan->base = (struct transport){.ops = &fan_ops,
+                                       .sharing = &fan_sharing,
                                        .rank = r,
                                        .size = world->size,
                                        .paths.tables = {transport_paths("tcp")},
@@ -458,4 +464,17 @@ void tcp_world_settle(struct tcp_world *world)
         tcp_world_step(world);
     }
     fail_msg("ranks have something to send for ever");
+}
+
+bool tcp_world_finish(struct transport *tcp)
+{
+    bool is_finished = true;
+    tcp->ops->flush(tcp);
+    for (int r = 0; r < tcp->size; r++) {
+        struct peer_report report;
+        if (r == tcp->rank) continue;
+        tcp_report(tcp, r, &report);
+        is_finished &= report.state == PEER_LOST || tcp_is_settled(tcp, r);
+    }
+    return is_finished;
 }

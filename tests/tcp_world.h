@@ -49,4 +49,8 @@ uint64_t tcp_world_mended(const struct tcp_world *world);
 /* Wires that broke so far. */
 unsigned tcp_world_broken(const struct tcp_world *world);
 
+/* Moves a transport, whoever made it, until peers have been told what they may be told later. True: each peer has consumed and heard
+ * everything and knows that this rank did, or its connections are lost. */
+bool tcp_world_finish(struct transport *tcp);
+
 #endif

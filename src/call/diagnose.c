@@ -15,7 +15,7 @@
 #include "health/network.h"
 #include "health/remote_rank.h"
 #include "os/clock.h"
-#include "transport/peers.h"
+#include "transport/control.h"
 
 enum {
     COMPARE_NS = 200000000,  /* without progress this long: compare calls */
@@ -119,21 +119,21 @@ static void fail_short(struct tutti_comm *comm, const struct call_request *reque
               "rank %d expects more than %s sent: their counts differ", comm->team.rank, who);
 }
 
-static uint64_t last_bytes_ns(const struct transport *transport, int rank)
+static uint64_t last_bytes_ns(const struct control *control, int rank)
 {
     struct peer_report report;
-    transport->peers->report(transport, rank, &report);
+    control->ops->report(control, rank, &report);
     if (report.streams_up > 0) return REST_OPEN_S * UINT64_C(1000000000);
     return report.state == PEER_LOST ? REST_NS : 0;
 }
 
 bool diagnose_may_still_hear(struct tutti_comm *comm, struct tutti_request *request, int rank)
 {
-    const struct transport *data = comm->team.transports.set.all;
+    const struct control *control = comm->team.transports.set.control;
     uint64_t most_ns = 0;
-    for (int r = 0; data != NULL && r < comm->team.size; r++) {
+    for (int r = 0; control != NULL && r < comm->team.size; r++) {
         if (r == comm->team.rank || (rank >= 0 && r != rank)) continue;
-        const uint64_t ns = last_bytes_ns(data, r);
+        const uint64_t ns = last_bytes_ns(control, r);
         if (most_ns < ns) most_ns = ns;
     }
     if (most_ns == 0) return false;

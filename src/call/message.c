@@ -72,17 +72,16 @@ static const struct transport_ops alone_ops = {
     .limits = alone_limits,
     .open_tx = alone_open_tx,
     .open_rx = alone_open_rx,
-    .open_multicast_tx = transport_no_multicast_tx,
-    .open_multicast_rx = transport_no_multicast_rx,
-    .open_shared_slots = transport_no_shared_slots,
-    .reserve_shared = transport_no_reserve_shared,
-    .send_shared = transport_no_send_shared,
     .sleep_begin = alone_sleep_unsupported,
     .sleep_cancel = alone_sleep_unsupported,
     .sleep = alone_sleep_for_unsupported,
     .wake = alone_sleep_unsupported,
     .wake_all = alone_sleep_unsupported,
     .progress = transport_no_progress,
+    .flush = transport_no_flush,
+    .is_awaited = transport_not_awaited,
+    .is_settled = transport_is_settled,
+    .stop = transport_stops_nothing,
     .descriptor = transport_no_descriptor,
     .corrupt_rank = transport_no_corrupt_rank,
     .shortage = transport_no_shortage,
@@ -155,7 +154,7 @@ static enum tutti_status open_p2p(struct tutti_comm *comm)
     struct transport *transport = comm->team.transports.set.all;
     if (comm->team.size == 1) {
         comm->messages.alone = (struct transport){.ops = &alone_ops,
-                                                  .peers = &transport_peers_in_memory,
+                                                  .sharing = &transport_shares_nothing,
                                                   .size = 1,
                                                   .paths.tables = {&alone_paths}};
         transport_own_slots(&comm->messages.alone);

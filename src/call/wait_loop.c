@@ -71,8 +71,10 @@ static void sleep_and_learn(struct tutti_comm *comm)
     const uint64_t begin_ns = clock_now_ns();
     /* A connection that arrives at the port does not wake this rank. */
     struct transport *all = comm->team.transports.set.all;
+    const struct control *control = comm->team.transports.set.control;
     const bool looks_at_gates = comm->gated.count > 0;
-    const uint64_t otherwise_ns = all->peers->is_connecting(all) ? JOINING_NS : SLEEP_NS;
+    const uint64_t otherwise_ns =
+        control != NULL && control->ops->is_connecting(control) ? JOINING_NS : SLEEP_NS;
     all->ops->sleep(all, looks_at_gates ? GATED_NS : otherwise_ns);
     const uint64_t woken_ns = clock_now_ns();
     straggler_wake(&comm->health.straggler, woken_ns);

@@ -178,7 +178,7 @@ enum tutti_status comm_find_site(struct tutti_comm *comm)
     TRY(tune_site_shape(&members->site, &members->site.shape));
     if (comm->team.size == 1) return TUTTI_OK;
     members->site.within = transports->host->paths.tables[0];
-    if (transports->remote != NULL) members->site.between = transports->remote->paths.tables[0];
+    members->site.between = transports_paths_between(transports);
     transports->all->ops->limits(transports->all, &members->site.piece_bytes_max,
                                  &members->site.piece_count_max);
     TRY(plans_offer(comm));

@@ -41,9 +41,9 @@ void deliver_to_links(struct operation *operation, struct run_lane *lane,
 {
     switch (piece->way) {
     case PATH_SHARED_SLOT:
-        operation->transport->ops->send_shared(operation->transport, operation->slot,
-                                               operation->targets, step->tx_count,
-                                               program_wire_bytes(operation->program, piece->bytes));
+        operation->transport->sharing->send_shared(
+            operation->transport, operation->slot, operation->targets, step->tx_count,
+            program_wire_bytes(operation->program, piece->bytes));
         break;
     case PATH_FORWARD: forward(operation, step, piece); break;
     case PATH_STAGE: send_staged(operation, lane, step, piece->bytes); break;

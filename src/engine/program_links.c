@@ -10,8 +10,8 @@ static enum tutti_status open_tx(const struct program_link *link, struct transpo
     if (link->group == PROGRAM_NONE)
         return transport->ops->open_tx(transport, slot, link->channel, link->peer, link->bytes_max,
                                        tx);
-    return transport->ops->open_multicast_tx(transport, slot, link->channel, link->group,
-                                             link->bytes_max, tx);
+    return transport->sharing->open_multicast_tx(transport, slot, link->channel, link->group,
+                                                 link->bytes_max, tx);
 }
 
 static enum tutti_status open_rx(const struct program_link *link, struct transport *transport,
@@ -19,8 +19,8 @@ static enum tutti_status open_rx(const struct program_link *link, struct transpo
 {
     if (link->group == PROGRAM_NONE)
         return transport->ops->open_rx(transport, slot, link->channel, link->peer, rx);
-    return transport->ops->open_multicast_rx(transport, slot, link->channel, link->group,
-                                             link->peer, rx);
+    return transport->sharing->open_multicast_rx(transport, slot, link->channel, link->group,
+                                                 link->peer, rx);
 }
 
 /* The capabilities that all links have on which a step sends. */
@@ -80,7 +80,7 @@ static enum tutti_status open_all(struct program *program, struct transport *tra
         return error_set(TUTTI_INTERNAL, "links cannot do what their table of paths says");
     for (uint32_t s = 0; s < program->step_count; s++)
         program->steps[s].is_small = is_small(program, &program->steps[s]);
-    return program->shares ? transport->ops->open_shared_slots(transport, slot) : TUTTI_OK;
+    return program->shares ? transport->sharing->open_shared_slots(transport, slot) : TUTTI_OK;
 }
 
 enum tutti_status program_open_links(struct program *program, struct transport *transport, int slot)

@@ -94,18 +94,23 @@ static void stage_limits(struct transport *transport, size_t *piece_bytes_max,
     *piece_count_max = 4;
 }
 
-static const struct transport_ops stage_ops = {.limits = stage_limits,
-                                               .open_tx = stage_open_tx,
-                                               .open_rx = stage_open_rx,
-                                               .open_multicast_tx = stage_open_multicast_tx,
-                                               .open_multicast_rx = stage_open_multicast_rx,
-                                               .open_shared_slots = stage_open_shared_slots};
+static const struct sharing_ops stage_sharing = {.open_multicast_tx = stage_open_multicast_tx,
+                                                 .open_multicast_rx = stage_open_multicast_rx,
+                                                 .open_shared_slots = stage_open_shared_slots,
+                                                 .reserve_shared = transport_no_reserve_shared,
+                                                 .send_shared = transport_no_send_shared};
+
+static const struct transport_ops stage_ops = {
+    .limits = stage_limits, .open_tx = stage_open_tx, .open_rx = stage_open_rx};
 
 static void stage_set(struct stage *stage)
 {
     static const int host[NEAR] = {0, 1, 2};
-    *stage = (struct stage){
-        .base = {.ops = &stage_ops, .size = SIZE, .groups = {{host, NEAR}}, .group_count = 1}};
+    *stage = (struct stage){.base = {.ops = &stage_ops,
+                                     .sharing = &stage_sharing,
+                                     .size = SIZE,
+                                     .groups = {{host, NEAR}},
+                                     .group_count = 1}};
     stage->tables[0] = *transport_paths("local");
     stage->tables[1] = *transport_paths("tcp");
     stage->tables[1].lacks = path_bit(PATH_WRITE);

@@ -31,8 +31,8 @@ void *send_reserve_shared(struct operation *operation, uint32_t first_tx, uint32
 {
     if (operation->shared_slot_is_taken || !send_has_room(operation, first_tx, tx_count))
         return NULL;
-    return operation->transport->ops->reserve_shared(operation->transport, operation->slot,
-                                                     program_wire_bytes(operation->program, bytes));
+    return operation->transport->sharing->reserve_shared(
+        operation->transport, operation->slot, program_wire_bytes(operation->program, bytes));
 }
 
 /* From now on, the message of a step goes over each of its links separately. */
@@ -67,8 +67,9 @@ static bool is_in_flight(const struct operation *operation, const struct run_sen
 static void send_filled(struct operation *operation, struct run_send *send, size_t bytes)
 {
     const struct program *program = operation->program;
-    operation->transport->ops->send_shared(operation->transport, operation->slot, operation->targets,
-                                           send->tx_count, program_wire_bytes(program, bytes));
+    operation->transport->sharing->send_shared(operation->transport, operation->slot,
+                                               operation->targets, send->tx_count,
+                                               program_wire_bytes(program, bytes));
     send->done += bytes;
     if (send->done < send->total) return;
     for (uint32_t i = 0; i < send->tx_count; i++)

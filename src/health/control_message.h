@@ -15,7 +15,7 @@ enum control_kind {
     CONTROL_JOINED,
     CONTROL_ALL_JOINED
 };
-static_assert(PEERS_OWN_KIND == CONTROL_ALL_JOINED + 1, "the next kind is the transport's");
+static_assert(CONTROL_KIND_OWN == CONTROL_ALL_JOINED + 1, "the next kind is the transport's");
 
 struct failure_message {
     int32_t status, culprit, reporter, is_verdict;
@@ -81,7 +81,7 @@ struct control_message {
 
 static_assert(sizeof(struct control_message) == CONTROL_MESSAGE_BYTES, "as others know it");
 
-static_assert(sizeof(struct control_message) <= PEERS_MESSAGE_BYTES_MAX,
+static_assert(sizeof(struct control_message) <= CONTROL_MESSAGE_BYTES_MAX,
               "a control message is one");
 
 /* Tells a control message that may be lost, because it will be asked for or said again. */

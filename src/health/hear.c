@@ -250,7 +250,7 @@ void remote_hear(void *context, int peer, const void *bytes, size_t byte_count)
     case CONTROL_LEFT:
         atomic_store_explicit(&network->flags[peer].has_left, true,
                               memory_order_release); /* pairs with remote_has_left */
-        network->transport->peers->forget(network->transport, peer);
+        network->control->ops->forget(network->control, peer);
         if (!board_has_failed(network->health->board)) heartbeats_end(network);
         break;
     case CONTROL_ASK: answer(network, peer, &message); break;

@@ -27,7 +27,7 @@ struct heartbeat_message {
     unsigned char bytes[HEARTBEAT_BYTES_MAX];
 };
 enum { HEAD_BYTES = offsetof(struct heartbeat_message, bytes) };
-static_assert(sizeof(struct heartbeat_message) <= PEERS_MESSAGE_BYTES_MAX,
+static_assert(sizeof(struct heartbeat_message) <= CONTROL_MESSAGE_BYTES_MAX,
               "a part of a heartbeat is a control message");
 
 static int first_rank(const struct network *network, int host)
@@ -89,8 +89,8 @@ static void send_heartbeat(struct network *network, int rank)
     struct heartbeat_message message = {.kind = CONTROL_HEARTBEAT};
     for (int part = 0; part < heartbeat_part_count(network->heartbeat); part++) {
         const size_t bytes = heartbeat_write(network->heartbeat, part, message.bytes);
-        if (network->transport->peers->tell(network->transport, rank, &message,
-                                            HEAD_BYTES + bytes) != TUTTI_OK) {
+        if (network->control->ops->tell(network->control, rank, &message, HEAD_BYTES + bytes) !=
+            TUTTI_OK) {
             remote_count_untold(network, rank);
             return;
         }
@@ -104,8 +104,7 @@ static void send_heartbeats(struct network *network)
     while (heartbeat_next(network->heartbeat, &host, &is_poke)) {
         const int rank = first_rank(network, host);
         if (network->flags[rank].is_dead || remote_has_left(network->health, rank)) continue;
-        if (network->transport->peers->unheard(network->transport, rank) >
-            (is_poke ? POKED_NOTES_MAX : 0))
+        if (network->control->ops->unheard(network->control, rank) > (is_poke ? POKED_NOTES_MAX : 0))
             continue;
         send_heartbeat(network, rank);
     }

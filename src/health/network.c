@@ -86,6 +86,7 @@ static enum tutti_status open_transport(struct network *network, bool only_tells
                                hosts != NULL ? hosts->local_numbers : NULL,
                                hosts != NULL ? hosts->largest : 0));
     network->transport = health->team->transports.set.all;
+    network->control = health->team->transports.set.control;
     return TUTTI_OK;
 }
 
@@ -122,11 +123,11 @@ bool network_move(struct health *health)
     if (has_failed) remote_tell_failure(network);
     if (network->any_owed) remote_tell_owed(network);
     const bool moved = transport->ops->progress(transport);
-    const enum tutti_status status = transport->peers->check(transport);
+    const enum tutti_status status = network->control->ops->check(network->control);
     if (status != TUTTI_OK && !has_failed)
         health_fail(health, NULL, status, health->team->rank, "%s", tutti_error_message());
     if (domain_has_output(&health->team->domain))
-        domain_set_output(&health->team->domain, transport->peers->is_awaited(transport));
+        domain_set_output(&health->team->domain, transport->ops->is_awaited(transport));
     return moved && !has_failed;
 }
 
@@ -142,7 +143,7 @@ void network_note_output(struct health *health)
     const struct network *network = health->network;
     if (network == NULL) return;
     const bool is_left =
-        !network->is_stopped && network->transport->peers->is_awaited(network->transport);
+        !network->is_stopped && network->transport->ops->is_awaited(network->transport);
     domain_set_output(&health->team->domain, is_left);
 }
 

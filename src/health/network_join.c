@@ -30,7 +30,7 @@ static enum tutti_status ask_missing(struct network *network, uint64_t now)
         const int first = hosts->firsts[host];
         if (network->flags[first].has_joined || now < network->next_ns[host]) continue;
         network->next_ns[host] = now + MISSED_NS;
-        TRY(network->transport->peers->connect(network->transport, first));
+        TRY(network->control->ops->connect(network->control, first));
     }
     return TUTTI_OK;
 }

@@ -20,20 +20,22 @@ enum {
 
 /* Whether a rank lacks something of this one. May lack: messages to a rank that no connection was ever made to; and where the connection is
  * lost, the last that this rank said of data that it has received. */
-static bool is_owed(const struct transport *transport, int rank, bool counts_maybe)
+static bool is_owed(const struct network *network, int rank, bool counts_maybe)
 {
+    const struct control *control = network->control;
+    const bool is_owed_data = !network->transport->ops->is_settled(network->transport, rank);
     struct peer_report report;
-    transport->peers->report(transport, rank, &report);
-    if (transport->peers->is_settled(transport, rank))
+    control->ops->report(control, rank, &report);
+    if (!is_owed_data && control->ops->is_settled(control, rank))
         return counts_maybe && report.state == PEER_LOST;
     const bool has_met = report.state != PEER_UNUSED && report.state != PEER_WANTED;
-    return counts_maybe || has_met || transport->peers->is_owed_data(transport, rank);
+    return counts_maybe || has_met || is_owed_data;
 }
 
 static bool owes_somebody(struct health *health, bool counts_maybe)
 {
     for (int r = 0; r < health->team->size; r++)
-        if (r != health->team->rank && is_owed(health->network->transport, r, counts_maybe) &&
+        if (r != health->team->rank && is_owed(health->network, r, counts_maybe) &&
             known_state(health, r) != RANK_LEFT && !health_is_dead(health, r))
             return true;
     return false;
@@ -52,7 +54,7 @@ bool network_settle(struct health *health, uint64_t deadline_ns)
     bool counts_maybe = true;
     for (unsigned passes = 1; owes_somebody(health, counts_maybe); passes++) {
         const bool moved = network_progress(health);
-        (void)transport->peers->finish(transport); /* tells what is untold */
+        transport->ops->flush(transport);
         if (passes % PASSES_A_LOOK != 0) {
             if (!moved) sched_yield();
             continue;
@@ -75,7 +77,7 @@ void network_leave(struct health *health, uint64_t timeout_ns)
     struct transport *transport = health->network->transport;
     if (health->team->settings.is_encrypted && at_exit_has_begun()) return;
     (void)network_progress(health);
-    (void)transport->peers->finish(transport);
+    transport->ops->flush(transport);
     /* The word of it is all that is left to say, and that nobody who goes on without others need wait for this rank. */
     if (is_broken(health)) {
         remote_tell_leaving(health->network);
@@ -108,7 +110,7 @@ static bool is_teller(const struct health *health)
 static bool has_way_to_tell(struct health *health)
 {
     if (health->network != NULL && health->network->transport != NULL) return true;
-    if (health->team->transports.set.remote != NULL) return false;
+    if (health->team->transports.set.control != NULL) return false;
     network_free(health);
     return network_create_to_tell(health) == TUTTI_OK;
 }

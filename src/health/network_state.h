@@ -1,4 +1,4 @@
-/* network_state.h - what is known of ranks of other hosts, and the transport that leads there: for network.c, network_join.c,
+/* network_state.h - what is known of ranks of other hosts, and what leads there: for network.c, network_join.c,
  * network_leave.c, remote_rank.c, hear.c, heartbeats.c and quiesce.c. */
 #ifndef TUTTI_HEALTH_NETWORK_STATE_H
 #define TUTTI_HEALTH_NETWORK_STATE_H
@@ -45,7 +45,8 @@ struct remote_rank {
 
 struct network {
     struct health *health;
-    struct transport *transport; /* leads to all ranks, and moves whatever ways there are */
+    struct transport *transport; /* leads to all ranks, and moves whatever leads there */
+    struct control *control;
     uint16_t *ports;   /* of each rank's process, on loopback; NULL: hosts->entries says */
     uint64_t *next_ns; /* of each host: when to ask its first rank to connect again */
     bool is_stopped, all_have_joined;

@@ -60,11 +60,11 @@ static int tell_who_has_left(struct tutti_comm *comm, int rank, int size, uint64
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
     if (rank == 2) {
         struct peer_report report;
-        const struct transport *const transport = copy->health.network->transport;
+        const struct control *const control = copy->health.network->control;
         RANKS_EXPECT(health_lock(&copy->health, 10 * SECOND) == TUTTI_OK);
         remote_ask(&copy->health, 1, 0, 1);
-        transport->peers->report(transport, 1, &report);
-        RANKS_EXPECT(report.state == PEER_WANTED && transport->peers->unheard(transport, 1) > 0);
+        control->ops->report(control, 1, &report);
+        RANKS_EXPECT(report.state == PEER_WANTED && control->ops->unheard(control, 1) > 0);
         health_unlock(&copy->health);
     }
     const uint64_t begin_ns = clock_now_ns();

@@ -5,9 +5,9 @@
 
 #include "base/held.h"
 #include "base/status.h"
-#include "os/clock.h"
 #include "os/process.h"
 #include "process/watch.h"
+#include "transport/open.h"
 
 enum { NEIGHBOURS = 2, A_LOOK = 64 };
 
@@ -107,15 +107,14 @@ void processes_close(struct processes *processes)
     *processes = (struct processes){0};
 }
 
-void processes_use(struct processes *processes, struct transport *host)
+void processes_use(struct processes *processes, const struct transport *host)
 {
     processes->host = host;
 }
 
 static bool has_spoken(const struct processes *processes, const struct watched_process *process)
 {
-    struct transport *host = processes->host;
-    return host != NULL && host->peers->look(host, process->number, clock_now_ns()) == PEER_ENDED;
+    return processes->host != NULL && transports_process_has_ended(processes->host, process->number);
 }
 
 static bool looks_ended(const struct processes *processes, struct watched_process *process)

@@ -37,10 +37,10 @@ struct local_rank;
 struct processes {
     struct watched_process *all; /* but this one, in the order of their first ranks */
     int count;
-    struct local_rank *of_ranks; /* by number; NULL: nothing is known */
-    int own, size;               /* this rank's number, and how many there are */
-    struct transport *host;      /* see processes_use; or NULL */
-    _Atomic int next;            /* to look at */
+    struct local_rank *of_ranks;  /* by number; NULL: nothing is known */
+    int own, size;                /* this rank's number, and how many there are */
+    const struct transport *host; /* see processes_use; or NULL */
+    _Atomic int next;             /* to look at */
 };
 
 /* The pid by which this rank knows another rank of this host, or 0: it is in another PID namespace. */
@@ -55,7 +55,7 @@ enum tutti_status processes_open(struct processes *processes,
 void processes_close(struct processes *processes);
 /* From now on the transport between the ranks of this host tells of processes that are not visible from here; it stays the caller's.
  * (While the ranks are on their way to it, it looks for them itself.) */
-void processes_use(struct processes *processes, struct transport *host);
+void processes_use(struct processes *processes, const struct transport *host);
 /* Looks at some of the processes; whether one is known to have ended. */
 bool processes_look(struct processes *processes);
 /* Whether a rank's process is gone, with all its threads; of ranks of this process false. */

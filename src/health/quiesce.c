@@ -23,7 +23,7 @@ bool health_stop_links(struct health *health)
         network->is_stopped = true;
         domain_set_output(&health->team->domain, false);
     }
-    return all == NULL || all->peers->stop(all);
+    return all == NULL || all->ops->stop(all);
 }
 
 /* Whether a rank of this host may still be inside a call of that slot: then it may read memory that was posted to it, and write

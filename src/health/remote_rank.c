@@ -14,7 +14,7 @@
  * that it waits for; so a failure reaches all ranks that wait, over some others and over the boards of hosts. The first failure that a
  * host hears of stays the host's; two that happen at once may be named differently on different hosts.
  *
- * Whether a rank is still there the transport tells by its connections (peers.h, `look`), and heartbeats by its host (heartbeats.h).
+ * Whether a rank is still there control tells by its connections and links (control.h, `look`), and heartbeats by its host (heartbeats.h).
  *
  * Where hosts were cut off from each other for longer than heartbeats bear, and then not any more, each side has its verdict, or hears the
  * other's: what is a PROC_FAILED of a living rank for one side is a MINORITY for that rank's, and the other way round.
@@ -112,7 +112,7 @@ static bool is_there(const struct network *network, int rank)
 {
     struct peer_report report;
     if (network->flags[rank].is_dead) return false;
-    network->transport->peers->report(network->transport, rank, &report);
+    network->control->ops->report(network->control, rank, &report);
     return report.state != PEER_UNUSED && report.state != PEER_BROKEN;
 }
 
@@ -133,8 +133,7 @@ void remote_count_untold(struct network *network, int rank)
 /* Tells a control message that may be lost, because it will be asked for or said again. */
 bool remote_tell(struct network *network, int rank, const struct control_message *message)
 {
-    if (network->transport->peers->tell(network->transport, rank, message, sizeof *message) ==
-        TUTTI_OK)
+    if (network->control->ops->tell(network->control, rank, message, sizeof *message) == TUTTI_OK)
         return true;
     remote_count_untold(network, rank);
     return false;
@@ -143,7 +142,7 @@ bool remote_tell(struct network *network, int rank, const struct control_message
 /* Nobody says them again, and whoever does not hear them waits for nothing: they have places of their own. */
 static bool tell_final(struct network *network, int rank, const struct control_message *message)
 {
-    if (network->transport->peers->tell_final(network->transport, rank, message, sizeof *message) ==
+    if (network->control->ops->tell_final(network->control, rank, message, sizeof *message) ==
         TUTTI_OK)
         return true;
     remote_count_untold(network, rank);
@@ -172,8 +171,7 @@ static void tell_once(struct network *network, int rank, enum control_kind kind)
     struct remote_flags *remote = &network->flags[rank];
     const bool was_owed = (remote->owed & bit) != 0;
     remote->owed &= (uint16_t)~bit;
-    if (network->transport->peers->tell(network->transport, rank, &message, sizeof message) ==
-        TUTTI_OK)
+    if (network->control->ops->tell(network->control, rank, &message, sizeof message) == TUTTI_OK)
         return;
     if (!was_owed) remote_count_untold(network, rank);
     remote->owed |= (uint16_t)bit;
@@ -237,7 +235,7 @@ void remote_ask(struct health *health, int rank, int slot, uint64_t begun)
     if (remote == NULL) return; /* it is asked again */
     const uint64_t now = clock_now_ns();
     const unsigned unheard =
-        network->transport->peers->unheard(network->transport, rank); /* it may be stopped */
+        network->control->ops->unheard(network->control, rank); /* it may be stopped */
     if (unheard >= ASKED_MAX || now - remote->asked_ns < ASK_NS * (1 + unheard)) return;
     remote->asked_ns = now;
     /* A rank that has heard all questions is running, though an answer may be lost. */
@@ -250,7 +248,7 @@ bool remote_ask_after(struct health *health, int rank, int slot, uint64_t begun)
 {
     struct network *network = health->network;
     if (remote_of(health, rank) == NULL || network->is_stopped ||
-        network->transport->peers->unheard(network->transport, rank) > 0)
+        network->control->ops->unheard(network->control, rank) > 0)
         return false;
     return remote_tell(network, rank,
                        &(struct control_message){.kind = CONTROL_ASK, .slot = slot, .begun = begun});
@@ -312,7 +310,7 @@ bool remote_is_stopped(const struct health *health, int rank, uint64_t now_ns)
         return false;
     const uint64_t answered_ns = remote_answered_ns(health, rank);
     return answered_ns > remote->waited_ns + SILENT_NS / 4 && now_ns < answered_ns + FRESH_NS &&
-           network->transport->peers->unheard(network->transport, rank) > 0;
+           network->control->ops->unheard(network->control, rank) > 0;
 }
 
 void remote_invite(struct health *health, int rank)
@@ -327,13 +325,13 @@ void remote_tell_agreement(struct health *health, int rank, const void *bytes, s
 {
     struct {
         uint32_t kind;
-        char bytes[PEERS_MESSAGE_BYTES_MAX - sizeof(uint32_t)];
+        char bytes[CONTROL_MESSAGE_BYTES_MAX - sizeof(uint32_t)];
     } message = {.kind = CONTROL_AGREEMENT};
     struct network *network = health->network;
     if (byte_count > sizeof message.bytes) return;
     memcpy(message.bytes, bytes, byte_count);
-    if (network->transport->peers->tell(network->transport, rank, &message,
-                                        sizeof message.kind + byte_count) != TUTTI_OK)
+    if (network->control->ops->tell(network->control, rank, &message,
+                                    sizeof message.kind + byte_count) != TUTTI_OK)
         remote_count_untold(network, rank); /* it is said again */
 }
 
@@ -360,13 +358,12 @@ void remote_tell_all_have_joined(struct network *network)
 
 /* ------------------------------------------------------------------------------------------------ deaths */
 
-/* Asks the transport whether it is there, which stays as it finds it. True: it is dead. */
+/* Asks control whether it is there, which stays as it finds it. True: it is dead. */
 static bool look_at(struct network *network, int rank, uint64_t now_ns)
 {
     struct remote_flags *remote = &network->flags[rank];
     if (remote->is_dead) return true;
-    const enum peer_presence presence =
-        network->transport->peers->look(network->transport, rank, now_ns);
+    const enum peer_presence presence = network->control->ops->look(network->control, rank, now_ns);
     remote->has_ended = presence == PEER_ENDED;
     if (presence != PEER_PRESENT) remote_declare_dead(network, rank);
     return remote->is_dead;
@@ -375,7 +372,7 @@ static bool look_at(struct network *network, int rank, uint64_t now_ns)
 void remote_declare_dead(struct network *network, int rank)
 {
     network->flags[rank].is_dead = true;
-    network->transport->peers->forget(network->transport, rank);
+    network->control->ops->forget(network->control, rank);
 }
 
 int remote_find_dead(struct health *health, uint64_t now_ns)
@@ -394,16 +391,16 @@ void remote_look_at_all(struct health *health, uint64_t now_ns)
 
 uint64_t remote_heard_ns(const struct health *health, int rank)
 {
-    const struct transport *transport = health->network->transport;
+    const struct control *control = health->network->control;
     struct peer_report report;
-    transport->peers->report(transport, rank, &report);
+    control->ops->report(control, rank, &report);
     return report.heard_ns;
 }
 
 uint64_t remote_answered_ns(const struct health *health, int rank)
 {
-    const struct transport *transport = health->network->transport;
-    return transport->peers->answered_ns(transport, rank);
+    const struct control *control = health->network->control;
+    return control->ops->answered_ns(control, rank);
 }
 
 bool remote_has_ended(const struct health *health, int rank)
@@ -435,9 +432,9 @@ bool remote_is_missed(const struct health *health, int rank)
 
 void remote_trouble(const struct health *health, int peer, char text[COMM_TROUBLE_MAX])
 {
-    const struct transport *all = health->team->transports.set.all;
-    char why[PEERS_TROUBLE_MAX];
+    const struct control *control = health->team->transports.set.control;
+    char why[CONTROL_TROUBLE_MAX];
     text[0] = '\0';
-    if (all == NULL || !all->peers->trouble(all, peer, why)) return;
+    if (control == NULL || !control->ops->trouble(control, peer, why)) return;
     snprintf(text, COMM_TROUBLE_MAX, "; %s", why);
 }

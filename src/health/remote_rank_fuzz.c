@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "health/known.h"
 #include "health/network_state.h"
+#include "tcp_control.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
@@ -19,6 +20,7 @@ struct world {
     struct team team;
     struct health *health;
     struct network network;
+    struct tcp_control control;
     struct host_levels levels;
     struct transport near;
     unsigned woken;
@@ -75,6 +77,8 @@ static void open_world(struct world *world)
     const struct tcp_options options = {
         .size = SIZE, .wants = want_nothing, .hears = remote_hear, .hears_context = &world->network};
     if (tcp_create(&options, &world->network.transport) != TUTTI_OK) abort();
+    tcp_control_init(&world->control, world->network.transport);
+    world->network.control = &world->control.base;
 }
 
 static void close_world(struct world *world)

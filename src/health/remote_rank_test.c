@@ -13,6 +13,7 @@
 #include "health/network_state.h"
 #include "health/remote_rank.h"
 #include "os/byte_stream.h"
+#include "tcp_control.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
@@ -23,6 +24,7 @@ struct world {
     struct team team;
     struct health *health;
     struct network network;
+    struct tcp_control control;
     struct remote_flags flags[SIZE];
     struct transport near, *peer;
     unsigned heard[KINDS];
@@ -81,6 +83,8 @@ static void open_world(struct world *world)
     struct tcp_options options = {
         .size = SIZE, .streams = 1, .hears = remote_hear, .hears_context = &world->network};
     assert_int_equal(tcp_create(&options, &world->network.transport), TUTTI_OK);
+    tcp_control_init(&world->control, world->network.transport);
+    world->network.control = &world->control.base;
     options = (struct tcp_options){
         .rank = 1, .size = SIZE, .streams = 1, .hears = hear, .hears_context = world};
     assert_int_equal(tcp_create(&options, &world->peer), TUTTI_OK);
@@ -103,7 +107,7 @@ static void close_world(struct world *world)
 /* Rank 1 takes in no control messages, as if it was stopped: the control messages for it take all places that there are. */
 static void fill(struct world *world)
 {
-    for (int i = 0; i < 2 * PEERS_MESSAGES_MAX; i++)
+    for (int i = 0; i < 2 * CONTROL_MESSAGES_MAX; i++)
         remote_tell_agreement(world->health, 1, "agree", 6);
 }
 
@@ -113,8 +117,7 @@ static void move(struct world *world)
     for (int i = 0; i < STEPS && !(tcp_is_settled(world->network.transport, 1) && i > STEPS / 10);
          i++) {
         (void)world->network.transport->ops->progress(world->network.transport);
-        (void)world->peer->ops->progress(world->peer);
-        (void)tcp_finish(world->peer);
+        world->peer->ops->flush(world->peer);
         remote_tell_owed(&world->network);
     }
 }
@@ -170,7 +173,7 @@ static void what_is_dropped_is_counted(void **state)
     struct world world;
     open_world(&world);
     fill(&world);
-    assert_int_equal(world.network.untold, PEERS_MESSAGES_MAX + PEERS_FINAL_MESSAGES);
+    assert_int_equal(world.network.untold, CONTROL_MESSAGES_MAX + CONTROL_FINAL_MESSAGES);
     assert_int_equal(world.network.untold_logged, 1); /* the others are told of in 10 s */
     close_world(&world);
 }

@@ -44,8 +44,8 @@ static void tell_other_hosts(struct health *health, const int *ranks, int count,
     const struct withdrawn_message message = {.kind = CONTROL_WITHDRAWN, .word = word};
     for (int i = 0; i < count; i++)
         if (remote_of(health, ranks[i]) != NULL &&
-            network->transport->peers->tell(network->transport, ranks[i], &message,
-                                            sizeof message) != TUTTI_OK)
+            network->control->ops->tell(network->control, ranks[i], &message, sizeof message) !=
+                TUTTI_OK)
             remote_count_untold(network, ranks[i]);
 }
 

@@ -1,28 +1,37 @@
 /* open.h - opens the transports that lead to the ranks of a communicator, and combines them into
  * one.
  *
- *     ranks of this host ── host ──┐
- *                                  ├── all: what links are opened on
- *     ranks of other hosts ─ remote ┘
+ *     ranks of this host ── host ─────────────────────────┐
+ *                                                         ├── all: what links are opened on, and moves
+ *     ranks of other hosts ┬ links: cards, say ───────────┤
+ *                          └ tcp: links, if no others ────┘
+ *                             └── control: what is known of those ranks, and told to them
  *
- * Only this module knows which transports there are; its callers know the contract (transport.h,
- * peers.h). Threads: one at a time.
+ * Only this module knows which transports there are; its callers know the contracts (transport.h,
+ * control.h). Threads: one at a time.
  */
 #ifndef TUTTI_TRANSPORT_OPEN_H
 #define TUTTI_TRANSPORT_OPEN_H
 
+#include "transport/control.h"
 #include "transport/host.h"
 #include "transport/remote.h"
 #include "transport/transport.h"
 
 /* Zeroed before it is opened, and valid from then on. */
 struct transport_set {
-    struct transport *all; /* leads to every rank; one of the others */
+    struct transport *all; /* leads to every rank: one of the others */
+    struct control *
+        control; /* of the ranks of other hosts, or of all; moves with `all`. NULL: there are none */
     struct transport *
         host; /* leads to the ranks of this host under their numbers, and has their board; NULL: the communicator has one rank */
-    struct transport *remote; /* leads to ranks of other hosts, or to all; NULL: host leads to all */
-    struct transport *router;              /* NULL: not both are needed */
-    const struct remote_kind *remote_kind; /* of `remote` */
+    /* The rest is this module's own. */
+    struct transport *links;        /* to other hosts; NULL: TCP's are */
+    struct transport *tcp;          /* the connections; NULL: host leads to all */
+    struct transport *router;       /* NULL: one of them is enough */
+    struct data_order *order;       /* between links and control; NULL: TCP carries both */
+    const struct remote_kind *kind; /* of links */
+    bool is_over_host;              /* the router leads to ranks of this host by `host` */
 };
 
 /* Sets the fingerprint of the network card with remote memory access that this process would use:
@@ -49,6 +58,8 @@ enum tutti_status transports_meet_host(struct transport_set *set, const struct h
 enum tutti_status transports_begin_host(struct transport_set *set,
                                         const struct host_patience *patience, bool *maps_heaps);
 void transports_host_facts(const struct transport_set *set, struct host_facts *facts);
+/* Whether the process of a rank that is not visible from here has ended. host: a set's. Any thread. */
+bool transports_process_has_ended(const struct transport *host, int number);
 /* Called after transports_meet_host. numbers: for each rank its number among the ranks of this
  * host, or -1 if it is on another host; the array stays the caller's, and must last until the set
  * is closed. NULL: the remote transport leads to ranks of this host, too. host_size_max: the number
@@ -62,17 +73,20 @@ void transports_add_footprint(const struct transport_set *set, struct transport_
  * connections, and to close these properly would disturb the parent. */
 void transports_close(struct transport_set *set, bool is_inherited);
 
+/* The table of paths over what was opened to other hosts; NULL: nothing was. */
+const struct path_table *transports_paths_between(const struct transport_set *set);
 /* The tables of paths to ranks of this host and to ranks of other hosts, as they ship: for callers
  * that need costs before anything is open. */
 void transports_paths(const struct path_table **within, const struct path_table **between);
 
-/* A way to ranks that share no memory with this one: connections, cards. */
+/* Links to ranks that share no memory with this one, beside control over TCP. */
 struct remote_kind {
-    enum tutti_status (*open)(const struct remote_options *options, struct transport **transport);
+    enum tutti_status (*open)(const struct remote_options *options, struct data_order *order,
+                              struct transport **transport);
     void (*close)(struct transport *transport); /* NULL is allowed */
 };
-/* For tests of another kind: it takes the place of TCP and of cards in communicators that are
- * created from now on. NULL: as before. Must not be called while there are communicators. */
+/* For tests of another kind: it takes the place of TCP's links and of cards in communicators that
+ * are created from now on. NULL: as before. Must not be called while there are communicators. */
 void transports_replace_remote(const struct remote_kind *kind);
 
 #endif

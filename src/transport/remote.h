@@ -1,4 +1,5 @@
-/* remote.h - the options of a transport that leads to ranks which share no memory with this one. */
+/* remote.h - the options of what leads to ranks which share no memory with this one: of links
+ * (transport.h), and of control (control.h). */
 #ifndef TUTTI_TRANSPORT_REMOTE_H
 #define TUTTI_TRANSPORT_REMOTE_H
 
@@ -25,7 +26,7 @@ struct remote_options {
      * when the transport first has something to do with that rank. */
     void (*locates)(void *context, int rank, struct remote_location *location);
     /* A control message has come, which is valid during the call. The function may call tell and
-     * forget (peers.h), and nothing else of this transport. NULL: control messages are dropped. */
+     * forget (control.h), and nothing else of control or links. NULL: control messages are dropped. */
     void (*hears)(void *context, int peer, const void *message, size_t bytes);
     /* Writes the name of a rank for the log. */
     void (*names)(void *context, int rank, char *text, size_t size);

@@ -109,6 +109,35 @@ void transport_no_send_shared(struct transport *transport, int slot, struct link
     assert(!"links of this kind do not share");
 }
 
+const struct sharing_ops transport_shares_nothing = {.open_multicast_tx = transport_no_multicast_tx,
+                                                     .open_multicast_rx = transport_no_multicast_rx,
+                                                     .open_shared_slots = transport_no_shared_slots,
+                                                     .reserve_shared = transport_no_reserve_shared,
+                                                     .send_shared = transport_no_send_shared};
+
+void transport_no_flush(struct transport *transport)
+{
+    (void)transport;
+}
+
+bool transport_not_awaited(const struct transport *transport)
+{
+    (void)transport;
+    return false;
+}
+
+bool transport_is_settled(const struct transport *transport, int peer)
+{
+    (void)transport, (void)peer;
+    return true;
+}
+
+bool transport_stops_nothing(struct transport *transport)
+{
+    (void)transport;
+    return false;
+}
+
 int transport_no_corrupt_rank(const struct transport *transport)
 {
     (void)transport;

@@ -1,4 +1,5 @@
-/* transport.h - the contract between the engine and the transports, which carry bytes.
+/* transport.h - the contract for links: between the engine and the transports, which carry bytes.
+ * What a rank knows of its peers, and tells them beside all links, is control (control.h).
  *
  * A transport gives *links*: one-way streams of messages from one rank to another, or to all others
  * of a *group* that the transport names, FIFO, with numbers that run on across operations, so that
@@ -50,7 +51,7 @@
 
 #include "memory/kind.h"
 #include "path/path.h"
-#include "transport/peers.h"
+#include "transport/data_order.h"
 #include "tutti/tutti.h"
 
 /* Slots 0 to 16 carry collectives, the last one point to point. */
@@ -173,7 +174,10 @@ struct transport_group {
 
 struct transport {
     const struct transport_ops *ops;
-    const struct peer_ops *peers; /* they know the ranks, and tell them messages */
+    const struct sharing_ops *sharing; /* transport_shares_nothing, if they do not */
+    /* What control asks of links beside it. NULL: control does not know these links, or moves with
+     * them (tcp/endpoint.h). */
+    const struct ordered_ops *ordered;
     int rank, size;
     /* The groups of which this rank is a member, from creation on. None: each message goes to one
      * rank. */
@@ -197,6 +201,26 @@ struct transport {
     const struct memory_kind *own_takes_kind[TRANSPORT_SLOT_COUNT];
 };
 
+/* What only ranks that share memory can do: see `groups`, and LINK_SHARES. */
+struct sharing_ops {
+    /* As open_tx and open_rx, for links of one of `groups`: the link on which this rank sends to all others of the
+     * group, and the link on which a peer of the group does. */
+    enum tutti_status (*open_multicast_tx)(struct transport *transport, int slot, int channel,
+                                           int group, size_t bytes, struct link_tx **link);
+    enum tutti_status (*open_multicast_rx)(struct transport *transport, int slot, int channel,
+                                           int group, int peer, struct link_rx **link);
+    /* This and the next two functions are for transports whose links have LINK_SHARES. Prepares
+     * this rank's shared slots for one slot of operations. May allocate and call the kernel. */
+    enum tutti_status (*open_shared_slots)(struct transport *transport, int slot);
+    /* A shared slot for that many bytes (at most what `limits` says); NULL while there is none,
+     * since a rank has only a few. Until it is sent, further calls return the same slot. */
+    void *(*reserve_shared)(struct transport *transport, int slot, size_t bytes);
+    /* Sends the shared slot that was reserved last on links of that slot of operations, which all
+     * share and have room. */
+    void (*send_shared)(struct transport *transport, int slot, struct link_tx *const *links,
+                        unsigned count, size_t bytes);
+};
+
 struct transport_footprint {
     size_t private_bytes;    /* as it is touched at most */
     size_t shared_bytes;     /* reserved for its own data, and its part of the common memory */
@@ -215,24 +239,21 @@ struct transport_ops {
                                  size_t bytes, struct link_tx **link);
     enum tutti_status (*open_rx)(struct transport *transport, int slot, int channel, int peer,
                                  struct link_rx **link);
-    /* The same for links of one of `groups`: the link on which this rank sends to all others of the
-     * group, and the link on which a peer of the group does. */
-    enum tutti_status (*open_multicast_tx)(struct transport *transport, int slot, int channel,
-                                           int group, size_t bytes, struct link_tx **link);
-    enum tutti_status (*open_multicast_rx)(struct transport *transport, int slot, int channel,
-                                           int group, int peer, struct link_rx **link);
-    /* This and the next two functions are for transports whose links have LINK_SHARES. Prepares
-     * this rank's shared slots for one slot of operations. May allocate and call the kernel. */
-    enum tutti_status (*open_shared_slots)(struct transport *transport, int slot);
-    /* A shared slot for that many bytes (at most what `limits` says); NULL while there is none,
-     * since a rank has only a few. Until it is sent, further calls return the same slot. */
-    void *(*reserve_shared)(struct transport *transport, int slot, size_t bytes);
-    /* Sends the shared slot that was reserved last on links of that slot of operations, which all
-     * share and have room. */
-    void (*send_shared)(struct transport *transport, int slot, struct link_tx *const *links,
-                        unsigned count, size_t bytes);
     /* Moves bytes between links and the outside; never waits. True when something moved. */
     bool (*progress)(struct transport *transport);
+    /* Makes due now what peers may be told later, and moves as `progress` does: for a rank that
+     * starts nothing any more. */
+    void (*flush)(struct transport *transport);
+    /* Whether a peer may be waiting for something that waits here to be sent; then some thread has
+     * to call `progress`. */
+    bool (*is_awaited)(const struct transport *transport);
+    /* Whether a peer has consumed all that was sent to it, and knows what was consumed here; or is
+     * gone for good. Without progress. After `stop`: yes. */
+    bool (*is_settled)(const struct transport *transport, int peer);
+    /* Gives up all links for good: nothing is shown on them any more. True: memory that was posted
+     * or advertised is no longer touched either. False: a rank that shares memory with this one may
+     * still be reading or writing there; the caller waits until that rank has left its call. */
+    bool (*stop)(struct transport *transport);
     /* Announces that this rank is about to sleep: a look after this call sees everything that peers
      * published before it returned. Then the caller either cancels, or sleeps until a peer
      * publishes something or wakes it, at most timeout_ns. */
@@ -289,7 +310,8 @@ void link_no_place_directly(struct link_rx *link, void *destination, size_t byte
 enum link_state link_no_copy(struct link_rx *link, const struct link_reference *reference,
                              size_t offset, void *destination, size_t bytes);
 /* For transports without groups, and for those whose links do not share: UNSUPPORTED, or never
- * called. */
+ * called; and a table of them. */
+extern const struct sharing_ops transport_shares_nothing;
 enum tutti_status transport_no_multicast_tx(struct transport *transport, int slot, int channel,
                                             int group, size_t bytes, struct link_tx **link);
 enum tutti_status transport_no_multicast_rx(struct transport *transport, int slot, int channel,
@@ -298,6 +320,12 @@ enum tutti_status transport_no_shared_slots(struct transport *transport, int slo
 void *transport_no_reserve_shared(struct transport *transport, int slot, size_t bytes);
 void transport_no_send_shared(struct transport *transport, int slot, struct link_tx *const *links,
                               unsigned count, size_t bytes);
+
+/* For ranks that are reached through memory: nothing waits, and nobody is owed anything. */
+void transport_no_flush(struct transport *transport);
+bool transport_not_awaited(const struct transport *transport);
+bool transport_is_settled(const struct transport *transport, int peer);
+bool transport_stops_nothing(struct transport *transport);
 
 /* For transports where these cannot occur. */
 int transport_no_corrupt_rank(const struct transport *transport);

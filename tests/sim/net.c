@@ -681,12 +681,11 @@ static enum tutti_status sim_open_rx(struct transport *transport, int slot, int 
 static const struct transport_ops ops = {.limits = sim_limits,
                                          .open_tx = sim_open_tx,
                                          .open_rx = sim_open_rx,
-                                         .open_multicast_tx = transport_no_multicast_tx,
-                                         .open_multicast_rx = transport_no_multicast_rx,
-                                         .open_shared_slots = transport_no_shared_slots,
-                                         .reserve_shared = transport_no_reserve_shared,
-                                         .send_shared = transport_no_send_shared,
                                          .progress = transport_no_progress,
+                                         .flush = transport_no_flush,
+                                         .is_awaited = transport_not_awaited,
+                                         .is_settled = transport_is_settled,
+                                         .stop = transport_stops_nothing,
                                          .sleep_begin = transport_no_sleeper,
                                          .sleep_cancel = transport_no_sleeper,
                                          .sleep = transport_no_sleep,
@@ -731,7 +730,7 @@ struct sim_net *sim_net_create(struct sim *sim, const struct sim_net_options *op
     for (int rank = 0; rank < options->size; rank++) {
         struct endpoint *endpoint = &net->endpoints[rank];
         endpoint->base = (struct transport){.ops = &ops,
-                                            .peers = &transport_peers_in_memory,
+                                            .sharing = &transport_shares_nothing,
                                             .rank = rank,
                                             .size = options->size,
                                             .paths.tables = {&net->paths}};

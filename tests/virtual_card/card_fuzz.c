@@ -35,9 +35,9 @@ struct script {
     char *posted[LINKS][POSTS_MAX];
     char *expected[LINKS];
     uint64_t sequence[LINKS + 1], offset[LINKS + 1]; /* of the peer's next message, if it behaved */
-    uint64_t sent, words;           /* the same of all messages, and of control messages */
-    uint64_t taken;                 /* messages of the transport */
-    struct card_ack seen[SEEN_MAX]; /* packets of the transport */
+    uint64_t sent;                                   /* the same of all messages */
+    uint64_t taken;                                  /* messages of the transport */
+    struct card_ack seen[SEEN_MAX];                  /* packets of the transport */
     unsigned seen_count, acked;
     uint64_t data_taken[LINKS + 1]; /* messages of its links */
     uint64_t key, key_length;       /* that was offered last */
@@ -242,7 +242,6 @@ static void put_message(struct script *script)
         message.offset = draw_number(script, 0);
         message.length = next(script) * 100;
         break;
-    case CARD_MESSAGE_WORD: message.sequence = draw_number(script, script->words++); break;
     default: break;
     }
     if (message.kind <= CARD_MESSAGE_ASK) script->sequence[link]++;
@@ -254,19 +253,6 @@ static void put_message(struct script *script)
 }
 
 /* ------------------------------------------------------------------------------------------ own doings */
-
-static void hear(void *context, int peer, const void *message, size_t bytes)
-{
-    struct script *script = context;
-    const unsigned char *data = message;
-    if (peer != 1 || bytes == 0 || bytes > PEERS_MESSAGE_BYTES_MAX) abort();
-    size_t sum = 0;
-    for (size_t i = 0; i < bytes; i++) sum += data[i];
-    if (sum > 255 * bytes) abort(); /* all of it is there to be read */
-    if (sum % 2 == 0 && bytes >= 4)
-        (void)script->transport->peers->tell(script->transport, peer, message, bytes);
-    if (sum % 32 == 1) script->transport->peers->forget(script->transport, peer);
-}
 
 static void commit(struct script *script, unsigned link)
 {
@@ -317,16 +303,10 @@ static void expect(struct script *script, unsigned link)
                                      1 + next(script) * 15);
 }
 
-static void tell(struct script *script)
-{
-    const char message[PEERS_MESSAGE_BYTES_MAX] = {9};
-    (void)script->transport->peers->tell(script->transport, 1, message, 4 + next(script));
-}
-
 /* The memory goes with the links. */
 static void stop(struct script *script)
 {
-    if (!script->transport->peers->stop(script->transport)) abort();
+    if (!script->transport->ops->stop(script->transport)) abort();
     if (card_offered_regions(script->transport) > 0) abort();
     script->is_stopped = true;
     for (unsigned l = 0; l < LINKS; l++) {
@@ -336,11 +316,9 @@ static void stop(struct script *script)
     }
 }
 
-static enum peer_state state_of(const struct script *script)
+static bool has_broken(const struct script *script)
 {
-    struct peer_report report;
-    script->transport->peers->report(script->transport, 1, &report);
-    return report.state;
+    return card_peer_state(script->transport, 1) == CARD_PEER_BROKEN;
 }
 
 /* Memory that the user gets back was read before. */
@@ -353,7 +331,7 @@ static void expect_read(const struct script *script)
 
 static void progress(struct script *script)
 {
-    const bool was_broken = state_of(script) == PEER_BROKEN;
+    const bool was_broken = has_broken(script);
     struct transport *transport = script->transport;
     transport->ops->progress(transport);
     for (unsigned l = 0; l < LINKS; l++) {
@@ -361,9 +339,9 @@ static void progress(struct script *script)
         if (was_broken && script->rx[l]->ops->peek(script->rx[l], &view) != LINK_FAULT) abort();
         if (script->tx[l]->ops->consumed(script->tx[l])) release_posted(script, l);
     }
-    if (was_broken && state_of(script) != PEER_BROKEN) abort();
-    if (was_broken && !transport->peers->is_settled(transport, 1)) abort();
-    if (card_is_idle(transport) && transport->peers->is_awaited(transport)) abort();
+    if (was_broken && !has_broken(script)) abort();
+    if (was_broken && !transport->ops->is_settled(transport, 1)) abort();
+    if (card_is_idle(transport) && transport->ops->is_awaited(transport)) abort();
     expect_read(script);
 }
 
@@ -385,7 +363,7 @@ static void play(struct script *script)
         case 8: post(script, link); break;
         case 9: consume(script, link); break;
         case 10: expect(script, link); break;
-        case 11: tell(script); break;
+        case 11: script->transport->ops->flush(script->transport); break;
         case 12: script->is_full = !script->is_full; break;
         case 13:
             if (next(script) % 8 == 0) stop(script);
@@ -411,9 +389,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                          .reach_bytes = 1,
                                          .offer_bytes = 1,
                                          .asked_bytes = 2000,
-                                         .landing_bytes = 1024,
-                                         .hears = hear,
-                                         .hears_context = script};
+                                         .landing_bytes = 1024};
     const struct virtual_card_options device = {.size = 3, .nonce = NONCE, .seed = size};
     setenv("TUTTI_LOG", "off", 1);
     if (virtual_card_open(&options, &device, &script->wire, &script->transport) != TUTTI_OK)

@@ -1,4 +1,4 @@
-/* The transport over simulated network cards: control messages, stopping, faults, sleeping, and
+/* The transport over simulated network cards: stopping, faults, sleeping, and
  * ranks that are processes.
  *
  * ctest: label=notsan */
@@ -68,112 +68,6 @@ static enum link_state await(struct card_world *world, struct link_rx *rx, struc
     return state;
 }
 
-/* --------------------------------------------------------------------------------------------- words */
-
-struct heard {
-    struct card_world *world;
-    int next[CARD_WORLD_RANKS_MAX][CARD_WORLD_RANKS_MAX]; /* by hearer and teller */
-};
-
-static void hear(void *context, int rank, int peer, const void *message, size_t bytes)
-{
-    struct heard *heard = context;
-    int number;
-    assert_true(bytes >= sizeof number);
-    memcpy(&number, message, sizeof number);
-    assert_int_equal(number, heard->next[rank][peer]++);
-    assert_int_equal(bytes, sizeof number + (size_t)number % 500);
-}
-
-static bool tell(struct transport *transport, int peer, int number, bool is_final)
-{
-    char note[PEERS_MESSAGE_BYTES_MAX] = {0};
-    memcpy(note, &number, sizeof number);
-    const struct peer_ops *peers = transport->peers;
-    return (is_final ? peers->tell_final : peers->tell)(
-               transport, peer, note, sizeof number + (size_t)number % 500) == TUTTI_OK;
-}
-
-static void control_messages_are_heard_once_and_in_order(void **state)
-{
-    (void)state;
-    enum { RANKS = 3, NOTES = 300 };
-    for (int m = 0; m < MOODS; m++) {
-        struct heard heard = {0};
-        struct card_mood mood = moods[m];
-        int told[RANKS][RANKS] = {0};
-        mood.hears = hear;
-        mood.hears_context = &heard;
-        struct card_world *world = card_world_create(RANKS, mood, (uint64_t)m + 1);
-        for (int i = 0; i < NOTES * 20; i++) {
-            const int from = (int)(card_world_draw(world) % RANKS),
-                      to = (from + 1 + (int)(card_world_draw(world) % (RANKS - 1))) % RANKS;
-            struct transport *transport = card_world_transports(world)[from];
-            if (told[from][to] < NOTES && tell(transport, to, told[from][to], false))
-                told[from][to]++;
-            steps(world, (int)(card_world_draw(world) % 10));
-        }
-        card_world_settle(world);
-        for (int from = 0; from < RANKS; from++)
-            for (int to = 0; to < RANKS; to++)
-                assert_int_equal(heard.next[to][from], told[from][to]);
-        assert_true(told[0][1] > 50);
-        card_world_free(world);
-    }
-}
-
-/* Answers while it hears, like an echo that gets weaker. */
-static void answer(void *context, int rank, int peer, const void *message, size_t bytes)
-{
-    struct heard *heard = context;
-    struct transport *transport = card_world_transports(heard->world)[rank];
-    heard->next[rank][peer]++;
-    if (bytes > 4)
-        assert_int_equal(transport->peers->tell(transport, peer, message, bytes - 1), TUTTI_OK);
-}
-
-static void a_control_message_may_be_answered_while_it_is_heard(void **state)
-{
-    (void)state;
-    enum { BYTES_AT_FIRST = 40, LEAST = 4 };
-    const char message[BYTES_AT_FIRST] = {1};
-    for (int m = 0; m < MOODS; m++) {
-        struct heard heard = {0};
-        struct card_mood mood = moods[m];
-        mood.hears = answer;
-        mood.hears_context = &heard;
-        heard.world = card_world_create(2, mood, (uint64_t)m + 1);
-        struct transport *transport = card_world_transports(heard.world)[0];
-        assert_int_equal(transport->peers->tell(transport, 1, message, sizeof message), TUTTI_OK);
-        card_world_settle(heard.world);
-        assert_int_equal(heard.next[0][1] + heard.next[1][0], BYTES_AT_FIRST - LEAST + 1);
-        card_world_free(heard.world);
-    }
-}
-
-static void a_few_places_are_kept_for_final_messages(void **state)
-{
-    (void)state;
-    struct heard heard = {0};
-    struct card_mood mood = moods[1];
-    mood.hears = hear;
-    mood.hears_context = &heard;
-    struct card_world *world = card_world_create(2, mood, 1);
-    struct transport *transport = card_world_transports(world)[0];
-    int told = 0;
-    while (tell(transport, 1, told, false)) told++;
-    assert_int_equal(told, PEERS_MESSAGES_MAX - PEERS_FINAL_MESSAGES);
-    while (tell(transport, 1, told, true)) told++;
-    assert_int_equal(told, PEERS_MESSAGES_MAX);
-    assert_int_equal(transport->peers->unheard(transport, 1), PEERS_MESSAGES_MAX);
-    assert_false(card_is_idle(transport));
-    assert_true(transport->peers->is_awaited(transport));
-    card_world_settle(world);
-    assert_int_equal(transport->peers->unheard(transport, 1), 0);
-    assert_int_equal(heard.next[1][0], told);
-    card_world_free(world);
-}
-
 /* ------------------------------------------------------------------------------------------ stopping */
 
 /* One rank posts, the other one expects, and at any time either gives up its links with the
@@ -183,11 +77,7 @@ static void memory_is_not_touched_after_stopping(void **state)
     (void)state;
     unsigned refused = 0, in_the_middle = 0;
     for (uint64_t seed = 0; seed < 400; seed++) {
-        struct heard heard = {0};
-        struct card_mood mood = moods[seed % MOODS];
-        mood.hears = hear;
-        mood.hears_context = &heard;
-        struct card_world *world = card_world_create(2, mood, seed);
+        struct card_world *world = card_world_create(2, moods[seed % MOODS], seed);
         struct transport *const *ranks = card_world_transports(world);
         struct link_tx *tx = open_tx(ranks[0], 1);
         struct link_rx *rx = open_rx(ranks[1], 0);
@@ -200,7 +90,7 @@ static void memory_is_not_touched_after_stopping(void **state)
         assert_true(tx->ops->post(tx, source, BYTES));
         steps(world, (int)(seed % 101));
         const int stops = (int)(seed & 1);
-        assert_true(ranks[stops]->peers->stop(ranks[stops]));
+        assert_true(ranks[stops]->ops->stop(ranks[stops]));
         assert_int_equal(card_offered_regions(ranks[stops]), 0);
         memcpy(copy, destination, BYTES);
         in_the_middle += memchr(copy, 7, BYTES) != NULL && memchr(copy, POISON, BYTES) != NULL;
@@ -208,11 +98,10 @@ static void memory_is_not_touched_after_stopping(void **state)
             free(source); /* a sanitizer notices any later read */
             source = NULL;
         }
-        assert_true(tell(ranks[stops], 1 - stops, 0, false) &&
-                    tell(ranks[1 - stops], stops, 0, false));
         steps(world, 3000);
         if (stops == 1) assert_memory_equal(destination, copy, BYTES);
-        for (int r = 0; r < 2; r++) assert_int_equal(heard.next[r][1 - r], 1);
+        assert_int_equal(card_peer_state(ranks[1 - stops], stops), CARD_PEER_UP);
+        assert_true(ranks[stops]->ops->is_settled(ranks[stops], 1 - stops));
         struct virtual_card_counts counts;
         card_world_count(world, &counts);
         refused += counts.refused > 0;
@@ -543,7 +432,7 @@ static void there_are_no_groups(void **state)
     struct transport *transport = card_world_transports(world)[0];
     struct link_tx *tx;
     assert_int_equal(transport->group_count, 0);
-    assert_int_equal(transport->ops->open_multicast_tx(transport, 0, 0, 0, 8, &tx),
+    assert_int_equal(transport->sharing->open_multicast_tx(transport, 0, 0, 0, 8, &tx),
                      TUTTI_UNSUPPORTED);
     card_world_free(world);
 }
@@ -570,9 +459,7 @@ static const struct card_message nonsense[] = {
     {.kind = CARD_MESSAGE_GRANT, .index = TRANSPORT_LINK_COUNT},
     {.kind = CARD_MESSAGE_GRANT, .consumed = 1},
     {.kind = CARD_MESSAGE_CREDIT, .posted = 1000},
-    {.kind = CARD_MESSAGE_WORD},
-    {.kind = CARD_MESSAGE_WORD, .sequence = 20},
-    {.kind = CARD_MESSAGE_HEARD, .consumed = 1},
+    {.kind = CARD_MESSAGE_CREDIT + 1},
 };
 
 static void a_peer_that_makes_no_sense_is_broken(void **state)
@@ -588,7 +475,6 @@ static void a_peer_that_makes_no_sense_is_broken(void **state)
         struct card_wire *wires[2];
         struct transport *transport;
         struct card_device *device;
-        struct peer_report report = {0};
         struct link_view view;
         for (int r = 0; r < 2; r++)
             assert_int_equal(card_socket_wire_open(key, r, 2, &wires[r]), TUTTI_OK);
@@ -599,17 +485,16 @@ static void a_peer_that_makes_no_sense_is_broken(void **state)
         (void)open_tx(transport, 1);
         device->ops->connect(device, 0);
         bool is_sent = false;
-        for (int i = 0; i < STEPS_MAX && report.state != PEER_BROKEN; i++) {
+        for (int i = 0; i < STEPS_MAX && card_peer_state(transport, 1) != CARD_PEER_BROKEN; i++) {
             transport->ops->progress(transport);
             device->ops->progress(device);
             if (!is_sent)
                 is_sent =
                     device->ops->send(device, 0, &nonsense[n], sizeof nonsense[n], &nothing, 0);
-            transport->peers->report(transport, 1, &report);
         }
-        assert_int_equal(report.state, PEER_BROKEN);
+        assert_int_equal(card_peer_state(transport, 1), CARD_PEER_BROKEN);
         assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
-        assert_true(transport->peers->finish(transport)); /* it waits for no peer */
+        assert_true(transport->ops->is_settled(transport, 1)); /* it waits for no peer */
         card_close(transport);
         device->ops->free(device);
     }
@@ -782,8 +667,11 @@ static int run_process(uint64_t key, int rank)
         if (clock_now_ns() > deadline_ns) return 3;
         rest(transport);
     }
-    while (!transport->peers->finish(transport))
-        if (clock_now_ns() > deadline_ns) return 4;
+    for (int peer = 0; peer < PROCESSES; peer++)
+        while (!transport->ops->is_settled(transport, peer)) {
+            transport->ops->flush(transport);
+            if (clock_now_ns() > deadline_ns) return 4;
+        }
     card_close(transport);
     return result == 1 ? 0 : 5;
 }
@@ -814,36 +702,27 @@ static void a_rank_that_was_killed_is_lost(void **state)
     const struct virtual_card_options own = {.size = PROCESSES};
     struct card_wire *wire;
     struct transport *transport;
-    struct peer_report report = {0};
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) _exit(run_process(key, 1)); /* which lacks the others, and waits */
     assert_int_equal(card_socket_wire_open(key, 0, PROCESSES, &wire), TUTTI_OK);
     assert_int_equal(virtual_card_open(&options, &own, wire, &transport), TUTTI_OK);
-    while (report.state != PEER_UP && clock_now_ns() < deadline_ns) {
-        (void)transport->peers->tell(transport, 1, "hello", 5);
+    (void)open_tx(transport, 1);
+    while (card_peer_state(transport, 1) != CARD_PEER_UP && clock_now_ns() < deadline_ns)
         transport->ops->progress(transport);
-        transport->peers->report(transport, 1, &report);
-    }
-    assert_int_equal(report.state, PEER_UP);
+    assert_int_equal(card_peer_state(transport, 1), CARD_PEER_UP);
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    while (report.state != PEER_LOST && clock_now_ns() < deadline_ns) {
+    while (card_peer_state(transport, 1) != CARD_PEER_LOST && clock_now_ns() < deadline_ns)
         transport->ops->progress(transport);
-        transport->peers->report(transport, 1, &report);
-    }
-    assert_int_equal(report.state, PEER_LOST);
-    assert_int_equal(transport->peers->look(transport, 1, clock_now_ns()), PEER_ENDED);
-    assert_true(transport->peers->finish(transport));
+    assert_int_equal(card_peer_state(transport, 1), CARD_PEER_LOST);
+    assert_true(transport->ops->is_settled(transport, 1));
     card_close(transport);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(control_messages_are_heard_once_and_in_order),
-        cmocka_unit_test(a_control_message_may_be_answered_while_it_is_heard),
-        cmocka_unit_test(a_few_places_are_kept_for_final_messages),
         cmocka_unit_test(memory_is_not_touched_after_stopping),
         cmocka_unit_test(posted_memory_comes_where_it_is_expected),
         cmocka_unit_test(long_memory_comes_through_a_landing),

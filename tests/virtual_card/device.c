@@ -50,7 +50,6 @@ struct pair {
     enum card_peer_state state;
     bool is_prepared, is_connected; /* this side is */
     bool owes_connect;
-    uint64_t found_ns; /* when the wire found the peer's device in its place */
     uint64_t heard_ns; /* when something came from the peer, or it was asked for that, last */
     uint64_t nonce;    /* of the peer's device; 0: not known */
     struct operation operations[CARD_OPERATIONS_MAX];
@@ -253,12 +252,6 @@ static enum card_peer_state virtual_state(const struct card_device *base, int pe
     return pair == NULL ? CARD_PEER_UNUSED : pair->state;
 }
 
-static uint64_t virtual_found_ns(const struct card_device *base, int peer)
-{
-    const struct virtual_card *device = const_virtual_of(base);
-    return device->pairs[peer] != NULL ? device->pairs[peer]->found_ns : 0;
-}
-
 static int virtual_caller(const struct card_device *base)
 {
     const struct virtual_card *device = const_virtual_of(base);
@@ -397,7 +390,6 @@ static bool give(struct virtual_card *device, int peer, struct card_packet *pack
     memcpy(device->packet, packet, sizeof *packet);
     const enum card_wire_result result =
         device->wire->ops->send(device->wire, peer, device->packet, sizeof *packet + packet->bytes);
-    if (result != CARD_WIRE_NOBODY) pair->found_ns = device->wire->ops->now_ns(device->wire);
     if (result == CARD_WIRE_NOBODY && pair->nonce != 0) end_pair(device, peer, CARD_PEER_LOST);
     return result == CARD_WIRE_TOOK;
 }
@@ -789,7 +781,6 @@ static const struct card_device_ops ops = {.make_room = virtual_make_room,
                                            .prepare = virtual_prepare,
                                            .connect = virtual_connect,
                                            .state = virtual_state,
-                                           .found_ns = virtual_found_ns,
                                            .caller = virtual_caller,
                                            .forget = virtual_forget,
                                            .break_pair = virtual_break_pair,

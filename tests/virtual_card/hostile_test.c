@@ -134,11 +134,9 @@ static void step(struct peer *peer)
     for (int i = 0; i < STEPS; i++) (void)peer->rank->ops->progress(peer->rank);
 }
 
-static enum peer_state state_of(const struct peer *peer)
+static enum card_peer_state state_of(const struct peer *peer)
 {
-    struct peer_report report;
-    peer->rank->peers->report(peer->rank, 1, &report);
-    return report.state;
+    return card_peer_state(peer->rank, 1);
 }
 
 /* A rank that posts memory to the peer; asked_bytes: as the card's options say. */
@@ -154,7 +152,7 @@ static struct peer *meet(size_t asked_bytes)
     put(peer, CARD_PACKET_CONNECT, NULL, 0);
     say(peer, (struct card_message){.kind = CARD_MESSAGE_GRANT});
     step(peer);
-    assert_int_equal(state_of(peer), PEER_UP);
+    assert_int_equal(state_of(peer), CARD_PEER_UP);
     return peer;
 }
 
@@ -187,7 +185,7 @@ static void memory_is_kept_until_it_is_read_whatever_its_receiver_says(void **st
     step(peer);
     assert_true(peer->tx->ops->consumed(peer->tx));
     assert_int_equal(card_offered_regions(peer->rank), 0);
-    assert_int_equal(state_of(peer), PEER_UP); /* some other peer may be as quick as that */
+    assert_int_equal(state_of(peer), CARD_PEER_UP); /* some other peer may be as quick as that */
     leave(peer);
     free(source);
 }

@@ -191,8 +191,6 @@ static void arrive(struct virtual_net *net, struct virtual_wire *wire, int tag)
 static const char *what_is_wrong(const struct virtual_wire *wire)
 {
     struct virtual_card_counts counts;
-    const struct transport *transport = wire->transport;
-    struct peer_report report;
     virtual_card_count(wire->device, &counts);
     if (wire->card > 0 && counts.sends > 0) return "a message went over a further card";
     if (counts.overruns > 0) return "a message found no receive";
@@ -201,8 +199,8 @@ static const char *what_is_wrong(const struct virtual_wire *wire)
         return "a rank has stopped, and its memory is still registered";
     if (!wire->is_stopped && counts.refused > 0) return "a remote write was refused";
     for (int peer = 0; peer < wire->net->options.size; peer++) {
-        transport->peers->report(transport, peer, &report);
-        if (report.state == PEER_BROKEN) return "a rank sent what makes no sense";
+        if (card_peer_state(wire->transport, peer) == CARD_PEER_BROKEN)
+            return "a rank sent what makes no sense";
     }
     return NULL;
 }
@@ -238,14 +236,6 @@ void virtual_net_mend(struct virtual_net *net, int one, int other)
 
 /* ---------------------------------------------------------------------------------------- life cycle */
 
-static void hears(void *context, int peer, const void *message, size_t bytes)
-{
-    const struct virtual_wire *wire = context;
-    const struct virtual_net_options *options = &wire->net->options;
-    if (options->hears != NULL)
-        options->hears(options->hears_context, wire->rank, peer, message, bytes);
-}
-
 static struct card_device *create_card(struct virtual_net *net, int card, int rank, int node)
 {
     const int number = index_of(net, card, rank);
@@ -278,8 +268,6 @@ static void create_rank(struct virtual_net *net, int rank, int node)
     struct virtual_wire *const first = net->wires[rank];
     options.rank = rank;
     options.size = net->options.size;
-    options.hears = hears;
-    options.hears_context = first;
     if (card_create(&options, all, &first->transport) != TUTTI_OK) abort();
     for (unsigned c = 1; c < count; c++)
         net->wires[index_of(net, (int)c, rank)]->transport = first->transport;
@@ -315,7 +303,7 @@ void virtual_net_stop(struct virtual_net *net, int rank)
     for (unsigned c = 0; c < net->options.cards; c++)
         net->wires[index_of(net, (int)c, rank)]->is_stopped = true;
     struct transport *transport = net->wires[rank]->transport;
-    (void)transport->peers->stop(transport);
+    (void)transport->ops->stop(transport);
     look_for_wrong(net->wires[rank]);
 }
 
@@ -330,7 +318,7 @@ bool virtual_net_is_settled(const struct virtual_net *net)
         const struct transport *transport = net->wires[rank]->transport;
         if (card_offered_regions(transport) > 0) return false;
         for (int peer = 0; peer < net->options.size; peer++)
-            if (!transport->peers->is_settled(transport, peer)) return false;
+            if (!transport->ops->is_settled(transport, peer)) return false;
     }
     return true;
 }

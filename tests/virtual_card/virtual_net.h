@@ -29,10 +29,7 @@ struct virtual_net_options {
     unsigned packets;         /* under way from one card to another, 1 or more */
     unsigned cards;           /* of each rank, up to CARD_RAILS_MAX (card/card_rails.h); 0: 1 */
     size_t rails_bytes;       /* as struct card_rails_options says */
-    struct card_options card; /* of all ranks; rank, size and hears are set here */
-    /* A rank hears a control message; or NULL. */
-    void (*hears)(void *context, int rank, int peer, const void *message, size_t bytes);
-    void *hears_context;
+    struct card_options card; /* of all ranks; rank and size are set here */
 };
 
 struct virtual_net;

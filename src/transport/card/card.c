@@ -1,14 +1,50 @@
 #include "transport/card/card.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "transport/card/card_peers.h"
-#include "transport/card/card_state.h"
+#include "transport/card/pair.h"
 #include "transport/card/paths.h"
 
 enum { RECEIVE_COUNT_DEFAULT = 32, COMPLETIONS_A_LOOK = 256, LANDING_BYTES = 1048576 };
+
+struct card {
+    struct transport base;
+    struct card_shared shared;
+    size_t reach_bytes, offer_bytes;
+    struct card_pair **pairs;       /* NULL: never used */
+    unsigned idle_passes, patience; /* of progress, one after the other; as the options say */
+    _Atomic uint32_t asleep;
+    void *owner; /* as the options say */
+    size_t owner_bytes;
+};
+
+static struct card *card_of(struct transport *transport)
+{
+    return (struct card *)transport;
+}
+
+static const struct card_pair *pair_of(const struct transport *transport, int peer)
+{
+    return ((const struct card *)transport)->pairs[peer];
+}
+
+/* The peer's device is gone, or sent something that made no sense. */
+static bool is_gone(const struct card_pair *pair)
+{
+    return pair->state == CARD_PEER_LOST || pair->state == CARD_PEER_BROKEN;
+}
+
+static enum tutti_status find_pair(struct card *card, int peer, struct card_pair **pair)
+{
+    enum tutti_status status = TUTTI_OK;
+    if (card->pairs[peer] == NULL)
+        status = card_pair_create(&card->shared, peer, &card->pairs[peer]);
+    *pair = card->pairs[peer];
+    return status;
+}
 
 /* ------------------------------------------------------------------------------------------- sending */
 
@@ -106,7 +142,7 @@ static void answer_callers(struct card *card)
     struct card_pair *pair;
     int peer;
     while ((peer = card->shared.device->ops->caller(card->shared.device)) >= 0)
-        if (card_find_pair(card, peer, &pair) != TUTTI_OK) return;
+        if (find_pair(card, peer, &pair) != TUTTI_OK) return;
 }
 
 static bool take_completions(struct card *card)
@@ -151,6 +187,7 @@ static bool card_progress(struct transport *transport)
 {
     struct card *card = card_of(transport);
     bool moved = card->shared.device->ops->progress(card->shared.device);
+    if (card->shared.is_stopped) return false;
     answer_callers(card);
     moved |= take_completions(card);
     card->idle_passes = moved ? 0 : card->idle_passes + 1;
@@ -161,10 +198,44 @@ static bool card_progress(struct transport *transport)
     return write_all(card) || moved;
 }
 
+static void card_flush(struct transport *transport)
+{
+    if (!card_of(transport)->shared.is_stopped) tell_all(card_of(transport));
+    (void)card_progress(transport);
+}
+
+static bool card_is_awaited(const struct transport *transport)
+{
+    const struct card *card = (const struct card *)transport;
+    if (card->shared.is_stopped) return false;
+    for (int r = 0; r < transport->size; r++) {
+        const struct card_pair *pair = card->pairs[r];
+        if (pair != NULL && !is_gone(pair) && card_pair_has_awaited_output(pair)) return true;
+    }
+    return card->shared.device->ops->is_busy(card->shared.device);
+}
+
+static bool card_is_settled(const struct transport *transport, int peer)
+{
+    const struct card_pair *pair = pair_of(transport, peer);
+    return pair == NULL || is_gone(pair) || card_pair_is_settled(pair);
+}
+
+static bool card_stop(struct transport *transport)
+{
+    struct card *card = card_of(transport);
+    card->shared.is_stopped = true;
+    for (int r = 0; r < transport->size; r++)
+        if (card->pairs[r] != NULL) card_pair_stop(card->pairs[r]);
+    card->shared.device->ops->stop(card->shared.device);
+    return true;
+}
+
 static void card_sleep_begin(struct transport *transport)
 {
     struct card *card = card_of(transport);
     atomic_store_explicit(&card->asleep, 1, memory_order_seq_cst); /* pairs with card_wake */
+    if (card->shared.is_stopped) return;
     tell_all(card);
     (void)write_all(card);
 }
@@ -218,7 +289,7 @@ static enum tutti_status card_open_tx(struct transport *transport, int slot, int
     struct card_pair *pair;
     struct card_tx *tx;
     (void)bytes;
-    TRY(card_find_pair(card, peer, &pair));
+    TRY(find_pair(card, peer, &pair));
     TRY(card_pair_open_tx(pair, index_of(slot, channel), &tx));
     tx->base = (struct link_tx){.ops = &tx_ops, .peer = peer};
     tx->reach_bytes = card->reach_bytes;
@@ -232,7 +303,7 @@ static enum tutti_status card_open_rx(struct transport *transport, int slot, int
     struct card *card = card_of(transport);
     struct card_pair *pair;
     struct card_rx *rx;
-    TRY(card_find_pair(card, peer, &pair));
+    TRY(find_pair(card, peer, &pair));
     TRY(card_pair_open_rx(pair, index_of(slot, channel), &rx));
     rx->base = (struct link_rx){
         .ops = &rx_ops, .peer = peer, .capabilities = LINK_ADVERTISES | LINK_PLACES_DIRECTLY};
@@ -248,15 +319,14 @@ static void card_add_footprint(const struct transport *transport,
     const struct card_shape *shape = &card->shared.shape;
     struct card_device *const device = card->shared.device;
     footprint->private_bytes += sizeof *card + (size_t)transport->size * sizeof(struct card_pair *) +
-                                device->ops->bytes(device);
+                                device->ops->bytes(device) + card->owner_bytes;
     if (device->ops->descriptor(device) >= 0)
         footprint->descriptor_count += 4 * (1 + device->further) + (device->further > 0);
     for (int r = 0; r < transport->size; r++) {
         const struct card_pair *pair = card->pairs[r];
         if (pair == NULL) continue;
         footprint->private_bytes +=
-            sizeof *pair + pair->buffer_count * (device->head_room + device->message_bytes) +
-            (size_t)2 * PEERS_MESSAGES_MAX * sizeof(struct card_word);
+            sizeof *pair + pair->buffer_count * (device->head_room + device->message_bytes);
         for (int i = 0; i < TRANSPORT_LINK_COUNT; i++) {
             footprint->link_count += (pair->tx[i] != NULL) + (pair->rx[i] != NULL);
             if (pair->tx[i] != NULL)
@@ -271,12 +341,11 @@ static void card_add_footprint(const struct transport *transport,
 static const struct transport_ops ops = {.limits = card_limits,
                                          .open_tx = card_open_tx,
                                          .open_rx = card_open_rx,
-                                         .open_multicast_tx = transport_no_multicast_tx,
-                                         .open_multicast_rx = transport_no_multicast_rx,
-                                         .open_shared_slots = transport_no_shared_slots,
-                                         .reserve_shared = transport_no_reserve_shared,
-                                         .send_shared = transport_no_send_shared,
                                          .progress = card_progress,
+                                         .flush = card_flush,
+                                         .is_awaited = card_is_awaited,
+                                         .is_settled = card_is_settled,
+                                         .stop = card_stop,
                                          .sleep_begin = card_sleep_begin,
                                          .sleep_cancel = card_sleep_cancel,
                                          .sleep = card_sleep,
@@ -337,8 +406,14 @@ static enum tutti_status create(const struct card_options *options, struct card_
         return error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
     }
     card->pairs = pairs;
-    card->base = (struct transport){
-        .ops = &ops, .peers = &card_peer_ops, .rank = options->rank, .size = options->size};
+    card->base = (struct transport){.ops = &ops,
+                                    .sharing = &transport_shares_nothing,
+                                    .ordered = options->ordered != NULL ? options->ordered
+                                                                        : &card_ordered_ops,
+                                    .rank = options->rank,
+                                    .size = options->size};
+    card->owner = options->owner;
+    card->owner_bytes = options->owner_bytes;
     card->base.paths.tables[0] = options->is_software ? card_software_paths() : card_paths();
     transport_own_slots(&card->base);
     const size_t least = path_least_bytes(card_paths(), PATH_READ); /* worth registering */
@@ -356,9 +431,7 @@ static enum tutti_status create(const struct card_options *options, struct card_
         .flight_bytes = options->flight_bytes,
         .answer_bytes = answer_bytes_for(options->flight_bytes),
         .receive_count = given_or(options->receive_count, RECEIVE_COUNT_DEFAULT),
-        .signatures = &card->base.signatures,
-        .hears = options->hears,
-        .hears_context = options->hears_context};
+        .signatures = &card->base.signatures};
     *transport = &card->base;
     return TUTTI_OK;
 }
@@ -376,7 +449,7 @@ bool card_is_idle(const struct transport *transport)
 {
     const struct card *card = (const struct card *)transport;
     for (int r = 0; r < transport->size; r++)
-        if (card->pairs[r] != NULL && !card_pair_is_gone(card->pairs[r]) &&
+        if (card->pairs[r] != NULL && !is_gone(card->pairs[r]) &&
             card_pair_has_output(card->pairs[r]))
             return false;
     return !card->shared.device->ops->is_busy(card->shared.device);
@@ -392,21 +465,58 @@ void card_close(struct transport *transport)
     free(card);
 }
 
+/* ------------------------------------------------------------------------------ what control asks */
+
 uint64_t card_sent(const struct transport *transport, int peer)
 {
-    const struct card_pair *pair = card_pair_of(transport, peer);
+    const struct card_pair *pair = pair_of(transport, peer);
     return pair != NULL ? pair->sent : 0;
 }
 
 uint64_t card_taken(const struct transport *transport, int peer)
 {
-    const struct card_pair *pair = card_pair_of(transport, peer);
+    const struct card_pair *pair = pair_of(transport, peer);
     return pair != NULL ? pair->taken : 0;
+}
+
+enum card_peer_state card_peer_state(const struct transport *transport, int peer)
+{
+    const struct card_pair *pair = pair_of(transport, peer);
+    return pair != NULL ? pair->state : CARD_PEER_UNUSED;
+}
+
+void card_report(const struct transport *transport, int peer, struct link_report *report)
+{
+    const struct card_pair *pair = pair_of(transport, peer);
+    struct card_device *const device = card_device_of(transport);
+    *report = (struct link_report){.is_up = device->ops->state(device, peer) == CARD_PEER_UP};
+    if (pair == NULL) return;
+    report->is_broken = pair->state == CARD_PEER_BROKEN;
+    report->heard_ns = pair->heard_ns;
+}
+
+void card_forget(struct transport *transport, int peer)
+{
+    struct card_device *const device = card_device_of(transport);
+    device->ops->forget(device, peer);
+}
+
+const struct ordered_ops card_ordered_ops = {.sent = card_sent,
+                                             .taken = card_taken,
+                                             .greeted = ordered_not_greeted,
+                                             .examine = ordered_not_examined,
+                                             .report = card_report,
+                                             .check = ordered_is_sound,
+                                             .forget = card_forget};
+
+void *card_owner(const struct transport *transport)
+{
+    return ((const struct card *)transport)->owner;
 }
 
 bool card_misses(const struct transport *transport, int peer)
 {
-    const struct card_pair *pair = card_pair_of(transport, peer);
+    const struct card_pair *pair = pair_of(transport, peer);
     return pair != NULL && pair->taken_beyond != 0;
 }
 

@@ -1,10 +1,9 @@
-/* card.h - the transport over a network card (device.h): links and control messages between ranks
- * by the verbs of a card with remote memory access.
+/* card.h - the transport over a network card (device.h): links between ranks by the verbs of a card
+ * with remote memory access. Control goes beside it (transport/data_order.h).
  *
  *   rank a                                                                      rank b
- *   link ─┐                 ┌─ messages of a few KiB ─► posted receive ─┐  ┌─ link: put in order by their numbers
- *   link ─┼─ pair ─ device ─┤                                             ├──┼─ ...
- *   words ┘                 └─ remote writes ─► a region that b offered  ─┘  └─ words, in order
+ *   link ─┐                 ┌─ messages of a few KiB ─► posted receive ─────┬─ link: put in order by their numbers
+ *   link ─┴─ pair ─ device ─┴─ remote writes ─► a region that b offered  ───┴─ ...
  *
  * Bytes that a link commits go in messages, read from slots that are registered. Memory that it
  * posts is registered while it is under way. It goes by remote writes straight to where the
@@ -17,9 +16,9 @@
  *      posted so far, and some are kept for messages that say nothing else (pair.h). A receive is
  *      posted again as soon as a message was taken from it, whether its link consumes the message
  *      or not. So links never wait for each other, as each has a window of its own.
- *   2. Messages overtake each other and completions come in any order. So links and control
- *      messages number what they send, and a message that comes early waits in its window. After a
- *      write has completed, a message of the link says that its bytes are there.
+ *   2. Messages overtake each other and completions come in any order. So links number what they
+ *      send, and a message that comes early waits in its window. After a write has completed, a
+ *      message of the link says that its bytes are there.
  *   3. A region that is offered belongs to a range of the link's bytes; the sender decides for each
  *      posted message alone, and no offer of the user's memory is used twice. The receiver
  *      deregisters it when it has consumed the range.
@@ -49,7 +48,7 @@ enum {
     CARD_ASKED_BYTES = 65536 /* a question and its answer cost less than copying so much */
 };
 
-/* The same on all ranks, but for rank and hears. */
+/* The same on all ranks, but for rank and owner. */
 struct card_options {
     int rank, size;
     size_t piece_bytes; /* of a message without its head: a multiple of 64; 0: as long as the device takes */
@@ -62,26 +61,31 @@ struct card_options {
     unsigned patience; /* passes without anything moving until peers are told what an answer would have told them, too */
     size_t landing_bytes; /* into a ring of so many, where the receiver offers nothing better: a multiple of 512; 0: 1 MiB */
     size_t flight_bytes; /* given to the device for a peer before they have come: CARD_FLIGHT_ANY, CARD_FLIGHT_ADAPTS, or so many */
-    /* A control message has come, which is valid during the call. The function may call tell and
-     * forget (peers.h), and nothing else of this transport. NULL: control messages are dropped. */
-    void (*hears)(void *context, int peer, const void *message, size_t bytes);
-    void *hears_context;
+    /* What control asks of these links; NULL: card_ordered_ops. */
+    const struct ordered_ops *ordered;
+    void *owner;        /* for those functions: see card_owner */
+    size_t owner_bytes; /* counted in the footprint */
 };
 
 /* Takes the device, also on failure. INVALID_OPTIONS, NO_MEMORY. */
 enum tutti_status card_create(const struct card_options *options, struct card_device *device,
                               struct transport **transport);
 
-/* Whether nothing waits here to be sent, and peers were told of everything that was consumed and
- * heard. */
+/* Whether nothing waits here to be sent, and peers were told of everything that was consumed. */
 bool card_is_idle(const struct transport *transport);
 /* Stops and frees. NULL is allowed. */
 void card_close(struct transport *transport);
 
-/* The number of messages of any kind sent to that peer so far, and of those from it that have come
- * without a gap: for callers that put other things in order by them. */
+/* Parts of a table of control's questions (struct ordered_ops): the numbers of messages, and what the
+ * device says of the peer; and a table without anything else. */
 uint64_t card_sent(const struct transport *transport, int peer);
 uint64_t card_taken(const struct transport *transport, int peer);
+void card_report(const struct transport *transport, int peer, struct link_report *report);
+void card_forget(struct transport *transport, int peer);
+extern const struct ordered_ops card_ordered_ops;
+void *card_owner(const struct transport *transport);
+/* The state of a peer's device as the pair of this rank with it has seen it. */
+enum card_peer_state card_peer_state(const struct transport *transport, int peer);
 /* Whether there is a gap: a message from the peer has not come, although a later one has. */
 bool card_misses(const struct transport *transport, int peer);
 

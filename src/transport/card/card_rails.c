@@ -215,12 +215,6 @@ static enum card_peer_state rails_state(const struct card_device *base, int peer
     return state_on(rails, 0, peer);
 }
 
-static uint64_t rails_found_ns(const struct card_device *base, int peer)
-{
-    const struct card_device *const first = const_rails_of(base)->devices[0];
-    return first->ops->found_ns(first, peer);
-}
-
 static int rails_caller(const struct card_device *base)
 {
     const struct card_device *const first = const_rails_of(base)->devices[0];
@@ -421,7 +415,6 @@ static const struct card_device_ops ops = {.make_room = rails_make_room,
                                            .prepare = rails_prepare,
                                            .connect = rails_connect,
                                            .state = rails_state,
-                                           .found_ns = rails_found_ns,
                                            .caller = rails_caller,
                                            .forget = rails_forget,
                                            .break_pair = rails_break_pair,

@@ -119,9 +119,6 @@ struct card_device_ops {
     /* Tells the peer that it may send as many messages as receives are posted for it. */
     void (*connect)(struct card_device *device, int peer);
     enum card_peer_state (*state)(const struct card_device *device, int peer);
-    /* When a device of that peer was last found in its place, whether the peer's process looks at
-     * it or not; 0: never. */
-    uint64_t (*found_ns)(const struct card_device *device, int peer);
     /* A peer that has connected and for which nothing is prepared here; -1: none. */
     int (*caller)(const struct card_device *device);
     /* Nothing more is done to reach a peer that has not connected yet. */

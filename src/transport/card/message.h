@@ -17,12 +17,10 @@
  *           follow (struct card_grant): as many as the length of the message says
  *   CREDIT  only the number that each message has: the receives that its sender has `posted` for
  *           the other one so far, modulo 2^32
- *   WORD    a control message (transport/peers.h). sequence: its number
- *   HEARD   consumed: control messages that were heard
  *
- * Messages overtake each other, and most can be understood alone. But a control message is heard
- * only when all messages sent before it have come. So each message has a number, which counts all
- * messages that its sender sent to this peer, modulo 2^32.
+ * Messages overtake each other, and each can be understood alone. But a control message beside them
+ * is heard only when all messages sent before it have come (transport/data_order.h). So each has a
+ * number, which counts all messages that its sender sent to this peer, modulo 2^32.
  *
  * Every field is checked where it is used.
  */
@@ -39,9 +37,7 @@ enum card_message_kind {
     CARD_MESSAGE_PLACED,
     CARD_MESSAGE_ASK,
     CARD_MESSAGE_GRANT,
-    CARD_MESSAGE_CREDIT,
-    CARD_MESSAGE_WORD,
-    CARD_MESSAGE_HEARD
+    CARD_MESSAGE_CREDIT
 };
 
 /* Grows when ranks of another version would not understand these messages, or the bytes that

@@ -170,26 +170,6 @@ static bool send_grant(struct card_pair *pair, struct card_grant *grant)
                        sizeof grant->message + further * sizeof *grant->further, &nothing, 0);
 }
 
-static bool send_words(struct card_pair *pair)
-{
-    struct card_words *words = &pair->words;
-    const struct card_word *word;
-    bool moved = false;
-    while ((word = card_words_next(words)) != NULL) {
-        struct card_message message = {.kind = CARD_MESSAGE_WORD, .sequence = words->sent};
-        const struct card_memory memory = {pair->words_key, word->data, word->bytes};
-        if (!send_message(pair, &message, &memory)) return moved;
-        words->sent++;
-        moved = true;
-    }
-    if (!pair->owes_heard) return moved;
-    struct card_message message = {.kind = CARD_MESSAGE_HEARD, .consumed = words->heard};
-    if (!send_head(pair, &message)) return moved;
-    words->heard_told = words->heard;
-    pair->owes_heard = false;
-    return true;
-}
-
 static bool send_grants(struct card_pair *pair)
 {
     int index;
@@ -277,7 +257,6 @@ bool card_pair_write(struct card_pair *pair)
 {
     if (pair->state != CARD_PEER_UP) return false;
     bool moved = send_grants(pair);
-    moved |= send_words(pair); /* a rank that hears a word knows the messages consumed before it */
     if (!pair->is_refused) moved |= send_links(pair);
     return send_credit(pair) || moved;
 }
@@ -361,10 +340,6 @@ void card_pair_look_for(struct card_pair *pair, struct card_rx *rx)
 static const char *take_data(struct card_pair *pair, const struct card_message *message,
                              struct card_buffer *buffer, size_t bytes)
 {
-    if (pair->shared->is_stopped) {
-        give_back(pair, buffer);
-        return NULL;
-    }
     struct card_rx *rx = message->index < TRANSPORT_LINK_COUNT ? pair->rx[message->index] : NULL;
     const char *const wrong = rx == NULL ? "a message came on a link that is not open"
                                          : card_rx_arrive(rx, message, buffer, bytes);
@@ -385,58 +360,36 @@ static const char *take_grant(struct card_pair *pair, const struct card_message 
     memcpy(grant.further, behind, bytes);
     link_set_add(&pair->granted, message->index);
     struct card_tx *tx = pair->tx[message->index];
-    if (tx == NULL || pair->shared->is_stopped) return NULL;
+    if (tx == NULL) return NULL;
     if (!card_tx_granted(tx, &grant)) return "it consumed what was not sent";
     drop_consumed(pair, tx);
     return NULL;
 }
 
-/* Hears the control messages whose turn it is. */
-static void hear_words(struct card_pair *pair)
-{
-    const struct card_shared *shared = pair->shared;
-    const struct card_word *word;
-    while ((word = card_words_hear(&pair->words, pair->taken)) != NULL) {
-        if (shared->hears != NULL)
-            shared->hears(shared->hears_context, pair->rank, word->data, word->bytes);
-        card_words_heard(&pair->words);
-        pair->owes_heard =
-            true; /* not before: the rank that hears may have told something, and so written */
-    }
-}
-
 /* Returns a text that says what is wrong, or NULL. The buffer is a link's then, or spare again. */
-static const char *take(struct card_pair *pair, const struct card_message *message, uint64_t number,
+static const char *take(struct card_pair *pair, const struct card_message *message,
                         struct card_buffer *buffer, size_t bytes)
 {
     const char *wrong = NULL;
     if (message->kind == CARD_MESSAGE_DATA) return take_data(pair, message, buffer, bytes);
-    if (bytes > 0 && message->kind != CARD_MESSAGE_WORD && message->kind != CARD_MESSAGE_GRANT)
+    if (bytes > 0 && message->kind != CARD_MESSAGE_GRANT)
         wrong = "a message of that kind has nothing behind its head";
     else if (message->kind == CARD_MESSAGE_PLACED || message->kind == CARD_MESSAGE_ASK)
         wrong = take_data(pair, message, NULL, 0);
     else if (message->kind == CARD_MESSAGE_GRANT)
         wrong = take_grant(pair, message, buffer->data + sizeof *message, bytes);
-    else if (message->kind == CARD_MESSAGE_WORD &&
-             !card_words_take(&pair->words, message->sequence, number,
-                              buffer->data + sizeof *message, bytes))
-        wrong = "a control message came twice, or none is expected";
-    else if (message->kind == CARD_MESSAGE_HEARD &&
-             !card_words_acked(&pair->words, message->consumed))
-        wrong = "it heard what it was not told";
-    else if (message->kind < CARD_MESSAGE_DATA || message->kind > CARD_MESSAGE_HEARD)
+    else if (message->kind != CARD_MESSAGE_CREDIT)
         wrong = "a message of no known kind";
     give_back(pair, buffer);
     return wrong;
 }
 
 /* Counts a message by its number; false: the peer cannot have sent it, or it came before. */
-static bool take_number(struct card_pair *pair, uint32_t low, uint64_t *number)
+static bool take_number(struct card_pair *pair, uint32_t low)
 {
     const uint32_t ahead = low - (uint32_t)pair->taken;
     if (ahead >= pair->shared->receive_count || (pair->taken_beyond >> ahead & 1) != 0)
         return false;
-    *number = pair->taken + ahead;
     pair->taken_beyond |= UINT64_C(1) << ahead;
     return true;
 }
@@ -462,18 +415,17 @@ static const char *take_message(struct card_pair *pair, struct card_buffer *buff
 {
     struct card_message message;
     const char *wrong = NULL;
-    uint64_t number = 0;
     if (bytes >= sizeof message)
         memcpy(&message, buffer->data, sizeof message);
     else
         wrong = "a message has no head";
     if (wrong == NULL) wrong = take_credit(pair, &message);
-    if (wrong == NULL && !take_number(pair, message.number, &number))
+    if (wrong == NULL && !take_number(pair, message.number))
         wrong = "a message has a number that it cannot have";
     if (wrong == NULL) pair->owes_taken |= message.kind != CARD_MESSAGE_CREDIT;
     if (wrong == NULL)
         pair->unanswered_bytes += message.kind == CARD_MESSAGE_PLACED ? message.length : bytes;
-    if (wrong == NULL) return take(pair, &message, number, buffer, bytes - sizeof message);
+    if (wrong == NULL) return take(pair, &message, buffer, bytes - sizeof message);
     give_back(pair, buffer);
     return wrong;
 }
@@ -491,7 +443,6 @@ static void receive(struct card_pair *pair, struct card_buffer *buffer, size_t b
     }
     post_receive(pair);
     close_gaps(pair);
-    hear_words(pair);
 }
 
 /* -------------------------------------------------------------------------------------- completions */
@@ -500,29 +451,16 @@ static void land(struct card_pair *pair, const struct card_completion *completio
 {
     struct card_tx *tx = pair->tx[completion->id >> NUMBER_BITS];
     if (completion->result == CARD_REFUSED) pair->is_refused = true;
-    if (completion->result != CARD_DONE || pair->shared->is_stopped) return;
+    if (completion->result != CARD_DONE) return;
     if (card_tx_landed(tx, (uint32_t)completion->id, true)) link_set_add(&pair->unsent, tx->index);
     drop_consumed(pair, tx);
-}
-
-/* A message did not leave, as its memory was given back with the links. But the peer waits for its
- * number. */
-static void fill_gap(struct card_pair *pair, uint32_t number)
-{
-    const struct card_message message = {
-        .kind = CARD_MESSAGE_CREDIT, .number = number, .posted = (uint32_t)posted_for(pair)};
-    const struct card_memory nothing = {0};
-    if (device_of(pair)->ops->send(device_of(pair), pair->rank, &message, sizeof message, &nothing,
-                                   number))
-        pair->under_way++;
 }
 
 /* A peer may have said that it consumed the message before it has left. */
 static void leave(struct card_pair *pair, const struct card_completion *completion)
 {
     const uint64_t reader = completion->id >> NUMBER_BITS;
-    if (completion->result == CARD_FLUSHED) fill_gap(pair, (uint32_t)completion->id);
-    if (reader == 0 || pair->shared->is_stopped) return;
+    if (reader == 0) return;
     struct card_tx *const tx = pair->tx[(reader >> ENTRY_BITS) - 1];
     card_tx_left(tx, (unsigned)(reader % (1u << ENTRY_BITS)));
     drop_consumed(pair, tx);
@@ -557,18 +495,6 @@ void card_pair_look(struct card_pair *pair)
 
 /* ------------------------------------------------------------------------------------------- telling */
 
-enum tutti_status card_pair_tell(struct card_pair *pair, const void *message, size_t bytes,
-                                 bool is_final)
-{
-    if (pair->is_at_fault) return TUTTI_OK;
-    if (!card_words_have_room(&pair->words, is_final))
-        return error_set(TUTTI_NO_MEMORY, "rank %d has not heard %u messages yet", pair->rank,
-                         (unsigned)(pair->words.told - pair->words.acked));
-    card_words_tell(&pair->words, message, bytes);
-    (void)card_pair_write(pair);
-    return TUTTI_OK;
-}
-
 bool card_pair_has_untold(const struct card_pair *pair)
 {
     return link_set_turn(&pair->untold, 0) >= 0 || pair->owes_taken;
@@ -583,8 +509,7 @@ void card_pair_tell_all(struct card_pair *pair)
 bool card_pair_has_awaited_output(const struct card_pair *pair)
 {
     const bool has_data = link_set_turn(&pair->unsent, 0) >= 0 && !pair->is_refused;
-    return has_data || link_set_turn(&pair->due, 0) >= 0 || pair->owes_heard ||
-           card_words_next(&pair->words) != NULL || owes_credit(pair) || owes_answer(pair);
+    return has_data || link_set_turn(&pair->due, 0) >= 0 || owes_credit(pair) || owes_answer(pair);
 }
 
 bool card_pair_has_output(const struct card_pair *pair)
@@ -594,7 +519,6 @@ bool card_pair_has_output(const struct card_pair *pair)
 
 static bool links_are_settled(const struct card_pair *pair)
 {
-    if (pair->shared->is_stopped) return true;
     for (unsigned i = 0; i < TRANSPORT_LINK_COUNT; i++) {
         if (pair->tx[i] != NULL && !pair->is_refused && !card_tx_is_consumed(pair->tx[i]))
             return false;
@@ -603,16 +527,11 @@ static bool links_are_settled(const struct card_pair *pair)
     return true;
 }
 
-bool card_pair_is_owed_data(const struct card_pair *pair)
-{
-    return !links_are_settled(pair);
-}
-
 bool card_pair_is_settled(const struct card_pair *pair)
 {
     const uint64_t peer_took = pair->allowed - pair->shared->receive_count;
-    return links_are_settled(pair) && pair->words.acked == pair->words.told && !pair->owes_heard &&
-           !pair->owes_taken && peer_took >= pair->said && pair->under_way == 0;
+    return pair->shared->is_stopped || (links_are_settled(pair) && !pair->owes_taken &&
+                                        peer_took >= pair->said && pair->under_way == 0);
 }
 
 /* -------------------------------------------------------------------------------------- life cycle */
@@ -626,9 +545,7 @@ enum tutti_status card_pair_create(struct card_shared *shared, int rank, struct 
     pair->rank = rank;
     pair->allowed = shared->receive_count;
     card_flight_init(&pair->flight, shared->flight_bytes);
-    enum tutti_status status = card_words_init(&pair->words);
-    if (status == TUTTI_OK) status = add_buffers(pair, shared->receive_count);
-    if (status == TUTTI_OK) status = shared->device->ops->make_room(shared->device, 1);
+    enum tutti_status status = add_buffers(pair, shared->receive_count);
     if (status == TUTTI_OK) status = shared->device->ops->prepare(shared->device, rank);
     if (status != TUTTI_OK) {
         if (pair->chunks != NULL) {
@@ -638,8 +555,6 @@ enum tutti_status card_pair_create(struct card_shared *shared, int rank, struct 
         card_pair_free(pair);
         return status;
     }
-    pair->words_key = register_own(shared, pair->words.queue,
-                                   (size_t)2 * PEERS_MESSAGES_MAX * sizeof *pair->words.queue);
     for (unsigned i = 0; i < shared->receive_count; i++) post_receive(pair);
     pair->posted_told = posted_for(pair);
     shared->device->ops->connect(shared->device, rank);
@@ -662,7 +577,6 @@ void card_pair_free(struct card_pair *pair)
         free(pair->chunks);
         pair->chunks = next;
     }
-    card_words_release(&pair->words);
     free(pair->spare);
     free(pair);
 }

@@ -1,5 +1,5 @@
-/* pair.h - the state of two ranks that are connected by a network card: the links between them,
- * control messages, and the receives that each has posted for the other.
+/* pair.h - the state of two ranks that are connected by a network card: the links between them, and
+ * the receives that each has posted for the other.
  *
  * A rank may send `allowed` messages: as many as the peer has posted receives so far. Each message
  * says how many receives its sender has posted, counted from the beginning. If no message goes
@@ -35,7 +35,6 @@
 
 #include "transport/card/flight.h"
 #include "transport/card/link.h"
-#include "transport/card/words.h"
 #include "transport/link_set.h"
 
 enum { CARD_RECEIVES_MIN = 8, CARD_CREDITS_KEPT = 4 };
@@ -49,8 +48,6 @@ struct card_shared {
     size_t flight_bytes;         /* as the options say */
     size_t answer_bytes;         /* the peer is told that so many have come */
     uint64_t *const *signatures; /* the transport's, one a slot; links keep their address */
-    void (*hears)(void *context, int peer, const void *message, size_t bytes); /* or NULL */
-    void *hears_context;
     bool is_stopped;
     unsigned own_regions; /* registered for memory of this module */
 };
@@ -72,9 +69,6 @@ struct card_pair {
     struct link_set due;     /* links from the peer of which it should be told now */
     struct link_set untold;  /* or when there is nothing better to do */
     unsigned turn;
-    struct card_words words;
-    uint64_t words_key;
-    bool owes_heard;
     struct card_chunk *chunks;
     struct card_buffer **spare; /* a stack */
     unsigned spare_count, buffer_count;
@@ -97,8 +91,6 @@ enum tutti_status card_pair_create(struct card_shared *shared, int rank, struct 
 void card_pair_free(struct card_pair *pair);
 enum tutti_status card_pair_open_tx(struct card_pair *pair, unsigned index, struct card_tx **tx);
 enum tutti_status card_pair_open_rx(struct card_pair *pair, unsigned index, struct card_rx **rx);
-enum tutti_status card_pair_tell(struct card_pair *pair, const void *message, size_t bytes,
-                                 bool is_final);
 
 bool card_pair_post(struct card_pair *pair, struct card_tx *tx, const void *address, size_t bytes);
 void card_pair_offer(struct card_pair *pair, struct card_rx *rx, void *destination, size_t bytes);
@@ -120,7 +112,6 @@ void card_pair_tell_all(struct card_pair *pair);
 bool card_pair_has_output(const struct card_pair *pair);
 bool card_pair_has_awaited_output(const struct card_pair *pair);
 bool card_pair_is_settled(const struct card_pair *pair);
-bool card_pair_is_owed_data(const struct card_pair *pair);
 /* As card_stop says. */
 void card_pair_stop(struct card_pair *pair);
 

@@ -273,7 +273,7 @@ static void memory_is_not_read_where_it_lies(void **state)
         assert_int_equal(tx->capabilities, 0);
         assert_int_equal(local_net_tx(&net, 0, LINK_TO_GROUP)->capabilities, 0);
         assert_int_equal(local_net_rx(&net, 1, 0, false)->capabilities, 0);
-        assert_int_equal(net.ranks[0]->ops->open_shared_slots(net.ranks[0], LOCAL_NET_SLOT),
+        assert_int_equal(net.ranks[0]->sharing->open_shared_slots(net.ranks[0], LOCAL_NET_SLOT),
                          TUTTI_UNSUPPORTED);
         assert_false(local_maps_heaps(net.ranks[0]));
         local_net_close(&net);

@@ -47,51 +47,36 @@ static void add_footprint(const struct transport *transport, struct transport_fo
     links_add_footprint(local, sum);
 }
 
+static const struct sharing_ops sharing = {.open_multicast_tx = links_open_multicast_tx,
+                                           .open_multicast_rx = links_open_multicast_rx,
+                                           .open_shared_slots = shared_slots_open,
+                                           .reserve_shared = shared_slots_reserve,
+                                           .send_shared = shared_slots_send};
+
 static const struct transport_ops ops = {.limits = limits,
                                          .open_tx = links_open_tx,
                                          .open_rx = links_open_rx,
-                                         .open_multicast_tx = links_open_multicast_tx,
-                                         .open_multicast_rx = links_open_multicast_rx,
-                                         .open_shared_slots = shared_slots_open,
-                                         .reserve_shared = shared_slots_reserve,
-                                         .send_shared = shared_slots_send,
                                          .sleep_begin = bells_sleep_begin,
                                          .sleep_cancel = bells_sleep_cancel,
                                          .sleep = bells_sleep,
                                          .descriptor = bells_descriptor,
                                          .progress = transport_no_progress,
+                                         .flush = transport_no_flush,
+                                         .is_awaited = transport_not_awaited,
+                                         .is_settled = transport_is_settled,
+                                         .stop = transport_stops_nothing,
                                          .wake = bells_wake,
                                          .wake_all = bells_wake_all,
-                                         .corrupt_rank = transport_no_corrupt_rank,
+                                         .corrupt_rank = checked_corrupt_rank,
                                          .shortage = remote_shortage,
                                          .add_footprint = add_footprint};
 
 /* A shared slot has no second copy. */
-static const struct transport_ops checked_ops = {.limits = limits,
-                                                 .open_tx = links_open_tx,
-                                                 .open_rx = links_open_rx,
-                                                 .open_multicast_tx = links_open_multicast_tx,
-                                                 .open_multicast_rx = links_open_multicast_rx,
-                                                 .open_shared_slots = transport_no_shared_slots,
-                                                 .reserve_shared = transport_no_reserve_shared,
-                                                 .send_shared = transport_no_send_shared,
-                                                 .sleep_begin = bells_sleep_begin,
-                                                 .sleep_cancel = bells_sleep_cancel,
-                                                 .sleep = bells_sleep,
-                                                 .descriptor = bells_descriptor,
-                                                 .progress = transport_no_progress,
-                                                 .wake = bells_wake,
-                                                 .wake_all = bells_wake_all,
-                                                 .corrupt_rank = checked_corrupt_rank,
-                                                 .shortage = remote_shortage,
-                                                 .add_footprint = add_footprint};
-
-/* Tells of processes that are not visible from here; the caller sees all others by itself. */
-static enum peer_presence look(struct transport *transport, int peer, uint64_t now_ns)
-{
-    (void)now_ns;
-    return local_has_ended(transport, peer) ? PEER_ENDED : PEER_PRESENT;
-}
+static const struct sharing_ops checked_sharing = {.open_multicast_tx = links_open_multicast_tx,
+                                                   .open_multicast_rx = links_open_multicast_rx,
+                                                   .open_shared_slots = transport_no_shared_slots,
+                                                   .reserve_shared = transport_no_reserve_shared,
+                                                   .send_shared = transport_no_send_shared};
 
 enum tutti_status local_segment_create(int size, size_t board_bytes, int *fd)
 {
@@ -121,13 +106,11 @@ enum tutti_status local_open(const struct host_options *options, struct transpor
         free(local);
         return status;
     }
-    local->base = (struct transport){.ops = options->checks ? &checked_ops : &ops,
-                                     .peers = &local->peer_ops,
+    local->base = (struct transport){.ops = &ops,
+                                     .sharing = options->checks ? &checked_sharing : &sharing,
                                      .rank = options->rank,
                                      .size = options->size,
                                      .paths.tables = {local_paths(options->checks)}};
-    local->peer_ops = transport_peers_in_memory;
-    local->peer_ops.look = look;
     local->checks = options->checks;
     local->corrupt_peer = -1;
     sharing_init(local);

@@ -530,8 +530,9 @@ static void every_channel_has_links_of_its_own(void **state)
     ops->limits(net.ranks[0], &piece, &pieces);
     for (int c = 0; c < TRANSPORT_CHANNEL_COUNT; c++) {
         assert_int_equal(ops->open_tx(net.ranks[0], LOCAL_NET_SLOT, c, 2, piece, &tx[c]), TUTTI_OK);
-        assert_int_equal(
-            ops->open_multicast_tx(net.ranks[0], LOCAL_NET_SLOT, c, 0, piece, &to_all[c]), TUTTI_OK);
+        assert_int_equal(net.ranks[0]->sharing->open_multicast_tx(net.ranks[0], LOCAL_NET_SLOT, c,
+                                                                  0, piece, &to_all[c]),
+                         TUTTI_OK);
         assert_true(send_filled(tx[c], (unsigned char)c, piece));
         assert_true(send_filled(to_all[c], (unsigned char)(100 + c), piece));
     }
@@ -541,7 +542,8 @@ static void every_channel_has_links_of_its_own(void **state)
         expect_filled(rx, (unsigned char)c, piece);
         expect_empty(rx);
         for (int r = 1; r < 3; r++) {
-            assert_int_equal(ops->open_multicast_rx(net.ranks[r], LOCAL_NET_SLOT, c, 0, 0, &all),
+            assert_int_equal(net.ranks[r]->sharing->open_multicast_rx(net.ranks[r], LOCAL_NET_SLOT,
+                                                                      c, 0, 0, &all),
                              TUTTI_OK);
             expect_filled(all, (unsigned char)(100 + c), piece);
         }
@@ -651,19 +653,19 @@ static void headers_that_make_no_sense_are_a_fault(void **state)
 
 static void open_shared_slots(struct local_net *net, int rank)
 {
-    assert_int_equal(net->ranks[rank]->ops->open_shared_slots(net->ranks[rank], LOCAL_NET_SLOT),
+    assert_int_equal(net->ranks[rank]->sharing->open_shared_slots(net->ranks[rank], LOCAL_NET_SLOT),
                      TUTTI_OK);
 }
 
 static void *take_shared_slot(struct local_net *net, int rank, size_t bytes)
 {
-    return net->ranks[rank]->ops->reserve_shared(net->ranks[rank], LOCAL_NET_SLOT, bytes);
+    return net->ranks[rank]->sharing->reserve_shared(net->ranks[rank], LOCAL_NET_SLOT, bytes);
 }
 
 static void share(struct local_net *net, int rank, struct link_tx *const *links, unsigned count,
                   size_t bytes)
 {
-    net->ranks[rank]->ops->send_shared(net->ranks[rank], LOCAL_NET_SLOT, links, count, bytes);
+    net->ranks[rank]->sharing->send_shared(net->ranks[rank], LOCAL_NET_SLOT, links, count, bytes);
 }
 
 static void a_shared_place_is_free_after_its_last_reader(void **state)

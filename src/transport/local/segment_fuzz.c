@@ -208,7 +208,7 @@ static void *go_mad(void *context)
     struct transport *const own = world->ranks[1];
     must(own->ops->open_tx(own, SLOT, CHANNEL, 0, MEMORY_BYTES, &tx) == TUTTI_OK);
     must(own->ops->open_rx(own, SLOT, CHANNEL, 0, &rx) == TUTTI_OK);
-    if (!world->checks) must(own->ops->open_shared_slots(own, SLOT) == TUTTI_OK);
+    if (!world->checks) must(own->sharing->open_shared_slots(own, SLOT) == TUTTI_OK);
     must(segment_link(world->segment, 1, SLOT, CHANNEL, 0, &reach.headers, &data) == TUTTI_OK);
     must(segment_tail(world->segment, 1, SLOT, CHANNEL, 0, false, &reach.own_tail) == TUTTI_OK);
     must(segment_tail(world->segment, 0, SLOT, CHANNEL, 1, false, &reach.other_tail) == TUTTI_OK);
@@ -307,10 +307,10 @@ static void act(struct world *world, uint8_t what, uint64_t *draw, size_t bytes_
         break;
     case 8: rx->ops->advertise(rx, world->memory, bytes); break;
     case 9:
-        place = own->ops->reserve_shared(own, SLOT, bytes % bytes_max + 1);
+        place = own->sharing->reserve_shared(own, SLOT, bytes % bytes_max + 1);
         if (place == NULL || !tx->ops->has_room(tx)) break;
         memset(place, 4, bytes % bytes_max + 1);
-        own->ops->send_shared(own, SLOT, &tx, 1, bytes % bytes_max + 1);
+        own->sharing->send_shared(own, SLOT, &tx, 1, bytes % bytes_max + 1);
         break;
     case 10:
         reference = (struct link_reference){next(draw) % (MESSAGE_KIND_COUNT + 3), next(draw)};
@@ -354,7 +354,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct transport *const own = world.ranks[0];
     must(own->ops->open_tx(own, SLOT, CHANNEL, 1, MEMORY_BYTES, &world.tx) == TUTTI_OK);
     must(own->ops->open_rx(own, SLOT, CHANNEL, 1, &world.rx) == TUTTI_OK);
-    if (!world.checks) must(own->ops->open_shared_slots(own, SLOT) == TUTTI_OK);
+    if (!world.checks) must(own->sharing->open_shared_slots(own, SLOT) == TUTTI_OK);
     local_limits(SIZE, world.checks, &bytes_max, &pieces);
     must((world.memory = malloc(MEMORY_BYTES)) != NULL);
     memset(world.memory, 9, MEMORY_BYTES);

@@ -276,11 +276,12 @@ static void a_shared_slot_says_it_too(void **state)
     struct link_view view;
     for (int r = 0; r < 2; r++)
         assert_int_equal(
-            pair.net.ranks[r]->ops->open_shared_slots(pair.net.ranks[r], LOCAL_NET_SLOT), TUTTI_OK);
+            pair.net.ranks[r]->sharing->open_shared_slots(pair.net.ranks[r], LOCAL_NET_SLOT),
+            TUTTI_OK);
     assert_int_equal(reach(&pair), REACH_NONE);
-    char *const place = own->ops->reserve_shared(own, LOCAL_NET_SLOT, BYTES);
+    char *const place = own->sharing->reserve_shared(own, LOCAL_NET_SLOT, BYTES);
     memset(place, 4, BYTES);
-    own->ops->send_shared(own, LOCAL_NET_SLOT, &pair.tx, 1, BYTES);
+    own->sharing->send_shared(own, LOCAL_NET_SLOT, &pair.tx, 1, BYTES);
     assert_int_equal(pair.rx->ops->peek(pair.rx, &view), LINK_READY);
     assert_non_null(view.place);
     assert_memory_equal(view.data, place, BYTES);

@@ -32,7 +32,6 @@ struct sharing_peer; /* sharing.h */
 
 struct local {
     struct transport base;
-    struct peer_ops peer_ops;
     struct segment *segment;
     struct segment_header *header;
     struct bell *bell;                 /* of this rank */

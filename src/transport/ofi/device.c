@@ -343,12 +343,6 @@ static enum card_peer_state ofi_state(const struct card_device *base, int rank)
     return peer == NULL ? CARD_PEER_UNUSED : peer->state;
 }
 
-static uint64_t ofi_found_ns(const struct card_device *base, int rank)
-{
-    const struct peer *peer = const_ofi_of(base)->peers[rank];
-    return peer == NULL ? 0 : peer->heard_ns;
-}
-
 static int ofi_caller(const struct card_device *base)
 {
     const struct ofi_device *device = const_ofi_of(base);
@@ -379,11 +373,6 @@ static void ofi_break_pair(struct card_device *base, int rank)
 }
 
 static void ofi_forget(struct card_device *base, int rank)
-{
-    end_peer(ofi_of(base), rank, CARD_PEER_LOST);
-}
-
-void ofi_device_lost(struct card_device *base, int rank)
 {
     end_peer(ofi_of(base), rank, CARD_PEER_LOST);
 }
@@ -951,7 +940,6 @@ static const struct card_device_ops ops = {.make_room = ofi_make_room,
                                            .prepare = ofi_prepare,
                                            .connect = ofi_connect,
                                            .state = ofi_state,
-                                           .found_ns = ofi_found_ns,
                                            .caller = ofi_caller,
                                            .forget = ofi_forget,
                                            .break_pair = ofi_break_pair,

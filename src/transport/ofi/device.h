@@ -12,8 +12,8 @@
  * is for gets that memory in exchange for memory of its own. So each pair may be sent as many
  * messages as it has posted receives, wherever they land.
  *
- * Addresses and nonces travel in greetings. Greetings and all control messages are carried by
- * another transport (options.greets). This device reports what it hears of a peer's card, never
+ * Addresses and nonces travel in greetings. Control carries the greetings
+ * (options.greets). This device reports what it hears of a peer's card, never
  * that a peer is dead.
  *
  * Invariants
@@ -65,8 +65,6 @@ enum tutti_status ofi_device_create(const struct ofi_device_options *options,
 /* A greeting, which is foreign, has come from that peer. False: it makes no sense, and is dropped.
  * A repeated greeting says that the peer is in trouble with this rank. */
 bool ofi_device_greeted(struct card_device *device, int peer, const struct ofi_greeting *greeting);
-/* The control plane has found that this peer is gone. */
-void ofi_device_lost(struct card_device *device, int peer);
 /* The time since which an operation for that peer has failed, and which one it was; 0: none has. */
 uint64_t ofi_device_trouble(const struct card_device *device, int peer, char text[OFI_TROUBLE_MAX]);
 /* Notes that something has failed for that peer: the peer is in trouble, and has been since

@@ -45,7 +45,7 @@ struct insider {
     struct chance chance;
     /* The insider's next message would have these, if it behaved. */
     uint32_t number;
-    uint64_t sequence[LINKS], offset[LINKS], words;
+    uint64_t sequence[LINKS], offset[LINKS];
     uint64_t key;          /* that was offered last */
     uint64_t taken[LINKS]; /* messages of the rank's links */
     unsigned got;
@@ -137,9 +137,8 @@ static uint64_t about(struct chance *chance, uint64_t right)
 
 static uint8_t draw_kind(struct chance *chance)
 {
-    static const uint8_t kinds[] = {CARD_MESSAGE_DATA,  CARD_MESSAGE_DATA,   CARD_MESSAGE_ASK,
-                                    CARD_MESSAGE_GRANT, CARD_MESSAGE_CREDIT, CARD_MESSAGE_WORD,
-                                    CARD_MESSAGE_HEARD};
+    static const uint8_t kinds[] = {CARD_MESSAGE_DATA, CARD_MESSAGE_DATA, CARD_MESSAGE_ASK,
+                                    CARD_MESSAGE_GRANT, CARD_MESSAGE_CREDIT};
     const int luck = chance_below(chance, 200);
     if (luck == 0) return (uint8_t)chance_below(chance, 256);
     return luck < 5 ? CARD_MESSAGE_PLACED : kinds[chance_below(chance, sizeof kinds)];
@@ -175,13 +174,8 @@ static struct card_message draw_message(struct insider *insider, size_t *bytes)
         message.length = chance_of_any_size(chance, 5000);
         message.room = (uint32_t)chance_below(chance, 3) * 512;
         break;
-    case CARD_MESSAGE_WORD:
-        *bytes = 1 + (size_t)chance_below(chance, 500);
-        message.sequence = about(chance, insider->words);
-        break;
     default: message.consumed = about(chance, 0);
     }
-    insider->words += message.kind == CARD_MESSAGE_WORD;
     if (message.kind <= CARD_MESSAGE_ASK) insider->sequence[link]++;
     if (message.kind == CARD_MESSAGE_DATA) insider->offset[link] += *bytes;
     return message;
@@ -223,11 +217,9 @@ static void use_links(struct insider *insider)
     }
 }
 
-static enum peer_state state_of(const struct insider *insider)
+static bool has_broken(const struct insider *insider)
 {
-    struct peer_report report;
-    insider->rank->peers->report(insider->rank, 1, &report);
-    return report.state;
+    return card_peer_state(insider->rank, 1) == CARD_PEER_BROKEN;
 }
 
 /* If a peer offers memory that it does not have, its provider ends the connection. */
@@ -251,8 +243,7 @@ static bool play(uint64_t seed)
     open_links(&insider);
     unsigned sent = 0;
     struct card_device *const own = insider.devices[1];
-    for (int step = 0;
-         sent < MESSAGES && state_of(&insider) != PEER_BROKEN && !is_in_trouble(&insider); step++) {
+    for (int step = 0; sent < MESSAGES && !has_broken(&insider) && !is_in_trouble(&insider); step++) {
         assert_true(step < STEPS_MAX);
         insider.rank->ops->progress(insider.rank);
         (void)own->ops->progress(own);
@@ -260,11 +251,11 @@ static bool play(uint64_t seed)
         use_links(&insider);
         sent += send_one(&insider);
     }
-    const bool is_broken = state_of(&insider) == PEER_BROKEN;
+    const bool is_broken = has_broken(&insider);
     struct link_view view;
     for (int l = 0; is_broken && l < LINKS; l++)
         assert_int_equal(insider.rx[l]->ops->peek(insider.rx[l], &view), LINK_FAULT);
-    assert_true(insider.rank->peers->stop(insider.rank));
+    assert_true(insider.rank->ops->stop(insider.rank));
     assert_int_equal(card_offered_regions(insider.rank), 0);
     free(insider.posted); /* a sanitizer notices any later read */
     card_close(insider.rank);

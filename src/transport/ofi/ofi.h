@@ -1,10 +1,8 @@
-/* ofi.h - the transport over network cards with remote memory access, through libfabric: data goes
- * over the card, everything else over TCP.
+/* ofi.h - links over network cards with remote memory access, through libfabric.
  *
- *                     ┌ links ──────────────► card/card.h ──► ofi/device.h ──► libfabric ──► the card
- *   communicator ─────┤                            ▲ greetings, of each card
- *                     └ control messages, ──────► tcp/endpoint.h ──► authenticated connections
- *                       which are there
+ *                     ┌ links ──► card/card.h ──► ofi/device.h ──► libfabric ──► the card
+ *   communicator ─────┤                ▲ greetings, of each card
+ *                     └ control ──► data_order.h ──► tcp/endpoint.h ──► authenticated connections
  *
  * So libfabric's providers have no part in finding out whether a peer is there, in control
  * messages, or in how two cards find each other. Providers differ in how, and whether, they notice
@@ -15,10 +13,6 @@
  * counterpart by its number; a card that is not greeted is not used for that peer. A further card
  * that does not open, and the cards behind it, are left out. A failure of any of them counts like a
  * failure of an only card.
- *
- * A control message may not overtake credit (transport/peers.h). So each says how many messages its
- * sender had sent over the card before it, and is heard when those have come. It is heard at once
- * if the card has failed or has been stopped, or if more than a few control messages wait.
  *
  * Neither encryption nor checksums: a communicator that asks for them does not get this transport
  * (comm/site.h).
@@ -31,8 +25,9 @@
 #include "transport/remote.h"
 #include "transport/transport.h"
 
-/* Failures: the same as of the endpoint and the device. */
-enum tutti_status ofi_open(const struct remote_options *options, struct transport **transport);
+/* order: it stays the caller's, and lives longer. Failures: the same as of the device. */
+enum tutti_status ofi_open(const struct remote_options *options, struct data_order *order,
+                           struct transport **transport);
 /* NULL is allowed. */
 void ofi_close(struct transport *transport);
 

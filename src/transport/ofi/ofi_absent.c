@@ -3,9 +3,10 @@
 #include "base/status.h"
 #include "transport/ofi/ofi.h"
 
-enum tutti_status ofi_open(const struct remote_options *options, struct transport **transport)
+enum tutti_status ofi_open(const struct remote_options *options, struct data_order *order,
+                           struct transport **transport)
 {
-    (void)options;
+    (void)options, (void)order;
     *transport = NULL;
     return error_set(TUTTI_UNSUPPORTED, "a network card: this Tutti was built without libfabric");
 }

@@ -20,6 +20,8 @@ struct router {
     struct transport base;
     struct router_way ways[ROUTER_WAYS_MAX];
     int way_count;
+    struct transport *moved[ROUTER_WAYS_MAX + 1]; /* of the ways, and the one beside them */
+    int moved_count;
     struct transport *sharing; /* the way that has shared slots; or NULL */
     struct router_group groups[TRANSPORT_GROUPS_MAX];
     int *group_ranks; /* of all groups, one after the other */
@@ -81,7 +83,8 @@ static enum tutti_status router_open_multicast_tx(struct transport *transport, i
                                                   int group, size_t bytes, struct link_tx **link)
 {
     const struct router_group *const there = &router_of(transport)->groups[group];
-    return there->way->ops->open_multicast_tx(there->way, slot, channel, there->number, bytes, link);
+    return there->way->sharing->open_multicast_tx(there->way, slot, channel, there->number, bytes,
+                                                  link);
 }
 
 static enum tutti_status router_open_multicast_rx(struct transport *transport, int slot, int channel,
@@ -90,7 +93,7 @@ static enum tutti_status router_open_multicast_rx(struct transport *transport, i
     const struct router_group *const there = &router_of(transport)->groups[group];
     struct transport *const way = way_to(router_of(transport), &peer);
     assert(way == there->way);
-    return way->ops->open_multicast_rx(way, slot, channel, there->number, peer, link);
+    return way->sharing->open_multicast_rx(way, slot, channel, there->number, peer, link);
 }
 
 /* If no way has shared slots, no link has LINK_SHARES, and these are never called. */
@@ -104,61 +107,93 @@ static struct transport *sharing_of(struct transport *transport)
 static enum tutti_status router_open_shared_slots(struct transport *transport, int slot)
 {
     struct transport *const sharing = sharing_of(transport);
-    return sharing->ops->open_shared_slots(sharing, slot);
+    return sharing->sharing->open_shared_slots(sharing, slot);
 }
 
 static void *router_reserve_shared(struct transport *transport, int slot, size_t bytes)
 {
     struct transport *const sharing = sharing_of(transport);
-    return sharing->ops->reserve_shared(sharing, slot, bytes);
+    return sharing->sharing->reserve_shared(sharing, slot, bytes);
 }
 
 static void router_send_shared(struct transport *transport, int slot, struct link_tx *const *links,
                                unsigned count, size_t bytes)
 {
     struct transport *const sharing = sharing_of(transport);
-    sharing->ops->send_shared(sharing, slot, links, count, bytes);
+    sharing->sharing->send_shared(sharing, slot, links, count, bytes);
 }
 
 /* ------------------------------------------------------------------------------------------ waiting */
 
-/* Iterates over the transports of the ways. */
+/* Iterates over the transports of the ways, and over all that move with them. */
 #define FOR_EACH_WAY(router, way)                                                              \
     for (int way##_at = 0;                                                                     \
          way##_at < (router)->way_count && ((way) = (router)->ways[way##_at].transport, true); \
          way##_at++)
+#define FOR_EACH_MOVED(router, way) \
+    for (int way##_at = 0;          \
+         way##_at < (router)->moved_count && ((way) = (router)->moved[way##_at], true); way##_at++)
 
 static bool router_progress(struct transport *transport)
 {
     struct transport *way;
     bool moved = false;
-    FOR_EACH_WAY (router_of(transport), way) moved |= way->ops->progress(way);
+    FOR_EACH_MOVED(router_of(transport), way) moved |= way->ops->progress(way);
     return moved;
+}
+
+static void router_flush(struct transport *transport)
+{
+    struct transport *way;
+    FOR_EACH_MOVED(router_of(transport), way) way->ops->flush(way);
+}
+
+static bool router_is_awaited(const struct transport *transport)
+{
+    struct transport *way;
+    FOR_EACH_MOVED(const_router_of(transport), way)
+    if (way->ops->is_awaited(way)) return true;
+    return false;
+}
+
+static bool router_is_settled(const struct transport *transport, int peer)
+{
+    const struct transport *const way = way_to(const_router_of(transport), &peer);
+    return way->ops->is_settled(way, peer);
+}
+
+static bool router_stop(struct transport *transport)
+{
+    struct transport *way;
+    bool is_untouched = true;
+    FOR_EACH_MOVED(router_of(transport), way) is_untouched &= way->ops->stop(way);
+    return is_untouched;
 }
 
 static void router_sleep_begin(struct transport *transport)
 {
     struct transport *way;
-    FOR_EACH_WAY (router_of(transport), way) way->ops->sleep_begin(way);
+    FOR_EACH_MOVED(router_of(transport), way) way->ops->sleep_begin(way);
 }
 
 static void router_sleep_cancel(struct transport *transport)
 {
     struct transport *way;
-    FOR_EACH_WAY (router_of(transport), way) way->ops->sleep_cancel(way);
+    FOR_EACH_MOVED(router_of(transport), way) way->ops->sleep_cancel(way);
 }
 
 static void router_sleep(struct transport *transport, uint64_t timeout_ns)
 {
     const struct router *router = router_of(transport);
-    struct transport *way = router->ways[0].transport;
-    if (router->way_count == 1) {
+    struct transport *way = router->moved[0];
+    if (router->moved_count == 1) {
         way->ops->sleep(way, timeout_ns);
         return;
     }
-    struct pollfd entries[ROUTER_WAYS_MAX];
+    struct pollfd entries[ROUTER_WAYS_MAX + 1];
     nfds_t count = 0;
-    FOR_EACH_WAY (router, way) {
+    FOR_EACH_MOVED(router, way)
+    {
         const int descriptor = way->ops->descriptor(way);
         entries[count++] = (struct pollfd){.fd = descriptor, .events = POLLIN};
         if (descriptor < 0 && timeout_ns > SHORT_SLEEP_NS) timeout_ns = SHORT_SLEEP_NS;
@@ -173,14 +208,14 @@ static void router_sleep(struct transport *transport, uint64_t timeout_ns)
 static void router_wake(struct transport *transport)
 {
     const struct router *router = router_of(transport);
-    struct transport *const last = router->ways[router->way_count - 1].transport;
+    struct transport *const last = router->moved[router->moved_count - 1];
     last->ops->wake(last);
 }
 
 static void router_wake_all(struct transport *transport)
 {
     struct transport *way;
-    FOR_EACH_WAY (router_of(transport), way) way->ops->wake_all(way);
+    FOR_EACH_MOVED(router_of(transport), way) way->ops->wake_all(way);
 }
 
 /* ------------------------------------------------------------------------------- what is known of ranks */
@@ -190,8 +225,8 @@ static int router_corrupt_rank(const struct transport *transport)
 {
     const struct router *router = const_router_of(transport);
     int rank = -1;
-    for (int w = router->way_count - 1; w >= 0 && rank < 0; w--)
-        rank = router->ways[w].transport->ops->corrupt_rank(router->ways[w].transport);
+    for (int w = router->moved_count - 1; w >= 0 && rank < 0; w--)
+        rank = router->moved[w]->ops->corrupt_rank(router->moved[w]);
     return rank;
 }
 
@@ -199,8 +234,8 @@ static enum tutti_status router_shortage(const struct transport *transport, uint
                                          int *peer)
 {
     const struct router *router = const_router_of(transport);
-    for (int w = router->way_count - 1; w >= 0; w--)
-        TRY(router->ways[w].transport->ops->shortage(router->ways[w].transport, now_ns, peer));
+    for (int w = router->moved_count - 1; w >= 0; w--)
+        TRY(router->moved[w]->ops->shortage(router->moved[w], now_ns, peer));
     return TUTTI_OK;
 }
 
@@ -211,156 +246,23 @@ static void router_add_footprint(const struct transport *transport, struct trans
     sum->private_bytes += sizeof *router + (size_t)transport->size;
     for (int g = 0; g < transport->group_count; g++)
         sum->private_bytes += (size_t)transport->groups[g].count * sizeof *router->group_ranks;
-    FOR_EACH_WAY (router, way) way->ops->add_footprint(way, sum);
+    FOR_EACH_MOVED(router, way) way->ops->add_footprint(way, sum);
 }
 
-/* ------------------------------------------------------------------------------------- what it passes on */
-
-static struct transport *way_of(const struct transport *transport, int *peer)
-{
-    return way_to(const_router_of(transport), peer);
-}
-
-static enum tutti_status router_tell(struct transport *transport, int peer, const void *message,
-                                     size_t bytes)
-{
-    struct transport *const way = way_of(transport, &peer);
-    return way->peers->tell(way, peer, message, bytes);
-}
-
-static enum tutti_status router_tell_final(struct transport *transport, int peer,
-                                           const void *message, size_t bytes)
-{
-    struct transport *const way = way_of(transport, &peer);
-    return way->peers->tell_final(way, peer, message, bytes);
-}
-
-static unsigned router_unheard(const struct transport *transport, int peer)
-{
-    const struct transport *const way = way_of(transport, &peer);
-    return way->peers->unheard(way, peer);
-}
-
-static void router_report(const struct transport *transport, int peer, struct peer_report *report)
-{
-    const struct transport *const way = way_of(transport, &peer);
-    way->peers->report(way, peer, report);
-}
-
-static uint64_t router_answered_ns(const struct transport *transport, int peer)
-{
-    const struct transport *const way = way_of(transport, &peer);
-    return way->peers->answered_ns(way, peer);
-}
-
-static enum peer_presence router_look(struct transport *transport, int peer, uint64_t now_ns)
-{
-    struct transport *const way = way_of(transport, &peer);
-    return way->peers->look(way, peer, now_ns);
-}
-
-static bool router_trouble(const struct transport *transport, int peer, char text[PEERS_TROUBLE_MAX])
-{
-    struct transport *way;
-    if (peer == transport->rank) return peers_no_trouble(transport, peer, text);
-    if (peer >= 0) {
-        way = way_of(transport, &peer);
-        return way->peers->trouble(way, peer, text);
-    }
-    FOR_EACH_WAY (const_router_of(transport), way)
-        if (way->peers->trouble(way, -1, text)) return true;
-    return false;
-}
-
-static enum tutti_status router_connect(struct transport *transport, int peer)
-{
-    struct transport *const way = way_of(transport, &peer);
-    return way->peers->connect(way, peer);
-}
-
-static void router_forget(struct transport *transport, int peer)
-{
-    struct transport *const way = way_of(transport, &peer);
-    way->peers->forget(way, peer);
-}
-
-static bool router_is_settled(const struct transport *transport, int peer)
-{
-    const struct transport *const way = way_of(transport, &peer);
-    return way->peers->is_settled(way, peer);
-}
-
-static bool router_is_owed_data(const struct transport *transport, int peer)
-{
-    const struct transport *const way = way_of(transport, &peer);
-    return way->peers->is_owed_data(way, peer);
-}
-
-static bool router_is_connecting(const struct transport *transport)
-{
-    struct transport *way;
-    FOR_EACH_WAY (const_router_of(transport), way)
-        if (way->peers->is_connecting(way)) return true;
-    return false;
-}
-
-static enum tutti_status router_check(const struct transport *transport)
-{
-    struct transport *way;
-    FOR_EACH_WAY (const_router_of(transport), way) TRY(way->peers->check(way));
-    return TUTTI_OK;
-}
-
-static bool router_is_awaited(const struct transport *transport)
-{
-    struct transport *way;
-    FOR_EACH_WAY (const_router_of(transport), way)
-        if (way->peers->is_awaited(way)) return true;
-    return false;
-}
-
-static bool router_finish(struct transport *transport)
-{
-    struct transport *way;
-    bool is_finished = true;
-    FOR_EACH_WAY (router_of(transport), way) is_finished &= way->peers->finish(way);
-    return is_finished;
-}
-
-static bool router_stop(struct transport *transport)
-{
-    struct transport *way;
-    bool is_untouched = true;
-    FOR_EACH_WAY (router_of(transport), way) is_untouched &= way->peers->stop(way);
-    return is_untouched;
-}
-
-static const struct peer_ops peers = {.tell = router_tell,
-                                      .tell_final = router_tell_final,
-                                      .unheard = router_unheard,
-                                      .report = router_report,
-                                      .answered_ns = router_answered_ns,
-                                      .look = router_look,
-                                      .trouble = router_trouble,
-                                      .connect = router_connect,
-                                      .is_connecting = router_is_connecting,
-                                      .check = router_check,
-                                      .forget = router_forget,
-                                      .is_awaited = router_is_awaited,
-                                      .finish = router_finish,
-                                      .is_settled = router_is_settled,
-                                      .is_owed_data = router_is_owed_data,
-                                      .stop = router_stop};
+static const struct sharing_ops sharing = {.open_multicast_tx = router_open_multicast_tx,
+                                           .open_multicast_rx = router_open_multicast_rx,
+                                           .open_shared_slots = router_open_shared_slots,
+                                           .reserve_shared = router_reserve_shared,
+                                           .send_shared = router_send_shared};
 
 static const struct transport_ops ops = {.limits = router_limits,
                                          .open_tx = router_open_tx,
                                          .open_rx = router_open_rx,
-                                         .open_multicast_tx = router_open_multicast_tx,
-                                         .open_multicast_rx = router_open_multicast_rx,
-                                         .open_shared_slots = router_open_shared_slots,
-                                         .reserve_shared = router_reserve_shared,
-                                         .send_shared = router_send_shared,
                                          .progress = router_progress,
+                                         .flush = router_flush,
+                                         .is_awaited = router_is_awaited,
+                                         .is_settled = router_is_settled,
+                                         .stop = router_stop,
                                          .sleep_begin = router_sleep_begin,
                                          .sleep_cancel = router_sleep_cancel,
                                          .sleep = router_sleep,
@@ -406,7 +308,7 @@ static enum tutti_status check_way(const struct router_options *options,
 
 static bool has_shared_slots(const struct transport *transport)
 {
-    return transport->ops->open_shared_slots != transport_no_shared_slots;
+    return transport->sharing->open_shared_slots != transport_no_shared_slots;
 }
 
 static enum tutti_status check_options(const struct router_options *options)
@@ -537,8 +439,11 @@ enum tutti_status router_create(const struct router_options *options, struct tra
     if (router == NULL) return error_set(TUTTI_NO_MEMORY, "a router: out of memory");
     memcpy(router->ways, options->ways, sizeof router->ways);
     router->way_count = options->way_count;
+    for (int w = 0; w < options->way_count; w++)
+        router->moved[router->moved_count++] = options->ways[w].transport;
+    if (options->beside != NULL) router->moved[router->moved_count++] = options->beside;
     router->base = (struct transport){
-        .ops = &ops, .peers = &peers, .rank = options->rank, .size = options->size};
+        .ops = &ops, .sharing = &sharing, .rank = options->rank, .size = options->size};
     transport_share_slots(&router->base, options->ways[options->way_count - 1].transport);
     FOR_EACH_WAY (router, way)
         if (has_shared_slots(way)) router->sharing = way;
@@ -549,7 +454,8 @@ enum tutti_status router_create(const struct router_options *options, struct tra
         router_free(&router->base);
         return status;
     }
-    FOR_EACH_WAY (router, way) {
+    FOR_EACH_MOVED(router, way)
+    {
         transport_share_slots(way, &router->base);
         (void)way->ops->descriptor(way); /* from its first sleep on */
     }

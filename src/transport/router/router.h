@@ -18,7 +18,8 @@
  *      descriptor, sleeps are short.
  *   3. At most one way has shared slots.
  *
- * It neither has links to ranks of several ways at once, nor closes the transports that it is made
+ * It routes links, and nothing else: what is known of ranks, and told to them, is control's
+ * (transport/control.h). It neither has links to ranks of several ways at once, nor closes the transports that it is made
  * of.
  *
  * The creator of a router keeps the ways, uses them for what only they can do, and closes them: it
@@ -48,6 +49,9 @@ struct router_options {
     int rank, size;
     struct router_way ways[ROUTER_WAYS_MAX]; /* by preference; together they lead to all */
     int way_count;
+    /* A transport that leads nowhere, but moves and sleeps with the ways: the one whose connections
+     * carry control beside them. NULL: none. */
+    struct transport *beside;
     /* The least that links of any rank's ways can take, because limits are the same on all ranks,
      * also on a rank whose ways can take more. 0: the limits of the ways given here. */
     size_t piece_bytes_max;

@@ -418,23 +418,6 @@ static void what_either_part_knows_the_router_knows(void **state)
     router_world_close(world);
 }
 
-/* A rank may wait for a message from itself; then it asks in vain for which rank it waits. */
-static void no_way_leads_to_oneself_and_none_has_trouble(void **state)
-{
-    (void)state;
-    struct router_world *world = router_world_open(&mixed, INTERLEAVED, true);
-    for (int r = 0; r < world->size; r++) {
-        const struct transport *router = world->ranks[r];
-        char text[PEERS_TROUBLE_MAX] = "old";
-        for (int peer = -1; peer < world->size; peer++) {
-            assert_false(router->peers->trouble(router, peer, text));
-            assert_string_equal(text, "");
-            strcpy(text, "old");
-        }
-    }
-    router_world_close(world);
-}
-
 /* --------------------------------------------------------------------------------------------- links */
 
 static enum link_state await(struct router_world *world, struct link_rx *rx, struct link_view *view)
@@ -561,7 +544,7 @@ static void one_message_comes_to_all_ranks_of_the_host(void **state)
     for (int from = 0; from < 3; from++) {
         struct transport *const sender = three.world->ranks[three.ranks[from]];
         struct link_tx *tx;
-        assert_int_equal(sender->ops->open_multicast_tx(sender, SLOT, CHANNEL, 0, 300, &tx),
+        assert_int_equal(sender->sharing->open_multicast_tx(sender, SLOT, CHANNEL, 0, 300, &tx),
                          TUTTI_OK);
         assert_int_equal(tx->peer, LINK_TO_GROUP);
         memset(tx->ops->reserve(tx, 300), 50 + from, 300);
@@ -571,9 +554,9 @@ static void one_message_comes_to_all_ranks_of_the_host(void **state)
             struct link_rx *rx;
             struct link_view view;
             if (to == from) continue;
-            assert_int_equal(
-                reader->ops->open_multicast_rx(reader, SLOT, CHANNEL, 0, three.ranks[from], &rx),
-                TUTTI_OK);
+            assert_int_equal(reader->sharing->open_multicast_rx(reader, SLOT, CHANNEL, 0,
+                                                                three.ranks[from], &rx),
+                             TUTTI_OK);
             assert_int_equal(rx->peer, three.ranks[from]);
             assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
             assert_true(view.bytes == 300 && *(const char *)view.data == 50 + from);
@@ -596,12 +579,13 @@ static void a_shared_slot_goes_round_within_the_host(void **state)
     struct link_rx *const relay = rx_of(three.world, three.ranks[1], three.ranks[0]),
                           *const last = rx_of(three.world, three.ranks[2], three.ranks[1]);
     struct link_view view;
-    assert_int_equal(owner->ops->open_shared_slots(owner, SLOT), TUTTI_OK);
-    void *const place = owner->ops->reserve_shared(owner, SLOT, 5000);
+    assert_int_equal(owner->sharing->open_shared_slots(owner, SLOT), TUTTI_OK);
+    void *const place = owner->sharing->reserve_shared(owner, SLOT, 5000);
     assert_non_null(place);
     memset(place, 1, 5000);
-    owner->ops->send_shared(owner, SLOT, &first, 1, 5000);
-    assert_ptr_not_equal(owner->ops->reserve_shared(owner, SLOT, 5000), place); /* it is on its way */
+    owner->sharing->send_shared(owner, SLOT, &first, 1, 5000);
+    assert_ptr_not_equal(owner->sharing->reserve_shared(owner, SLOT, 5000),
+                         place); /* it is on its way */
     assert_int_equal(relay->ops->peek(relay, &view), LINK_READY);
     assert_ptr_equal(view.place, place);
     *(char *)view.place = 2;
@@ -610,7 +594,7 @@ static void a_shared_slot_goes_round_within_the_host(void **state)
     assert_ptr_equal(view.data, place);
     assert_true(view.bytes == 5000 && *(const char *)view.data == 2);
     last->ops->consume(last, 5000);
-    assert_ptr_equal(owner->ops->reserve_shared(owner, SLOT, 5000), place); /* it has come back */
+    assert_ptr_equal(owner->sharing->reserve_shared(owner, SLOT, 5000), place); /* it has come back */
     router_world_close(three.world);
 }
 
@@ -683,9 +667,12 @@ static void of_three_ways_the_first_that_leads_there_is_taken(void **state)
             rx->ops->consume(rx, sizeof word);
         }
     for (int r = 0; r < world->size; r++) {
-        (void)world->ranks[r]->peers->stop(world->ranks[r]);
-        assert_true(world->ranks[r]->peers->finish(world->ranks[r]));
-        assert_false(world->ranks[r]->peers->is_awaited(world->ranks[r]));
+        struct transport *const router = world->ranks[r];
+        (void)router->ops->stop(router);
+        router->ops->flush(router);
+        assert_false(router->ops->is_awaited(router));
+        for (int peer = 0; peer < world->size; peer++)
+            if (peer != r) assert_true(router->ops->is_settled(router, peer));
     }
     router_world_close(world);
 }
@@ -797,7 +784,6 @@ int main(void)
         cmocka_unit_test(a_sleep_ends_at_its_time),
         cmocka_unit_test(without_descriptors_sleeps_are_short),
         cmocka_unit_test(what_either_part_knows_the_router_knows),
-        cmocka_unit_test(no_way_leads_to_oneself_and_none_has_trouble),
         cmocka_unit_test(another_signature_is_a_fault_on_every_way),
         cmocka_unit_test(ranks_of_a_host_are_a_group),
         cmocka_unit_test(links_within_a_host_share_and_refer),

@@ -1,6 +1,7 @@
 #include "transport/tcp/endpoint.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,9 @@
 enum {
     PASSES_A_LOOK = 64, /* at the port, when nothing is wanted here */
     LOOK_NS = 100000,   /* the same, when passes are rare */
-    ASK_NS = 50000000,  /* until a higher rank is asked to connect, and then again */
+    LOOKS_BESIDE_DATA =
+        8, /* passes to one look at connections, while links beside them wait for data */
+    ASK_NS = 50000000, /* until a higher rank is asked to connect, and then again */
     REASK_NS = 1000000000,
     DEAD_APART_NS = 100000000, /* a connection not reported as lost is made again so late */
     RECONNECT_NS = 5000000,
@@ -25,7 +28,7 @@ static const uint64_t FOR_GOOD = UINT64_MAX / 2;
 
 static_assert(TCP_STREAMS_MAX <= 8, "a bit for each stream of a peer");
 static_assert((int)TCP_STREAMS_MAX <= (int)PORT_STREAMS_MAX, "each is let in");
-static_assert((int)PORT_TROUBLE_MAX <= (int)PEERS_TROUBLE_MAX, "what the port says has room");
+static_assert((int)PORT_TROUBLE_MAX <= (int)CONTROL_TROUBLE_MAX, "what the port says has room");
 
 static struct endpoint *endpoint_of(struct transport *transport)
 {
@@ -35,6 +38,16 @@ static struct endpoint *endpoint_of(struct transport *transport)
 static const struct transport *tcp_under(const struct transport *transport)
 {
     return ((const struct endpoint *)transport)->tcp;
+}
+
+static struct endpoint *endpoint_with(struct control *control)
+{
+    return (struct endpoint *)((char *)control - offsetof(struct endpoint, control));
+}
+
+static const struct endpoint *const_endpoint_with(const struct control *control)
+{
+    return (const struct endpoint *)((const char *)control - offsetof(struct endpoint, control));
 }
 
 /* ------------------------------------------------------------------------------------------------- peers */
@@ -152,7 +165,7 @@ static enum tutti_status check_client(struct port_client *client)
  * for messages without which no card is reached. */
 static bool needs_connections(const struct endpoint *endpoint)
 {
-    if (endpoint->missing > 0 && endpoint->envelope_bytes > 0) return true;
+    if (endpoint->missing > 0 && endpoint->order != NULL) return true;
     const struct endpoint_peer *about;
     for (int at = 0;
          endpoint->missing > 0 && (about = rank_map_next(&endpoint->peers, &at)) != NULL;)
@@ -194,76 +207,88 @@ static enum tutti_status connect_wanted(struct endpoint *endpoint, bool *moved)
     return check_shortage(endpoint, now);
 }
 
-/* ------------------------------------------------------------------------------------------------ peers */
+/* ---------------------------------------------------------------------------------------------- control */
 
 static void hear(void *context, int peer, const void *message, size_t bytes)
 {
     struct endpoint *endpoint = context;
     uint32_t kind = 0;
     if (bytes >= sizeof kind) memcpy(&kind, message, sizeof kind);
-    if (kind == PEERS_OWN_KIND)
+    if (kind == CONTROL_KIND_OWN)
         rails_hear(endpoint->rails, peer, message, bytes);
+    else if (endpoint->order != NULL)
+        data_order_hear(endpoint->order, peer, message, bytes);
     else if (endpoint->hears != NULL)
         endpoint->hears(endpoint->context, peer, message, bytes);
 }
 
-/* An envelope of zeros says that nothing went over a card before. */
 static enum tutti_status tell(struct endpoint *endpoint, int peer, const void *message, size_t bytes,
                               enum tutti_status (*send)(struct transport *transport, int peer,
                                                         const void *message, size_t bytes))
 {
-    char whole[PEERS_MESSAGE_BYTES_MAX + PEERS_ENVELOPE_BYTES] = {0};
-    if (endpoint->envelope_bytes == 0) return send(endpoint->tcp, peer, message, bytes);
-    assert(bytes <= PEERS_MESSAGE_BYTES_MAX);
-    memcpy(whole, message, bytes);
-    return send(endpoint->tcp, peer, whole, bytes + endpoint->envelope_bytes);
-}
-
-static enum tutti_status endpoint_tell(struct transport *transport, int peer, const void *message,
-                                       size_t bytes)
-{
+    char sealed[CONTROL_MESSAGE_BYTES_MAX + CONTROL_ENVELOPE_BYTES];
     struct endpoint_peer *about;
-    TRY(know(endpoint_of(transport), peer, &about));
-    return tell(endpoint_of(transport), peer, message, bytes, tcp_tell);
+    TRY(know(endpoint, peer, &about));
+    if (endpoint->order == NULL) return send(endpoint->tcp, peer, message, bytes);
+    return send(endpoint->tcp, peer, sealed,
+                data_order_seal(endpoint->order, peer, message, bytes, sealed));
 }
 
-static enum tutti_status endpoint_tell_final(struct transport *transport, int peer,
-                                             const void *message, size_t bytes)
+static enum tutti_status control_tell(struct control *control, int peer, const void *message,
+                                      size_t bytes)
 {
-    struct endpoint_peer *about;
-    TRY(know(endpoint_of(transport), peer, &about));
-    return tell(endpoint_of(transport), peer, message, bytes, tcp_tell_final);
+    return tell(endpoint_with(control), peer, message, bytes, tcp_tell);
 }
 
-static unsigned endpoint_unheard(const struct transport *transport, int peer)
+static enum tutti_status control_tell_final(struct control *control, int peer, const void *message,
+                                            size_t bytes)
 {
-    return tcp_unheard_notes(tcp_under(transport), peer);
+    return tell(endpoint_with(control), peer, message, bytes, tcp_tell_final);
 }
 
-static void endpoint_report(const struct transport *transport, int peer, struct peer_report *report)
+static unsigned control_unheard(const struct control *control, int peer)
 {
-    tcp_report(tcp_under(transport), peer, report);
+    return tcp_unheard_notes(const_endpoint_with(control)->tcp, peer);
 }
 
-static uint64_t endpoint_answered_ns(const struct transport *transport, int peer)
+static bool control_is_settled(const struct control *control, int peer)
 {
-    return tcp_answered_ns(tcp_under(transport), peer);
+    return tcp_is_settled(const_endpoint_with(control)->tcp, peer);
 }
 
-static enum peer_presence endpoint_look(struct transport *transport, int peer, uint64_t now_ns)
+static void control_report(const struct control *control, int peer, struct peer_report *report)
 {
-    return gone_look(endpoint_of(transport), peer, now_ns);
+    const struct endpoint *endpoint = const_endpoint_with(control);
+    tcp_report(endpoint->tcp, peer, report);
+    if (endpoint->order != NULL) data_order_report(endpoint->order, peer, report);
 }
 
-static bool endpoint_trouble(const struct transport *transport, int peer,
-                             char text[PEERS_TROUBLE_MAX])
+static uint64_t control_answered_ns(const struct control *control, int peer)
 {
-    return port_trouble(&((const struct endpoint *)transport)->client, peer, text);
+    return tcp_answered_ns(const_endpoint_with(control)->tcp, peer);
 }
 
-static enum tutti_status endpoint_connect(struct transport *transport, int peer)
+static enum peer_presence control_look(struct control *control, int peer, uint64_t now_ns)
 {
-    struct endpoint *endpoint = endpoint_of(transport);
+    struct endpoint *endpoint = endpoint_with(control);
+    struct peer_report report;
+    const enum peer_presence presence = gone_look(endpoint, peer, now_ns);
+    if (presence != PEER_PRESENT || endpoint->order == NULL) return presence;
+    tcp_report(endpoint->tcp, peer, &report);
+    return data_order_look(endpoint->order, peer, report.heard_ns, now_ns);
+}
+
+static bool control_trouble(const struct control *control, int peer, char text[CONTROL_TROUBLE_MAX])
+{
+    const struct endpoint *endpoint = const_endpoint_with(control);
+    text[0] = '\0';
+    if (endpoint->order != NULL && data_order_trouble(endpoint->order, peer, text)) return true;
+    return port_trouble(&endpoint->client, peer, text);
+}
+
+static enum tutti_status control_connect(struct control *control, int peer)
+{
+    struct endpoint *endpoint = endpoint_with(control);
     struct peer_report report;
     struct endpoint_peer *about;
     tcp_report(endpoint->tcp, peer, &report);
@@ -275,68 +300,38 @@ static enum tutti_status endpoint_connect(struct transport *transport, int peer)
                : port_request_callback(&endpoint->client, peer, 0, &about->is_at.port);
 }
 
-static bool endpoint_is_connecting(const struct transport *transport)
+static bool control_is_connecting(const struct control *control)
 {
-    return ((const struct endpoint *)transport)->missing > 0;
+    return const_endpoint_with(control)->missing > 0;
 }
 
-static enum tutti_status endpoint_check(const struct transport *transport)
+static enum tutti_status control_check(const struct control *control)
 {
-    const struct endpoint *endpoint = (const struct endpoint *)transport;
-    return endpoint->status == TUTTI_OK ? TUTTI_OK
-                                        : error_set(endpoint->status, "%s", endpoint->why);
+    const struct endpoint *endpoint = const_endpoint_with(control);
+    if (endpoint->status != TUTTI_OK) return error_set(endpoint->status, "%s", endpoint->why);
+    return endpoint->order != NULL ? data_order_check(endpoint->order) : TUTTI_OK;
 }
 
-static void endpoint_forget(struct transport *transport, int peer)
+static void control_forget(struct control *control, int peer)
 {
-    struct endpoint_peer *about = endpoint_peer_of(endpoint_of(transport), peer);
+    const struct endpoint *endpoint = endpoint_with(control);
+    struct endpoint_peer *about = endpoint_peer_of(endpoint, peer);
+    if (endpoint->order != NULL) data_order_forget(endpoint->order, peer);
     if (about != NULL) about->is_forgotten = true; /* else nothing is done to reach it */
 }
 
-static bool endpoint_is_awaited(const struct transport *transport)
-{
-    return tcp_is_awaited(tcp_under(transport));
-}
-
-static bool endpoint_finish(struct transport *transport)
-{
-    return tcp_finish(endpoint_of(transport)->tcp);
-}
-
-static bool endpoint_is_settled(const struct transport *transport, int peer)
-{
-    return tcp_is_settled(tcp_under(transport), peer);
-}
-
-static bool endpoint_is_owed_data(const struct transport *transport, int peer)
-{
-    return tcp_is_owed_data(tcp_under(transport), peer);
-}
-
-static bool endpoint_stop(struct transport *transport)
-{
-    struct endpoint *endpoint = endpoint_of(transport);
-    if (endpoint->is_stopped) return true;
-    endpoint->is_stopped = true;
-    return tcp_stop(endpoint->tcp);
-}
-
-static const struct peer_ops peers = {.tell = endpoint_tell,
-                                      .tell_final = endpoint_tell_final,
-                                      .unheard = endpoint_unheard,
-                                      .report = endpoint_report,
-                                      .answered_ns = endpoint_answered_ns,
-                                      .look = endpoint_look,
-                                      .trouble = endpoint_trouble,
-                                      .connect = endpoint_connect,
-                                      .is_connecting = endpoint_is_connecting,
-                                      .check = endpoint_check,
-                                      .forget = endpoint_forget,
-                                      .is_awaited = endpoint_is_awaited,
-                                      .finish = endpoint_finish,
-                                      .is_settled = endpoint_is_settled,
-                                      .is_owed_data = endpoint_is_owed_data,
-                                      .stop = endpoint_stop};
+static const struct control_ops control_ops = {.tell = control_tell,
+                                               .tell_final = control_tell_final,
+                                               .unheard = control_unheard,
+                                               .is_settled = control_is_settled,
+                                               .report = control_report,
+                                               .answered_ns = control_answered_ns,
+                                               .look = control_look,
+                                               .trouble = control_trouble,
+                                               .connect = control_connect,
+                                               .is_connecting = control_is_connecting,
+                                               .check = control_check,
+                                               .forget = control_forget};
 
 /* ------------------------------------------------------------------------------------------------ links */
 
@@ -367,32 +362,75 @@ static enum tutti_status endpoint_open_rx(struct transport *transport, int slot,
     return tcp->ops->open_rx(tcp, slot, channel, peer, link);
 }
 
+/* Where control alone goes over connections, looks at them take time from links that wait for
+ * data. */
+static bool skips_a_look(struct endpoint *endpoint)
+{
+    return endpoint->order != NULL && !endpoint->is_stopped && !endpoint->is_drowsy &&
+           endpoint->missing == 0 && ++endpoint->looks % LOOKS_BESIDE_DATA != 0;
+}
+
 static bool endpoint_progress(struct transport *transport)
 {
     struct endpoint *endpoint = endpoint_of(transport);
     bool moved = false;
-    endpoint->status = connect_wanted(endpoint, &moved);
-    /* Bytes that move and notes that are heard now may cause errors of their own. */
-    if (endpoint->status != TUTTI_OK) error_copy(endpoint->why, sizeof endpoint->why);
-    return endpoint->tcp->ops->progress(endpoint->tcp) || moved;
+    if (!skips_a_look(endpoint)) {
+        endpoint->status = connect_wanted(endpoint, &moved);
+        /* Bytes that move and notes that are heard now may cause errors of their own. */
+        if (endpoint->status != TUTTI_OK) error_copy(endpoint->why, sizeof endpoint->why);
+        moved |= endpoint->tcp->ops->progress(endpoint->tcp);
+    }
+    if (endpoint->order != NULL) data_order_progress(endpoint->order);
+    return moved;
+}
+
+static void endpoint_flush(struct transport *transport)
+{
+    struct endpoint *endpoint = endpoint_of(transport);
+    endpoint->tcp->ops->flush(endpoint->tcp);
+    if (endpoint->order != NULL) data_order_progress(endpoint->order);
+}
+
+static bool endpoint_is_awaited(const struct transport *transport)
+{
+    const struct transport *const tcp = tcp_under(transport);
+    return tcp->ops->is_awaited(tcp);
+}
+
+static bool endpoint_is_settled(const struct transport *transport, int peer)
+{
+    const struct transport *const tcp = tcp_under(transport);
+    return tcp->ops->is_settled(tcp, peer);
+}
+
+static bool endpoint_stop(struct transport *transport)
+{
+    struct endpoint *endpoint = endpoint_of(transport);
+    if (endpoint->is_stopped) return true;
+    endpoint->is_stopped = true;
+    if (endpoint->order != NULL) data_order_stop(endpoint->order);
+    return endpoint->tcp->ops->stop(endpoint->tcp);
 }
 
 static void endpoint_sleep_begin(struct transport *transport)
 {
-    struct transport *const tcp = endpoint_of(transport)->tcp;
-    tcp->ops->sleep_begin(tcp);
+    struct endpoint *endpoint = endpoint_of(transport);
+    endpoint->is_drowsy = true;
+    endpoint->tcp->ops->sleep_begin(endpoint->tcp);
 }
 
 static void endpoint_sleep_cancel(struct transport *transport)
 {
-    struct transport *const tcp = endpoint_of(transport)->tcp;
-    tcp->ops->sleep_cancel(tcp);
+    struct endpoint *endpoint = endpoint_of(transport);
+    endpoint->is_drowsy = false;
+    endpoint->tcp->ops->sleep_cancel(endpoint->tcp);
 }
 
 static void endpoint_sleep(struct transport *transport, uint64_t timeout_ns)
 {
-    struct transport *const tcp = endpoint_of(transport)->tcp;
-    tcp->ops->sleep(tcp, timeout_ns);
+    struct endpoint *endpoint = endpoint_of(transport);
+    endpoint->tcp->ops->sleep(endpoint->tcp, timeout_ns);
+    endpoint->is_drowsy = false;
 }
 
 static int endpoint_descriptor(struct transport *transport)
@@ -428,12 +466,11 @@ static void endpoint_add_footprint(const struct transport *transport,
 static const struct transport_ops ops = {.limits = endpoint_limits,
                                          .open_tx = endpoint_open_tx,
                                          .open_rx = endpoint_open_rx,
-                                         .open_multicast_tx = transport_no_multicast_tx,
-                                         .open_multicast_rx = transport_no_multicast_rx,
-                                         .open_shared_slots = transport_no_shared_slots,
-                                         .reserve_shared = transport_no_reserve_shared,
-                                         .send_shared = transport_no_send_shared,
                                          .progress = endpoint_progress,
+                                         .flush = endpoint_flush,
+                                         .is_awaited = endpoint_is_awaited,
+                                         .is_settled = endpoint_is_settled,
+                                         .stop = endpoint_stop,
                                          .sleep_begin = endpoint_sleep_begin,
                                          .sleep_cancel = endpoint_sleep_cancel,
                                          .sleep = endpoint_sleep,
@@ -446,14 +483,17 @@ static const struct transport_ops ops = {.limits = endpoint_limits,
 
 /* --------------------------------------------------------------------------------------------- life cycle */
 
-static void init(struct endpoint *endpoint, const struct remote_options *options)
+static void init(struct endpoint *endpoint, const struct remote_options *options,
+                 struct data_order *order)
 {
+    endpoint->order = order;
     endpoint->client.identity = options->identity;
     endpoint->client.rank = options->rank;
     endpoint->client.size = options->size;
     endpoint->client.is_encrypted = options->is_encrypted;
     endpoint->client.carries_data = true;
-    endpoint->envelope_bytes = options->uses_card && options->only_tells ? PEERS_ENVELOPE_BYTES : 0;
+    endpoint->control =
+        (struct control){.ops = &control_ops, .rank = options->rank, .size = options->size};
     endpoint->locates = options->locates;
     endpoint->hears = options->hears;
     endpoint->names = options->names;
@@ -477,7 +517,7 @@ static enum tutti_status create_links(struct endpoint *endpoint,
                                       .hears_context = endpoint};
     TRY(tcp_create(&links, &endpoint->tcp));
     endpoint->base = (struct transport){.ops = &ops,
-                                        .peers = &peers,
+                                        .sharing = &transport_shares_nothing,
                                         .rank = options->rank,
                                         .size = options->size,
                                         .paths = endpoint->tcp->paths};
@@ -485,7 +525,8 @@ static enum tutti_status create_links(struct endpoint *endpoint,
     return TUTTI_OK;
 }
 
-enum tutti_status endpoint_open(const struct remote_options *options, struct transport **transport)
+enum tutti_status endpoint_open(const struct remote_options *options, struct data_order *order,
+                                struct transport **transport)
 {
     *transport = NULL;
     struct endpoint *const endpoint = calloc(1, sizeof *endpoint);
@@ -495,7 +536,7 @@ enum tutti_status endpoint_open(const struct remote_options *options, struct tra
     if (!rank_map_init(&endpoint->peers, options->size))
         status = error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
     else
-        init(endpoint, options);
+        init(endpoint, options, order);
     if (status == TUTTI_OK) status = create_links(endpoint, options);
     if (status == TUTTI_OK) {
         port_enter(&endpoint->client);
@@ -506,6 +547,11 @@ enum tutti_status endpoint_open(const struct remote_options *options, struct tra
     rank_map_release(&endpoint->peers);
     free(endpoint);
     return status;
+}
+
+struct control *endpoint_control(struct transport *transport)
+{
+    return &endpoint_of(transport)->control;
 }
 
 void endpoint_close(struct transport *transport)

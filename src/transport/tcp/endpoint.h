@@ -1,5 +1,5 @@
-/* endpoint.h - a rank's end of its connections: the links of tcp.h over connections that this
- * module makes itself.
+/* endpoint.h - a rank's end of its connections: the links of tcp.h, and control (transport/control.h),
+ * over connections that this module makes itself.
  *
  *     link opened ──wants──► connect, if the peer is the lower rank ─► socket ──attach──► tcp.h
  *                            else the peer connects to this rank ───┘
@@ -16,8 +16,13 @@
 #include "transport/remote.h"
 #include "transport/transport.h"
 
-/* The port of the process must be open. Failures: NO_MEMORY, NO_DESCRIPTORS. */
-enum tutti_status endpoint_open(const struct remote_options *options, struct transport **transport);
+/* The port of the process must be open. order: the links' beside which only control goes over these
+ * connections; stays the caller's. NULL: data goes over them, too. Failures: NO_MEMORY,
+ * NO_DESCRIPTORS. */
+enum tutti_status endpoint_open(const struct remote_options *options, struct data_order *order,
+                                struct transport **transport);
+/* Lives as long as the endpoint, and moves with it. */
+struct control *endpoint_control(struct transport *transport);
 /* NULL is allowed. */
 void endpoint_close(struct transport *transport);
 

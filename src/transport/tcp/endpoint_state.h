@@ -8,6 +8,7 @@
 #include "base/rank_map.h"
 #include "base/status.h"
 #include "connect/port.h"
+#include "transport/data_order.h"
 #include "transport/remote.h"
 #include "transport/tcp/gone.h"
 #include "transport/tcp/rails.h"
@@ -27,12 +28,15 @@ struct endpoint_peer {
 
 struct endpoint {
     struct transport base;
+    struct control control;
     struct transport *tcp;
+    struct data_order *order; /* the caller's; NULL: all data goes over these connections */
     struct port_client client;
     unsigned stream_count; /* of a pair of ranks, here */
-    size_t envelope_bytes; /* behind control messages, where peers have cards and expect them */
     struct rails *rails;   /* NULL: all goes over one card */
     bool any_wanted, is_stopped;
+    bool is_drowsy;           /* about to sleep: a look sees everything */
+    unsigned looks;           /* and passes without one */
     unsigned missing, passes; /* missing: all that are awaited */
     uint64_t looked_ns;       /* at the port */
     uint64_t needs_look_ns;   /* when to look next whether data waits for what is missing */

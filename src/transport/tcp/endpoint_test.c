@@ -50,7 +50,7 @@ static void open_world(struct world *world)
     memset(&options.identity, 7, sizeof options.identity);
     for (int r = 0; r < SIZE; r++) {
         options.rank = r;
-        assert_int_equal(endpoint_open(&options, &world->ends[r]), TUTTI_OK);
+        assert_int_equal(endpoint_open(&options, NULL, &world->ends[r]), TUTTI_OK);
     }
 }
 
@@ -63,15 +63,20 @@ static void close_world(struct world *world)
 /* Rank 1 tells rank 0 something, and rank 0 stops moving with the pass in which it hears that. */
 static void tell_and_hear(struct world *world)
 {
-    const uint32_t message = PEERS_OWN_KIND + 1, before = world->heard;
+    const uint32_t message = CONTROL_KIND_OWN + 1, before = world->heard;
     const uint64_t end_ns = clock_now_ns() + PATIENCE_NS;
-    assert_int_equal(world->ends[1]->peers->tell(world->ends[1], 0, &message, sizeof message),
-                     TUTTI_OK);
+    struct control *const control = endpoint_control(world->ends[1]);
+    assert_int_equal(control->ops->tell(control, 0, &message, sizeof message), TUTTI_OK);
     while (world->heard == before) {
         if (clock_now_ns() > end_ns) fail_msg("rank 0 hears nothing");
         (void)world->ends[1]->ops->progress(world->ends[1]);
         (void)world->ends[0]->ops->progress(world->ends[0]);
     }
+}
+
+static enum tutti_status check(struct transport *end)
+{
+    return endpoint_control(end)->ops->check(endpoint_control(end));
 }
 
 static void ends_connect_and_find_nothing_wrong(void **state)
@@ -80,8 +85,7 @@ static void ends_connect_and_find_nothing_wrong(void **state)
     (void)state;
     open_world(&world);
     tell_and_hear(&world);
-    for (int r = 0; r < SIZE; r++)
-        assert_int_equal(world.ends[r]->peers->check(world.ends[r]), TUTTI_OK);
+    for (int r = 0; r < SIZE; r++) assert_int_equal(check(world.ends[r]), TUTTI_OK);
     close_world(&world);
 }
 
@@ -95,10 +99,10 @@ static void what_was_found_is_said_whatever_goes_wrong_besides(void **state)
     strcpy(client->why, "rank 1 has another key");
     atomic_store(&client->status, TUTTI_AUTH_FAILED); /* as the port does */
     tell_and_hear(&world);
-    assert_int_equal(world.ends[0]->peers->check(world.ends[0]), TUTTI_AUTH_FAILED);
+    assert_int_equal(check(world.ends[0]), TUTTI_AUTH_FAILED);
     assert_string_equal(tutti_error_message(), "rank 1 has another key");
     (void)error_set(TUTTI_NO_MEMORY, "something later");
-    assert_int_equal(world.ends[0]->peers->check(world.ends[0]), TUTTI_AUTH_FAILED);
+    assert_int_equal(check(world.ends[0]), TUTTI_AUTH_FAILED);
     assert_string_equal(tutti_error_message(), "rank 1 has another key");
     close_world(&world);
 }

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#include "transport/peers.h"
+#include "transport/control.h"
 
 struct endpoint;
 

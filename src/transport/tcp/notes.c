@@ -7,13 +7,13 @@
 #include "base/status.h"
 #include "transport/tcp/frame.h"
 
-static_assert((int)PEERS_MESSAGE_BYTES_MAX + (int)PEERS_ENVELOPE_BYTES ==
+static_assert((int)CONTROL_MESSAGE_BYTES_MAX + (int)CONTROL_ENVELOPE_BYTES ==
                   (int)TCP_FRAME_NOTE_BYTES_MAX,
               "a note is a frame");
 
 enum tutti_status tcp_notes_init(struct tcp_notes *notes)
 {
-    *notes = (struct tcp_notes){.queue = malloc(PEERS_MESSAGES_MAX * sizeof *notes->queue)};
+    *notes = (struct tcp_notes){.queue = malloc(CONTROL_MESSAGES_MAX * sizeof *notes->queue)};
     if (notes->queue == NULL) return error_set(TUTTI_NO_MEMORY, "notes to a peer: out of memory");
     return TUTTI_OK;
 }
@@ -29,14 +29,14 @@ void tcp_notes_release(struct tcp_notes *notes)
 bool tcp_notes_has_room(const struct tcp_notes *notes, bool is_final)
 {
     const unsigned places =
-        is_final ? PEERS_MESSAGES_MAX : PEERS_MESSAGES_MAX - PEERS_FINAL_MESSAGES;
+        is_final ? CONTROL_MESSAGES_MAX : CONTROL_MESSAGES_MAX - CONTROL_FINAL_MESSAGES;
     return notes->told - notes->acked < places;
 }
 
 void tcp_notes_tell(struct tcp_notes *notes, const void *data, size_t bytes)
 {
     assert(tcp_notes_has_room(notes, true) && bytes > 0 && bytes <= TCP_FRAME_NOTE_BYTES_MAX);
-    struct tcp_note *note = &notes->queue[notes->told % PEERS_MESSAGES_MAX];
+    struct tcp_note *note = &notes->queue[notes->told % CONTROL_MESSAGES_MAX];
     note->bytes = bytes;
     memcpy(note->data, data, bytes);
     notes->told++;
@@ -51,7 +51,7 @@ const struct tcp_note *tcp_notes_next(const struct tcp_notes *notes, unsigned st
 {
     if (tcp_notes_are_sent(notes)) return NULL;
     if (notes->sent > notes->acked && notes->carrier != stream) return NULL;
-    return &notes->queue[notes->sent % PEERS_MESSAGES_MAX];
+    return &notes->queue[notes->sent % CONTROL_MESSAGES_MAX];
 }
 
 void tcp_notes_sent(struct tcp_notes *notes, unsigned stream)
@@ -79,7 +79,7 @@ bool tcp_notes_acked(struct tcp_notes *notes, uint64_t heard)
 const char *tcp_notes_begin(const struct tcp_notes *notes, uint64_t number)
 {
     if (number > notes->heard) return "a note is missing before this one";
-    if (number - notes->heard_told >= PEERS_MESSAGES_MAX && number == notes->heard)
+    if (number - notes->heard_told >= CONTROL_MESSAGES_MAX && number == notes->heard)
         return "more notes come than may be under way";
     return NULL;
 }

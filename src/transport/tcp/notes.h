@@ -30,7 +30,7 @@ struct tcp_note {
 /* Zeroed, to begin with. */
 struct tcp_notes {
     /* telling */
-    struct tcp_note *queue; /* of PEERS_MESSAGES_MAX */
+    struct tcp_note *queue; /* of CONTROL_MESSAGES_MAX */
     uint64_t told, acked;
     uint64_t sent;    /* as far as this holds today */
     uint64_t given;   /* the most that was ever sent */
@@ -45,7 +45,7 @@ void tcp_notes_release(struct tcp_notes *notes);
 /* Makes the memory for all notes that can be under way, so that telling takes none. Failures:
  * NO_MEMORY. */
 enum tutti_status tcp_notes_init(struct tcp_notes *notes);
-/* The last PEERS_FINAL_MESSAGES places are kept for final messages. */
+/* The last CONTROL_FINAL_MESSAGES places are kept for final messages. */
 bool tcp_notes_has_room(const struct tcp_notes *notes, bool is_final);
 /* There must be room. */
 void tcp_notes_tell(struct tcp_notes *notes, const void *note, size_t bytes);

@@ -54,7 +54,7 @@ static bool tell(struct talk *talk, int rank, int peer)
         tcp_tell(tcp_world_transports(talk->world)[rank], peer, note, bytes_of(number));
     assert_true(status == TUTTI_OK || status == TUTTI_NO_MEMORY);
     if (status != TUTTI_OK) {
-        assert_true(number - talk->heard[rank][peer] <= PEERS_MESSAGES_MAX);
+        assert_true(number - talk->heard[rank][peer] <= CONTROL_MESSAGES_MAX);
         return false;
     }
     talk->told[rank][peer]++;
@@ -124,7 +124,7 @@ static void open_lines(struct tcp_world *world, struct lines *lines, bool expect
 /* As when an operation is given up: its memory goes away. A sanitizer notices any later read. */
 static void stop(struct tcp_world *world, struct lines *lines, int rank)
 {
-    tcp_stop(tcp_world_transports(world)[rank]);
+    (void)tcp_world_transports(world)[rank]->ops->stop(tcp_world_transports(world)[rank]);
     memset(lines->posted[rank], 0, BYTES);
     free(lines->posted[rank]);
     free(lines->expected[rank]);
@@ -155,7 +155,7 @@ static void notes_need_no_link_and_want_their_connection(void **state)
     tcp_world_settle(talk.world);
     for (int i = 0; i < 1000; i++) tcp_world_step(talk.world);
     assert_true(tcp_is_settled(ranks[0], 1) && tcp_is_settled(ranks[1], 0));
-    assert_true(tcp_finish(ranks[0]));
+    assert_true(tcp_world_finish(ranks[0]));
     tcp_world_free(talk.world);
 }
 
@@ -164,7 +164,7 @@ static void what_is_not_heard_is_bounded(void **state)
     (void)state;
     struct talk talk;
     open_talk(&talk, 2, plain, 2);
-    const int places = PEERS_MESSAGES_MAX - PEERS_FINAL_MESSAGES;
+    const int places = CONTROL_MESSAGES_MAX - CONTROL_FINAL_MESSAGES;
     for (int i = 0; i < places; i++) assert_true(tell(&talk, 0, 1));
     assert_false(tell(&talk, 0, 1));
     await_all(&talk);

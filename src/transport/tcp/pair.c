@@ -539,11 +539,6 @@ bool tcp_pair_is_settled(const struct tcp_pair *pair)
                                           (pair->state != PEER_UP || !tcp_pair_has_output(pair)));
 }
 
-bool tcp_pair_is_finished(const struct tcp_pair *pair)
-{
-    return pair->state == PEER_LOST || tcp_pair_is_settled(pair);
-}
-
 void tcp_pair_watch(struct tcp_pair *pair)
 {
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {

@@ -134,9 +134,7 @@ bool tcp_pair_has_awaited_output(const struct tcp_pair *pair);
 /* Whether every note has been given to the kernel at least once. */
 bool tcp_pair_has_told_all(const struct tcp_pair *pair);
 /* Whether the peer has consumed and heard everything, and knows that this rank did the same with
- * the peer's messages; or is gone. */
-bool tcp_pair_is_finished(const struct tcp_pair *pair);
-/* The same, but a peer whose connections are lost may come back. */
+ * the peer's messages; or is broken. A peer whose connections are lost may come back. */
 bool tcp_pair_is_settled(const struct tcp_pair *pair);
 /* Whether data is missing: the peer has not consumed all, or does not know how much this rank has
  * consumed. */

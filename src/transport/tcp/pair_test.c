@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "os/clock.h"
+#include "tcp_world.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/link.h"
 #include "transport/tcp/tcp.h"
@@ -292,13 +293,13 @@ static void who_finishes_cuts_nothing_off(void **state)
                          TUTTI_OK);
         assert_int_equal(ranks[r]->ops->open_rx(ranks[r], 0, 0, 1 - r, &rx[r]), TUTTI_OK);
     }
-    assert_true(tcp_finish(ranks[0])); /* no peer is there, and nothing is to be said */
+    assert_true(tcp_world_finish(ranks[0])); /* no peer is there, and nothing is to be said */
     connect_ranks(ranks[0], ranks[1], 0);
     connect_ranks(ranks[0], ranks[1], 1);
     unsigned received[2] = {0};
     for (unsigned char i = 0; i < PIECES; i++)
         for (int r = 0; r < 2; r++) assert_true(send_filled(tx[r], i, PIECE_BYTES));
-    assert_false(tcp_finish(ranks[0]));
+    assert_false(tcp_world_finish(ranks[0]));
     for (int i = 0; ranks[0] != NULL || ranks[1] != NULL; i++) {
         assert_true(i < 10000000);
         const int r = i % 3 == 0;
@@ -309,7 +310,7 @@ static void who_finishes_cuts_nothing_off(void **state)
             if (rx[r]->ops->peek(rx[r], &view) != LINK_READY) continue;
             assert_int_equal(*(const unsigned char *)view.data, received[r]++);
             rx[r]->ops->consume(rx[r], view.bytes);
-        } else if (tcp_finish(ranks[r])) {
+        } else if (tcp_world_finish(ranks[r])) {
             tcp_close(ranks[r]);
             ranks[r] = NULL;
         }
@@ -438,7 +439,7 @@ static void resume(struct tcp_frame *frame)
 }
 static void be_the_last_that_may_come(struct tcp_frame *frame)
 {
-    frame->sequence = PEERS_MESSAGES_MAX;
+    frame->sequence = CONTROL_MESSAGES_MAX;
 }
 
 static void frames_that_make_no_sense_break_their_peer(void **state)
@@ -490,7 +491,7 @@ static void a_flood_of_notes_breaks_its_peer(void **state)
         struct lonely lonely = open_lonely();
         struct tcp_frame next = note;
         put_frame(lonely.fd, ready);
-        for (; next.sequence < PEERS_MESSAGES_MAX; next.sequence++) put_frame(lonely.fd, next);
+        for (; next.sequence < CONTROL_MESSAGES_MAX; next.sequence++) put_frame(lonely.fd, next);
         if (rest > 0) progress(lonely.transport, NULL); /* it says so */
         put_frame(lonely.fd, with(note, be_the_last_that_may_come));
         progress(lonely.transport, NULL);

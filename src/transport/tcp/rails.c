@@ -329,7 +329,7 @@ static uint64_t move(struct rails *rails, int peer, unsigned number, uint64_t no
 
 static bool tell(struct endpoint *endpoint, int peer, const struct rails_addresses *own)
 {
-    const struct rails_message message = {.kind = PEERS_OWN_KIND, .rails = *own};
+    const struct rails_message message = {.kind = CONTROL_KIND_OWN, .rails = *own};
     return tcp_tell(endpoint->tcp, peer, &message, sizeof message) == TUTTI_OK;
 }
 

@@ -73,7 +73,7 @@ bool rails_want(struct rails *rails, int peer, unsigned stream);
 bool rails_take(struct rails *rails, int peer, unsigned stream, int fd);
 /* The first connection to that peer is there. */
 void rails_meet(struct rails *rails, int peer);
-/* A control message of PEERS_OWN_KIND came from that peer. It is foreign: a message that makes no
+/* A control message of CONTROL_KIND_OWN came from that peer. It is foreign: a message that makes no
  * sense is logged and not used. May not call the transport. */
 void rails_hear(struct rails *rails, int peer, const void *message, size_t bytes);
 /* Tells, connects, and gives up connections on which nothing is answered. */

@@ -111,7 +111,7 @@ static int close_world(void **state)
 /* The peer sends it. */
 static void hear_addresses(struct rails *rails, int peer, const struct rails_addresses *addresses)
 {
-    const struct rails_message message = {.kind = PEERS_OWN_KIND, .rails = *addresses};
+    const struct rails_message message = {.kind = CONTROL_KIND_OWN, .rails = *addresses};
     rails_hear(rails, peer, &message, sizeof message);
 }
 
@@ -185,7 +185,7 @@ static void what_makes_no_sense_is_not_used(void **state)
     for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++)
         hear_addresses(world->endpoint.rails, 0, &nonsense[i]);
     assert_false(is_visited(world, 1));
-    const struct rails_message message = {.kind = PEERS_OWN_KIND, .rails = said(1, card)};
+    const struct rails_message message = {.kind = CONTROL_KIND_OWN, .rails = said(1, card)};
     rails_hear(world->endpoint.rails, 0, &message, sizeof message - 1);
     rails_hear(world->endpoint.rails, 0, &message, 4);
     assert_false(is_visited(world, 1));

@@ -210,6 +210,39 @@ static bool tcp_progress(struct transport *transport)
     return moved;
 }
 
+static void tcp_flush(struct transport *transport)
+{
+    tell_all(tcp_of(transport));
+    (void)tcp_progress(transport);
+}
+
+static bool tcp_is_awaited(const struct transport *transport)
+{
+    const struct tcp *tcp = (const struct tcp *)transport;
+    const struct tcp_pair *pair;
+    for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;)
+        if (!link_set_is_empty(&pair->unsent) ||
+            (pair->state == PEER_UP && tcp_pair_has_awaited_output(pair)))
+            return true;
+    return false;
+}
+
+/* Of data alone: notes are control's. */
+static bool links_are_settled(const struct transport *transport, int peer)
+{
+    const struct tcp_pair *pair = pair_of((const struct tcp *)transport, peer);
+    return pair == NULL || !tcp_pair_is_owed_data(pair);
+}
+
+static bool tcp_stop(struct transport *transport)
+{
+    struct tcp *tcp = tcp_of(transport);
+    tcp->shared.is_stopped = true;
+    struct tcp_pair *pair;
+    for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;) tcp_pair_stop(pair);
+    return true;
+}
+
 /* ------------------------------------------------------------------------------------------ sleeping */
 
 static void watch_all(struct tcp *tcp)
@@ -342,7 +375,7 @@ static void add_pair(const struct tcp_pair *pair, struct transport_footprint *fo
                  slot_bytes = shape->place_count * shape->piece_bytes;
     footprint->private_bytes += sizeof *pair + pair->shared->stream_count * sizeof *pair->streams;
     if (pair->notes.queue != NULL)
-        footprint->private_bytes += PEERS_MESSAGES_MAX * sizeof *pair->notes.queue;
+        footprint->private_bytes += CONTROL_MESSAGES_MAX * sizeof *pair->notes.queue;
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {
         footprint->descriptor_count += pair->streams[s].stream.socket.fd >= 0;
         footprint->private_bytes += byte_stream_bytes(&pair->streams[s].stream.socket);
@@ -372,12 +405,11 @@ static void tcp_add_footprint(const struct transport *transport,
 static const struct transport_ops ops = {.limits = tcp_limits,
                                          .open_tx = tcp_open_tx,
                                          .open_rx = tcp_open_rx,
-                                         .open_multicast_tx = transport_no_multicast_tx,
-                                         .open_multicast_rx = transport_no_multicast_rx,
-                                         .open_shared_slots = transport_no_shared_slots,
-                                         .reserve_shared = transport_no_reserve_shared,
-                                         .send_shared = transport_no_send_shared,
                                          .progress = tcp_progress,
+                                         .flush = tcp_flush,
+                                         .is_awaited = tcp_is_awaited,
+                                         .is_settled = links_are_settled,
+                                         .stop = tcp_stop,
                                          .sleep_begin = tcp_sleep_begin,
                                          .sleep_cancel = tcp_sleep_cancel,
                                          .sleep = tcp_sleep,
@@ -387,24 +419,6 @@ static const struct transport_ops ops = {.limits = tcp_limits,
                                          .corrupt_rank = tcp_corrupt_rank,
                                          .shortage = transport_no_shortage,
                                          .add_footprint = tcp_add_footprint};
-
-/* Other modules make connections (endpoint.h); they also know more of which peers are there. */
-static const struct peer_ops peers = {.tell = tcp_tell,
-                                      .tell_final = tcp_tell_final,
-                                      .unheard = tcp_unheard_notes,
-                                      .report = tcp_report,
-                                      .answered_ns = tcp_answered_ns,
-                                      .look = peers_look_present,
-                                      .trouble = peers_no_trouble,
-                                      .connect = peers_connect_unsupported,
-                                      .is_connecting = peers_not_connecting,
-                                      .check = peers_check_ok,
-                                      .forget = peers_forget_nothing,
-                                      .is_awaited = tcp_is_awaited,
-                                      .finish = tcp_finish,
-                                      .is_settled = tcp_is_settled,
-                                      .is_owed_data = tcp_is_owed_data,
-                                      .stop = tcp_stop};
 
 static enum tutti_status check_options(const struct tcp_options *options)
 {
@@ -442,8 +456,10 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
     TRY(check_options(options));
     struct tcp *tcp = calloc(1, sizeof *tcp);
     if (tcp == NULL) return error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
-    tcp->base = (struct transport){
-        .ops = &ops, .peers = &peers, .rank = options->rank, .size = options->size};
+    tcp->base = (struct transport){.ops = &ops,
+                                   .sharing = &transport_shares_nothing,
+                                   .rank = options->rank,
+                                   .size = options->size};
     tcp->base.paths.tables[0] = tcp_paths();
     transport_own_slots(&tcp->base);
     tcp->piece_count = options->piece_count != 0 ? options->piece_count : TCP_PIECE_COUNT_DEFAULT;
@@ -554,34 +570,6 @@ bool tcp_is_idle(const struct transport *transport)
     return true;
 }
 
-bool tcp_is_awaited(const struct transport *transport)
-{
-    const struct tcp *tcp = (const struct tcp *)transport;
-    const struct tcp_pair *pair;
-    for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;)
-        if (!link_set_is_empty(&pair->unsent) ||
-            (pair->state == PEER_UP && tcp_pair_has_awaited_output(pair)))
-            return true;
-    return false;
-}
-
-bool tcp_finish(struct transport *transport)
-{
-    struct tcp *tcp = tcp_of(transport);
-    tell_all(tcp);
-    (void)tcp_progress(transport);
-    const struct tcp_pair *pair;
-    for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;)
-        if (!tcp_pair_is_finished(pair)) return false;
-    return true;
-}
-
-bool tcp_is_owed_data(const struct transport *transport, int peer)
-{
-    const struct tcp_pair *pair = pair_of((const struct tcp *)transport, peer);
-    return pair != NULL && tcp_pair_is_owed_data(pair);
-}
-
 bool tcp_has_links(const struct transport *transport, int peer)
 {
     const struct tcp_pair *pair = pair_of((const struct tcp *)transport, peer);
@@ -608,15 +596,6 @@ void tcp_give_up_dead(struct transport *transport)
     struct tcp *tcp = tcp_of(transport);
     struct tcp_pair *pair;
     for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;) tcp_pair_give_up_dead(pair);
-}
-
-bool tcp_stop(struct transport *transport)
-{
-    struct tcp *tcp = tcp_of(transport);
-    tcp->shared.is_stopped = true;
-    struct tcp_pair *pair;
-    for (int at = 0; (pair = next_pair(tcp, &at)) != NULL;) tcp_pair_stop(pair);
-    return true;
 }
 
 void tcp_close(struct transport *transport)

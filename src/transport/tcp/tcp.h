@@ -33,6 +33,11 @@
  *   5. Only create, open, attach, stop and the first note to a peer allocate memory. Only sleep
  *      waits.
  *
+ * If no rank waits for a message, the peer is told that it was consumed only with the next frame that
+ * goes there, or by `flush`: so nothing may be awaited long before the transport is idle. `stop` ends
+ * a frame that was written in part from a copy, so a peer that goes on never sees other bytes than
+ * were sent.
+ *
  * It does not connect, authenticate, agree on keys, or decide that a peer is dead, and has no links
  * to all ranks (UNSUPPORTED).
  *
@@ -89,23 +94,16 @@ enum tutti_status tcp_create(const struct tcp_options *options, struct transport
 enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned stream,
                              struct byte_stream socket);
 
-/* These are the functions of peers.h, which says what they do. */
+/* These are what control (transport/control.h) needs, which says what they do. */
 enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes);
 enum tutti_status tcp_tell_final(struct transport *transport, int peer, const void *note,
                                  size_t bytes);
 unsigned tcp_unheard_notes(const struct transport *transport, int peer);
 void tcp_report(const struct transport *transport, int peer, struct peer_report *report);
 uint64_t tcp_answered_ns(const struct transport *transport, int peer);
-/* If no rank waits for a message, the peer is told that it was consumed only with the next frame
- * that goes there. So this can be false long before the transport is idle, and progress can
- * wait. */
-bool tcp_is_awaited(const struct transport *transport);
-bool tcp_finish(struct transport *transport);
+/* Whether a peer has consumed and heard all that was sent to it, and knows what was consumed and
+ * heard here. When stopped only notes count. */
 bool tcp_is_settled(const struct transport *transport, int peer);
-bool tcp_is_owed_data(const struct transport *transport, int peer);
-/* A frame that was written in part is ended from a copy, so a peer that goes on never sees other
- * bytes than were sent. */
-bool tcp_stop(struct transport *transport);
 
 /* Whether nothing waits here to be sent: all was given to the kernel, and peers were told of
  * everything that was consumed and heard here. That does not say that peers have it: for that see

@@ -195,7 +195,7 @@ static void tell(struct script *script)
 /* A rank that gives up its links gives its memory away. */
 static void stop(struct script *script)
 {
-    tcp_stop(script->transport);
+    (void)script->transport->ops->stop(script->transport);
     script->is_stopped = true;
     for (unsigned l = 0; l < LINKS; l++) {
         release_posted(script, l);

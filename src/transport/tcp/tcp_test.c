@@ -365,7 +365,10 @@ static void what_is_stopped_touches_nothing(void **state)
     assert_true(tx->ops->post(tx, posted, 1 << 20));
     struct link_view view;
     assert_int_equal(await(world, rx, &view), LINK_READY);
-    for (int r = 0; r < 2; r++) tcp_stop(tcp_world_transports(world)[r]);
+    for (int r = 0; r < 2; r++) {
+        struct transport *const rank = tcp_world_transports(world)[r];
+        (void)rank->ops->stop(rank);
+    }
     free(posted); /* a sanitizer notices any later read */
     free(destination);
     step(world);
@@ -395,11 +398,11 @@ static void what_cannot_be_opened_is_refused(void **state)
     struct link_tx *tx;
     struct link_rx *rx;
     assert_int_equal(transport->group_count, 0);
-    assert_int_equal(transport->ops->open_multicast_tx(transport, 0, 0, 0, 8, &tx),
+    assert_int_equal(transport->sharing->open_multicast_tx(transport, 0, 0, 0, 8, &tx),
                      TUTTI_UNSUPPORTED);
-    assert_int_equal(transport->ops->open_multicast_rx(transport, 0, 0, 0, 1, &rx),
+    assert_int_equal(transport->sharing->open_multicast_rx(transport, 0, 0, 0, 1, &rx),
                      TUTTI_UNSUPPORTED);
-    assert_int_equal(transport->ops->open_shared_slots(transport, 0), TUTTI_UNSUPPORTED);
+    assert_int_equal(transport->sharing->open_shared_slots(transport, 0), TUTTI_UNSUPPORTED);
     assert_int_equal(tcp_attach(transport, 0, 0, byte_stream_plain(dup(0))),
                      TUTTI_INVALID_OPTIONS); /* itself */
     assert_int_equal(tcp_attach(transport, 3, 0, byte_stream_plain(dup(0))), TUTTI_INVALID_OPTIONS);

@@ -1,4 +1,4 @@
-#include "transport/ofi/doubt.h"
+#include "transport/doubt.h"
 
 /* Messages to or from a rank that was stopped have STOPPED_NS to arrive when it goes on. */
 static const uint64_t DOUBT_NS = 3000000000u, OTHERS_FIRST_NS = 4000000000u,

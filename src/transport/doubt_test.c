@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "transport/ofi/doubt.h"
+#include "transport/doubt.h"
 
 static const uint64_t MS = 1000000, BEGIN = 500 * UINT64_C(1000000);
 

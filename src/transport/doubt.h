@@ -17,8 +17,8 @@
  * longer than those 3 s to agree, because their machines are busy, would leave out the rank that
  * stopped first.
  */
-#ifndef TUTTI_TRANSPORT_OFI_DOUBT_H
-#define TUTTI_TRANSPORT_OFI_DOUBT_H
+#ifndef TUTTI_TRANSPORT_DOUBT_H
+#define TUTTI_TRANSPORT_DOUBT_H
 
 #include <stdbool.h>
 #include <stdint.h>
