@@ -401,8 +401,8 @@ static int one_dies(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     if (rank == victim) {
         /* What comes before the end still comes. */
         RANKS_EXPECT(tutti_send(&data, 1, TUTTI_INT8, 0, 1, comm) == TUTTI_OK);
-        /* Over cards it has come before the end: the kernel has nothing of it. */
-        for (int ms = 0; ranks_have_cards() && ms < 10000 && atomic_load(&shared->arrived) == 0;
+        /* Beside TCP it has come before the end: the kernel has nothing of it. */
+        for (int ms = 0; ranks_bypass_tcp() && ms < 10000 && atomic_load(&shared->arrived) == 0;
              ms++)
             ranks_nap_ms(1);
         ranks_nap_ms(50);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "launched_rank.h"
+#include "toy_links.h"
 #include "virtual_card/card_remote.h"
 
 enum {
@@ -66,10 +67,16 @@ bool ranks_are_threads(void)
     return wish != NULL && strcmp(wish, "threads") == 0;
 }
 
-bool ranks_have_cards(void)
+static const struct remote_kind *remote_kind(void)
 {
     const char *const wish = getenv("TUTTI_TEST_REMOTE");
-    return wish != NULL && strcmp(wish, "card") == 0;
+    if (wish == NULL) return NULL;
+    return strcmp(wish, "toy") == 0 ? &toy_remote_kind : &card_remote_kind;
+}
+
+bool ranks_bypass_tcp(void)
+{
+    return remote_kind() != NULL;
 }
 
 static int host_count(void)
@@ -394,7 +401,7 @@ int ranks_run(int n, const struct ranks_options *options, ranks_function *functi
                       .comm_options = TUTTI_COMM_OPTIONS_INIT,
                       .function = function,
                       .context = context};
-    transports_replace_remote(ranks_have_cards() ? &card_remote_kind : NULL);
+    transports_replace_remote(remote_kind());
     run.host_count = host_count();
     run.port = 20000 + (int)(choose_seed(0) % 10000);
     if (options->comm_options != NULL) run.comm_options = *options->comm_options;

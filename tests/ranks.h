@@ -92,8 +92,9 @@ static inline bool ranks_repeat(enum ranks_kind kind)
     return kind == RANKS_THREADS && ranks_are_threads();
 }
 
-/* Whether ranks that share no memory reach each other over simulated network cards: TUTTI_TEST_REMOTE=card. */
-bool ranks_have_cards(void);
+/* Whether data between ranks that share no memory goes beside TCP, over simulated network cards (TUTTI_TEST_REMOTE=card) or the toy's links
+ * (toy). */
+bool ranks_bypass_tcp(void);
 
 /* Whether processes take themselves to be on several hosts, in turns: TUTTI_TEST_HOSTS. */
 bool ranks_are_on_hosts(void);
