@@ -28,7 +28,7 @@ import step_picture  # noqa: E402
 RANKS = 4
 ROOT = 1
 LETTERS = "abcd"
-HUES = (212, 28, 152, 330)   # as in studio/plan/draw.c
+HUES = (212, 28, 152, 330)   # as in studio/plan/draw_ink.c
 
 # --------------------------------------------------------------------------------------- what collectives do
 

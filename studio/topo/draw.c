@@ -364,7 +364,7 @@ static void print_text(const struct picture *picture, const char *look, int x, i
  * bs switches, bn cards, ba accelerators, bp processors; rK ranks, lK lines of a colour, h their halo. */
 static void print_style(const struct picture *picture)
 {
-    /* The hues of studio/plan/draw.c. */
+    /* The hues of studio/plan/draw_ink.c. */
     static const char *const bright[STYLE_COUNT] = {"#2a69b2", "#b2692a", "#22915d", "#b22a6e",
                                                     "#917a22", "#622ab2", "#228791", "#b22a2a"};
     static const char *const dark[STYLE_COUNT] = {"#2f75c6", "#c6752f", "#27a56a", "#c62f7a",

@@ -1,0 +1,141 @@
+/* draw_state.h - a picture of a plan while it is drawn (draw.c), and the functions that its files share.
+ *
+ *     draw.c            the sheet: heads, rows from top to bottom, legend
+ *     draw_boxes.c      a row: boxes, the cells in them, captions
+ *     draw_arrows.c     the messages between two rows
+ *     draw_ink.c        colours, the style sheet, texts
+ *     draw_measures.c   sizes and places
+ *     draw_contents.c   what the cells show after each round
+ *
+ * One thread. draw.c has all memory; plan, rounds, options and file are the caller's.
+ */
+#ifndef TUTTI_STUDIO_PLAN_DRAW_STATE_H
+#define TUTTI_STUDIO_PLAN_DRAW_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/collective.h"
+#include "plan/plan.h"
+#include "studio/plan/draw.h"
+#include "studio/plan/rounds.h"
+
+/* Pixels. */
+enum {
+    DRAW_GUTTER = 84, /* left of the boxes */
+    DRAW_HEAD = 92,
+    DRAW_FOOT = 58,
+    DRAW_BOX_PAD = 8,
+    DRAW_BOX_SPACE = 24
+};
+
+struct draw_cell {
+    bool held;
+    bool fresh;   /* has changed in this round */
+    bool changed; /* since it was drawn */
+    struct round_value value;
+};
+
+/* Something at a place; marks of one look are one element. */
+struct draw_mark {
+    uint32_t look;
+    int x, y;
+    const struct draw_cell *cell;
+};
+
+struct draw_arrow {
+    const struct round_message *message;
+    int x1, y1, x2, y2;
+    bool roomy; /* there is room for a chip beside its tail, which shows what it carries */
+};
+
+struct draw_picture {
+    const struct plan *plan;
+    const struct rounds *rounds;
+    const struct draw_options *options;
+    FILE *file;
+    struct draw_cell *cells;      /* rank after rank */
+    uint32_t cell_count, columns; /* of one rank */
+    int cell_width, cell_height, box_width, box_height, row_pitch, width, height;
+    uint32_t *leaving, *arriving; /* messages of each rank in the round being drawn */
+    struct draw_mark *marks;      /* of a row; as many as there are cells */
+    uint32_t mark_count;
+    struct draw_arrow *arrows; /* of a round; as many as there are messages */
+};
+
+static inline bool draw_reduces(const struct draw_picture *picture)
+{
+    return collective_reduces(picture->plan->shape.collective);
+}
+
+static inline bool draw_is_barrier(const struct draw_picture *picture)
+{
+    return picture->plan->shape.collective == COLLECTIVE_BARRIER;
+}
+
+/* The bits of all ranks, as in round_value. */
+static inline uint64_t draw_all_ranks(const struct draw_picture *picture)
+{
+    return UINT64_MAX >> (64 - picture->plan->shape.rank_count);
+}
+
+static inline bool draw_is_small(const struct draw_picture *picture)
+{
+    return picture->cell_height < 30;
+}
+
+static inline int draw_box_left(const struct draw_picture *picture, int rank)
+{
+    return DRAW_GUTTER + rank * (picture->box_width + DRAW_BOX_SPACE);
+}
+
+static inline int draw_row_top(const struct draw_picture *picture, uint32_t round)
+{
+    return DRAW_HEAD + (int)round * picture->row_pitch;
+}
+
+/* draw_contents.c */
+
+/* How many cells the box of a rank has. */
+uint32_t draw_cell_count(const struct plan_shape *shape);
+void draw_show_inputs(struct draw_picture *picture);
+/* Shows the results of a round. The results of round 0 are what the ranks had anyway. */
+void draw_show_round(struct draw_picture *picture, uint32_t round);
+bool draw_is_complete(const struct draw_picture *picture, const struct draw_cell *cell);
+/* Whether the collective promises this cell to this rank in the end. */
+bool draw_is_wanted(const struct draw_picture *picture, int rank, uint32_t cell);
+
+/* draw_measures.c */
+
+/* Fills in sizes, from cell_count and the rounds. */
+void draw_measure(struct draw_picture *picture);
+/* The strokes in a cell, one for each rank: how high they lie in a cell at y; their width; the gap between two of them. */
+int draw_stroke_y(const struct draw_picture *picture, int y);
+double draw_stroke_width(const struct draw_picture *picture);
+double draw_stroke_gap(const struct draw_picture *picture);
+
+/* draw_ink.c */
+
+/* The colour of a chunk: a number from 0 on, as classes of the style sheet have it. */
+uint32_t draw_colour_of(const struct draw_picture *picture, uint32_t chunk_class);
+void draw_print_style(const struct draw_picture *picture);
+/* The heads of arrows, for <defs>. */
+void draw_print_markers(const struct draw_picture *picture);
+void draw_print_text(const struct draw_picture *picture, int x, int y, const char *look,
+                     const char *text);
+/* The text that stands for a value, in a cell or in a chip. */
+void draw_write_label(const struct draw_picture *picture, struct round_value value, char *text,
+                      size_t size);
+
+/* draw_boxes.c */
+
+/* Defines what all rows use: the boxes, and the heads of arrows. */
+void draw_define_boxes(const struct draw_picture *picture);
+void draw_row(struct draw_picture *picture, uint32_t round);
+
+/* draw_arrows.c. The messages of a round, above its row. */
+void draw_messages(const struct draw_picture *picture, uint32_t round);
+
+#endif
