@@ -17,10 +17,10 @@ src/bootstrap/pmix_service.c lock       of one answer for one thread, which is n
 src/call/request.h lock                 of a communicator: a child may only free it, and tries the lock first
 src/comm/knowledge.c once               computes numbers, which may be done again
 src/format/jansson.c once               loads a library, which may be done again
-src/gpu/cuda.c bounce_lock              of a device: a child is refused before
-src/gpu/cuda.c lock                     of a device: a child is refused before
 src/gpu/cuda.c opening                  a child is refused before
-src/gpu/cuda.c read_lock                of a device: a child is refused before
+src/gpu/cuda_state.h bounce_lock        of a device: a child is refused before
+src/gpu/cuda_state.h lock               of a device: a child is refused before
+src/gpu/cuda_state.h read_lock          of a device: a child is refused before
 src/gpu/executor.c making               only tried in a child, which has no device to make runs for
 src/gpu/executor.c ordering             of a run of a device: a child leaves its parent'"'"'s alone
 src/gpu/executor.c starting             taken to start work on a device: a child is refused before
