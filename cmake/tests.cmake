@@ -21,8 +21,9 @@
 # What tests share: the other files of tests/, and devices' kernels on the host.
 file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c tests/virtual_card/*.c tests/sim/*.c src/gpu/twins.c)
 list(FILTER shared_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
-set(cuda_standin_sources tests/cuda_standin.c tests/cuda_standin_memory.c tests/cuda_standin_mapped.c tests/cuda_standin_work.c)
-list(FILTER shared_sources EXCLUDE REGEX "/cuda_standin(_memory|_mapped|_work)?\\.c$")
+file(GLOB cuda_standin_sources CONFIGURE_DEPENDS tests/cuda_standin*.c)
+list(FILTER cuda_standin_sources EXCLUDE REGEX "_(test|use)\\.c$")
+list(REMOVE_ITEM shared_sources ${cuda_standin_sources})
 add_library(tutti_testing STATIC ${shared_sources})
 target_compile_options(tutti_testing PUBLIC -UNDEBUG) # a test's assert() always counts
 target_include_directories(tutti_testing PUBLIC tests ${CMOCKA_INCLUDE_DIR})

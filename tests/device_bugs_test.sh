@@ -13,6 +13,11 @@ seeds=10 clean_seeds=1
 export TUTTI_CUDA_DRIVER=${TUTTI_BUILD:?}/lib/libcuda_standin.so
 begin_planting device_sweep_main "$executor"
 
+standin=()
+for source in tests/cuda_standin*.c; do
+    if [[ $source != *_@(test|use).c ]]; then standin+=("$source"); fi
+done
+
 # A bug of the worker's: the stand-in runs it.
 worker_bug() {
     local name=$1 header kernels result
@@ -24,8 +29,8 @@ worker_bug() {
         return
     fi
     printf '%s\n' "${kernels/'#include "gpu/worker_run.h"'/"${header/"$2"/"$3"}"}" >"$work/twins.c"
-    compile -fPIC -shared tests/cuda_standin.c tests/cuda_standin_memory.c tests/cuda_standin_mapped.c tests/cuda_standin_work.c "$work/twins.c" \
-        -Wl,-soname,libcuda.so.1 -Wl,-z,defs -lpthread -lm -ldl -o "$work/standin.so"
+    compile -fPIC -shared "${standin[@]}" "$work/twins.c" -Wl,-soname,libcuda.so.1 -Wl,-z,defs -lpthread -lm -ldl \
+        -o "$work/standin.so"
     if result=$(TUTTI_CUDA_DRIVER=$work/standin.so "$work/good" --seeds "$seeds" 2>&1); then
         echo "$name: NOT FOUND in $seeds schedules"
         missed=$((missed + 1))
