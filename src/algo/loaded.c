@@ -34,12 +34,11 @@ enum tutti_status loaded_create(const char *name, struct plan *plan, struct algo
 {
     *algorithm = NULL;
     enum tutti_status status = check_size(name, plan);
-    struct loaded *loaded = NULL;
-    if (status == TUTTI_OK && (loaded = calloc(1, sizeof *loaded + strlen(name) + 1)) == NULL)
+    if (status != TUTTI_OK) goto free_plan;
+    struct loaded *const loaded = calloc(1, sizeof *loaded + strlen(name) + 1);
+    if (loaded == NULL) {
         status = error_set(TUTTI_NO_MEMORY, "%.200s: out of memory", name);
-    if (status != TUTTI_OK) {
-        plan_free(plan);
-        return status;
+        goto free_plan;
     }
     strcpy(loaded->name, name);
     loaded->algorithm = (struct algorithm){.name = loaded->name,
@@ -53,6 +52,9 @@ enum tutti_status loaded_create(const char *name, struct plan *plan, struct algo
                                            .plan_fingerprint = plan_fingerprint(plan)};
     *algorithm = &loaded->algorithm;
     return TUTTI_OK;
+free_plan:
+    plan_free(plan);
+    return status;
 }
 
 void loaded_free(struct algorithm *algorithm)

@@ -49,6 +49,30 @@ static bool pause_until(uint64_t deadline_ns, uint64_t *pause_ns)
 
 /* ------------------------------------------------------------------------------------------------ files */
 
+static enum tutti_status read_open(int fd, const char *name, void *data, size_t room, size_t *bytes)
+{
+    struct stat about;
+    *bytes = 0;
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
+        return error_set(TUTTI_AUTH_FAILED, "rendezvous folder: %s is no file", name);
+    if (about.st_size < 0 || (uint64_t)about.st_size > room)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "rendezvous folder: %s has %lld bytes where at most %zu fit", name,
+                         (long long)about.st_size, room);
+    while (*bytes < room) {
+        const ssize_t got = read(fd, (char *)data + *bytes, room - *bytes);
+        if (got > 0)
+            *bytes += (size_t)got;
+        else if (got == 0)
+            break;
+        else if (errno == ESTALE)
+            return TUTTI_IN_PROGRESS;
+        else if (errno != EINTR)
+            return error_system("rendezvous folder: reading %s", name);
+    }
+    return TUTTI_OK;
+}
+
 /* IN_PROGRESS: it is not there (yet). Reads at most `room` bytes. */
 static enum tutti_status read_whole(int folder, const char *name, void *data, size_t room,
                                     size_t *bytes)
@@ -58,26 +82,7 @@ static enum tutti_status read_whole(int folder, const char *name, void *data, si
         const bool not_yet = errno == ENOENT || errno == ESTALE || errno == EINTR;
         return not_yet ? TUTTI_IN_PROGRESS : error_system("rendezvous folder: reading %s", name);
     }
-    struct stat about;
-    enum tutti_status status = TUTTI_OK;
-    *bytes = 0;
-    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
-        status = error_set(TUTTI_AUTH_FAILED, "rendezvous folder: %s is no file", name);
-    else if (about.st_size < 0 || (uint64_t)about.st_size > room)
-        status = error_set(TUTTI_INVALID_OPTIONS,
-                           "rendezvous folder: %s has %lld bytes where at most %zu fit", name,
-                           (long long)about.st_size, room);
-    while (status == TUTTI_OK && *bytes < room) {
-        const ssize_t got = read(fd, (char *)data + *bytes, room - *bytes);
-        if (got > 0)
-            *bytes += (size_t)got;
-        else if (got == 0)
-            break;
-        else if (errno == ESTALE)
-            status = TUTTI_IN_PROGRESS;
-        else if (errno != EINTR)
-            status = error_system("rendezvous folder: reading %s", name);
-    }
+    const enum tutti_status status = read_open(fd, name, data, room, bytes);
     close(fd);
     return status;
 }
@@ -223,6 +228,27 @@ static enum tutti_status join(struct folder *folder)
     return write_whole(folder, folder->generation, name, "", 0);
 }
 
+/* Joins once rank 0 has put this rank into the roster, which is read into `room` bytes. */
+static enum tutti_status join_by_roster(struct folder *folder, char *roster, size_t room,
+                                        uint64_t deadline_ns)
+{
+    const char *const mine = roster + (size_t)folder->rank * TOKEN_CHARACTERS;
+    for (uint64_t pause_ns = PAUSE_NS_MIN;;) {
+        size_t bytes;
+        const enum tutti_status status = read_whole(folder->run, "roster", roster, room, &bytes);
+        if (status != TUTTI_OK && status != TUTTI_IN_PROGRESS) return status;
+        if (status == TUTTI_OK && bytes == room && memcmp(mine, folder->token, TOKEN_CHARACTERS) == 0)
+            break;
+        if (!pause_until(deadline_ns, &pause_ns))
+            return error_set(
+                TUTTI_INIT_TIMEOUT,
+                "rendezvous folder: rank 0 is missing at the deadline: was it started, "
+                "as part of the same job, and does it see the same folder?");
+    }
+    TRY(open_generation(folder, roster));
+    return join(folder);
+}
+
 static enum tutti_status join_as_other(struct folder *folder, uint64_t deadline_ns)
 {
     char hello[NAME_BYTES_MAX];
@@ -230,24 +256,7 @@ static enum tutti_status join_as_other(struct folder *folder, uint64_t deadline_
     const size_t room = (size_t)folder->size * TOKEN_CHARACTERS;
     char *const roster = malloc(room);
     if (roster == NULL) return error_set(TUTTI_NO_MEMORY, "rendezvous folder: out of memory");
-    const char *const mine = roster + (size_t)folder->rank * TOKEN_CHARACTERS;
-    enum tutti_status status;
-    for (uint64_t pause_ns = PAUSE_NS_MIN;;) {
-        size_t bytes;
-        status = read_whole(folder->run, "roster", roster, room, &bytes);
-        const bool is_in = status == TUTTI_OK && bytes == room &&
-                           memcmp(mine, folder->token, TOKEN_CHARACTERS) == 0;
-        if (is_in || (status != TUTTI_OK && status != TUTTI_IN_PROGRESS)) break;
-        if (!pause_until(deadline_ns, &pause_ns)) {
-            status =
-                error_set(TUTTI_INIT_TIMEOUT,
-                          "rendezvous folder: rank 0 is missing at the deadline: was it started, "
-                          "as part of the same job, and does it see the same folder?");
-            break;
-        }
-    }
-    if (status == TUTTI_OK) status = open_generation(folder, roster);
-    if (status == TUTTI_OK) status = join(folder);
+    const enum tutti_status status = join_by_roster(folder, roster, room, deadline_ns);
     unlinkat(folder->run, hello, 0);
     free(roster);
     return status;
@@ -394,6 +403,14 @@ static void leave(struct folder *folder, bool is_in_vain)
     free(folder);
 }
 
+static enum tutti_status enter(struct folder *folder, const char *path, uint64_t deadline_ns)
+{
+    TRY(make_token(folder->token));
+    TRY(enter_run(folder, path));
+    return folder->rank == 0 ? join_as_rank_0(folder, deadline_ns)
+                             : join_as_other(folder, deadline_ns);
+}
+
 enum tutti_status folder_open(const char *path, const char *run_id, int rank, int size,
                               uint64_t deadline_ns, struct folder **folder)
 {
@@ -404,11 +421,7 @@ enum tutti_status folder_open(const char *path, const char *run_id, int rank, in
     opened->size = size;
     opened->parent = opened->run = opened->generation = -1;
     name_run(opened, run_id);
-    enum tutti_status status = make_token(opened->token);
-    if (status == TUTTI_OK) status = enter_run(opened, path);
-    if (status == TUTTI_OK)
-        status =
-            rank == 0 ? join_as_rank_0(opened, deadline_ns) : join_as_other(opened, deadline_ns);
+    const enum tutti_status status = enter(opened, path, deadline_ns);
     if (status != TUTTI_OK) {
         leave(opened, true);
         return status;

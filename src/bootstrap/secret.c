@@ -110,17 +110,23 @@ static enum tutti_status from_user(const void *secret, size_t bytes, struct secr
     return secret_from_bytes(secret, bytes, key);
 }
 
+static enum tutti_status read_key(const char *path, unsigned char text[SECRET_BYTES_MAX + 2],
+                                  struct secret_key *key)
+{
+    size_t bytes;
+    TRY(read_file(path, text, &bytes));
+    if (bytes > 0 && text[bytes - 1] == '\n') bytes--;
+    if (bytes > 0 && text[bytes - 1] == '\r') bytes--;
+    if (bytes == 0 || bytes > SECRET_BYTES_MAX)
+        return error_set(TUTTI_INVALID_OPTIONS, "%s=%.200s: is %s", option_names.SECRET_FILE, path,
+                         bytes == 0 ? "empty" : "too long for a secret");
+    return from_user(text, bytes, key);
+}
+
 static enum tutti_status from_file(const char *path, struct secret_key *key)
 {
     unsigned char text[SECRET_BYTES_MAX + 2];
-    size_t bytes;
-    enum tutti_status status = read_file(path, text, &bytes);
-    if (bytes > 0 && text[bytes - 1] == '\n') bytes--;
-    if (bytes > 0 && text[bytes - 1] == '\r') bytes--;
-    if (status == TUTTI_OK && (bytes == 0 || bytes > SECRET_BYTES_MAX))
-        status = error_set(TUTTI_INVALID_OPTIONS, "%s=%.200s: is %s", option_names.SECRET_FILE,
-                           path, bytes == 0 ? "empty" : "too long for a secret");
-    if (status == TUTTI_OK) status = from_user(text, bytes, key);
+    const enum tutti_status status = read_key(path, text, key);
     mac_wipe(text, sizeof text);
     return status;
 }
