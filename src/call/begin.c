@@ -193,23 +193,29 @@ void call_alone(struct tutti_comm *comm, const struct call *call)
 
 enum { GATE_NAP_NS = 50000 };
 
-enum tutti_status call_alone_gated(struct tutti_comm *comm, struct call *call)
+/* Waits until the gate opens. began_ns: when the call began. */
+static enum tutti_status await_gate(struct tutti_comm *comm, const struct call *call,
+                                    uint64_t began_ns)
 {
     struct operation_gate *asked = call->extra->gate.asked;
+    while (!asked->ops->is_open(asked)) {
+        nanosleep(&(struct timespec){0, GATE_NAP_NS}, NULL);
+        if (board_has_failed(comm->health.board)) TRY(health_check(&comm->health));
+        const char *const fault = on_device_fault(call);
+        if (fault != NULL) return error_set(TUTTI_SYSTEM, "%s", fault);
+        if (call_waits_for_device(call) && clock_now_ns() - began_ns >= call->timeout_ns)
+            TRY(on_device_late(call));
+    }
+    return TUTTI_OK;
+}
+
+enum tutti_status call_alone_gated(struct tutti_comm *comm, struct call *call)
+{
     const uint64_t sequence = recorder_next(&comm->health.recorder);
     const uint64_t began_ns = clock_now_ns();
-    enum tutti_status status = TUTTI_OK;
     call_record(comm, call, sequence, 0, NULL, clock_ticks());
     recorder_set_gated(&comm->health.recorder, sequence, true);
-    while (status == TUTTI_OK && !asked->ops->is_open(asked)) {
-        nanosleep(&(struct timespec){0, GATE_NAP_NS}, NULL);
-        if (board_has_failed(comm->health.board)) status = health_check(&comm->health);
-        const char *const fault = on_device_fault(call);
-        if (status == TUTTI_OK && fault != NULL) status = error_set(TUTTI_SYSTEM, "%s", fault);
-        if (status == TUTTI_OK && call_waits_for_device(call) &&
-            clock_now_ns() - began_ns >= call->timeout_ns)
-            status = on_device_late(call);
-    }
+    enum tutti_status status = await_gate(comm, call, began_ns);
     if (status == TUTTI_OK) {
         recorder_set_gated(&comm->health.recorder, sequence, false);
         status = move_alone(call);

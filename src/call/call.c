@@ -58,6 +58,14 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     return status;
 }
 
+static enum tutti_status lock_and_call(struct tutti_comm *comm, struct call *call)
+{
+    if (!domain_try_lock(&comm->team.domain)) TRY(health_lock(&comm->health, call->timeout_ns));
+    const enum tutti_status status = call_locked(comm, call);
+    health_unlock(&comm->health);
+    return status;
+}
+
 enum tutti_status call_run(struct tutti_comm *comm, struct call *call)
 {
     enum tutti_status status = TUTTI_OK;
@@ -67,21 +75,14 @@ enum tutti_status call_run(struct tutti_comm *comm, struct call *call)
         call_free_extra(call->extra);
         return status;
     }
-    if (comm->team.size == 1) {
-        if (board_has_failed(comm->health.board))
-            status = health_check(&comm->health);
-        else if (call_has_gate(call))
-            status = call_alone_gated(comm, call);
-        else
-            call_alone(comm, call);
-    } else {
-        if (!domain_try_lock(&comm->team.domain))
-            status = health_lock(&comm->health, call->timeout_ns);
-        if (status == TUTTI_OK) {
-            status = call_locked(comm, call);
-            health_unlock(&comm->health);
-        }
-    }
+    if (comm->team.size > 1)
+        status = lock_and_call(comm, call);
+    else if (board_has_failed(comm->health.board))
+        status = health_check(&comm->health);
+    else if (call_has_gate(call))
+        status = call_alone_gated(comm, call);
+    else
+        call_alone(comm, call);
     if (__builtin_expect(status != TUTTI_OK, 0)) {
         gated_give_up(call);
         trace_dump_failure(&comm->health);

@@ -15,19 +15,22 @@ static enum tutti_status refuse_started(struct tutti_comm *comm, struct call *ca
     return status == call->refused ? TUTTI_OK : status;
 }
 
+static enum tutti_status lock_and_refuse(struct tutti_comm *comm, struct call *call)
+{
+    if (!domain_try_lock(&comm->team.domain)) TRY(health_lock(&comm->health, call->timeout_ns));
+    const enum tutti_status status = health_check(&comm->health);
+    if (status == TUTTI_OK) {
+        const uint64_t sequence = recorder_next(&comm->health.recorder);
+        call_begin_refused(comm, call, 0, sequence);
+        recorder_end(&comm->health.recorder, sequence, call->refused, false);
+    }
+    health_unlock(&comm->health);
+    return status;
+}
+
 static enum tutti_status refuse_blocking(struct tutti_comm *comm, struct call *call)
 {
-    enum tutti_status status = TUTTI_OK;
-    if (!domain_try_lock(&comm->team.domain)) status = health_lock(&comm->health, call->timeout_ns);
-    if (status == TUTTI_OK) {
-        status = health_check(&comm->health);
-        if (status == TUTTI_OK) {
-            const uint64_t sequence = recorder_next(&comm->health.recorder);
-            call_begin_refused(comm, call, 0, sequence);
-            recorder_end(&comm->health.recorder, sequence, call->refused, false);
-        }
-        health_unlock(&comm->health);
-    }
+    const enum tutti_status status = lock_and_refuse(comm, call);
     call_free_extra(call->extra);
     return status;
 }

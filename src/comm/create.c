@@ -211,15 +211,21 @@ static enum tutti_status join(struct tutti_comm *comm, const struct creation *cr
     return comm->team.size > 1 ? comm_join_all(comm, creation) : TUTTI_OK;
 }
 
+static enum tutti_status equip_and_join(struct tutti_comm *comm, const struct creation *creation)
+{
+    TRY(health_init(&comm->health, &comm->team));
+    const enum tutti_status status = equip(comm, creation);
+    return status == TUTTI_OK ? join(comm, creation) : meet_to_tell(comm, creation, status);
+}
+
 static enum tutti_status create_at(const struct creation *creation, struct tutti_comm **comm)
 {
     const struct tutti_comm_options *options = creation->options;
     struct tutti_comm *created = aligned_alloc(64, (sizeof *created + 63) / 64 * 64);
     *comm = NULL;
-    enum tutti_status status = TUTTI_OK;
-    if (created == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    if (status == TUTTI_OK) status = heap_acquire();
+    enum tutti_status status =
+        created != NULL ? heap_acquire()
+                        : error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     if (status != TUTTI_OK) {
         free(created);
         team_hosts_free(creation->hosts);
@@ -246,12 +252,7 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
     if (gethostname(created->team.members.host_name, sizeof created->team.members.host_name - 1) != 0)
         strcpy(created->team.members.host_name, "?");
 
-    status = health_init(&created->health, &created->team);
-    if (status == TUTTI_OK) {
-        status = equip(created, creation);
-        status =
-            status == TUTTI_OK ? join(created, creation) : meet_to_tell(created, creation, status);
-    }
+    status = equip_and_join(created, creation);
     calls_open(created);
     if (status != TUTTI_OK) {
         give_up(created, status);

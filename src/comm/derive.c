@@ -159,12 +159,10 @@ static enum tutti_status find_hosts(const struct roster *roster, struct creation
         return TUTTI_OK;
     }
     struct host_levels *levels = calloc(1, sizeof *levels);
-    enum tutti_status status = TUTTI_OK;
-    if (levels == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
-    if (status == TUTTI_OK)
-        status =
-            host_levels_select(levels, parent->team.members.levels, roster->ranks, roster->size);
+    const enum tutti_status status =
+        levels != NULL
+            ? host_levels_select(levels, parent->team.members.levels, roster->ranks, roster->size)
+            : error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     if (status != TUTTI_OK) {
         team_hosts_free(hosts);
         free(levels);
@@ -287,22 +285,23 @@ static enum tutti_status create_for_color(struct tutti_comm *comm, const char *f
     struct roster roster = {.parent = comm, .function = function, .rank = -1};
     struct candidate *const candidates = calloc((size_t)comm->team.size, sizeof *candidates);
     int *const ranks = calloc((size_t)comm->team.size, sizeof *ranks);
-    enum tutti_status status = TUTTI_OK;
-    if (candidates == NULL || ranks == NULL)
+    enum tutti_status status;
+    if (candidates == NULL || ranks == NULL) {
         status = error_set(TUTTI_NO_MEMORY, "tutti_%s: out of memory", function);
-    for (int r = 0; r < comm->team.size && status == TUTTI_OK; r++)
+        goto free_lists;
+    }
+    for (int r = 0; r < comm->team.size; r++)
         if (choices[r].color == wish->color)
             candidates[roster.size++] = (struct candidate){r, choices[r].key};
-    if (status == TUTTI_OK) {
-        qsort(candidates, (size_t)roster.size, sizeof *candidates, by_key_and_rank);
-        for (int i = 0; i < roster.size; i++) {
-            ranks[i] = candidates[i].rank;
-            if (ranks[i] == comm->team.rank) roster.rank = i;
-        }
-        roster.ranks = ranks;
-        const uint64_t what[2] = {comm->derivations.count, (uint64_t)wish->color};
-        status = create(&roster, wish->options, what, sizeof what, created);
+    qsort(candidates, (size_t)roster.size, sizeof *candidates, by_key_and_rank);
+    for (int i = 0; i < roster.size; i++) {
+        ranks[i] = candidates[i].rank;
+        if (ranks[i] == comm->team.rank) roster.rank = i;
     }
+    roster.ranks = ranks;
+    const uint64_t what[2] = {comm->derivations.count, (uint64_t)wish->color};
+    status = create(&roster, wish->options, what, sizeof what, created);
+free_lists:
     free(candidates);
     free(ranks);
     return status;

@@ -209,7 +209,8 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
     if (entries == NULL)
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     enum tutti_status status = meet_for_ports(comm, creation, met, &ports);
-    for (int r = 0; status == TUTTI_OK && r < comm->team.size; r++) {
+    if (status != TUTTI_OK) goto free_entries;
+    for (int r = 0; r < comm->team.size; r++) {
         entries[r] = (struct discovery_entry){.host = met->members[r].host_id,
                                               .cores = met->members[r].cores,
                                               .pid = met->members[r].pid,
@@ -223,16 +224,14 @@ static enum tutti_status set_apart(struct tutti_comm *comm, const struct creatio
         snprintf(entries[r].host_name, sizeof entries[r].host_name, "%s",
                  comm->team.members.host_name);
     }
-    if (status == TUTTI_OK) {
-        rendezvous_result_release(&ports);
-        status =
-            team_hosts_create(entries, comm->team.rank, comm->team.size, &comm->team.members.hosts);
-    }
-    free(entries);
+    rendezvous_result_release(&ports);
+    status = team_hosts_create(entries, comm->team.rank, comm->team.size, &comm->team.members.hosts);
     if (status == TUTTI_OK)
         log_write(LOG_INFO, "rank %d of %d: TUTTI_HOSTID makes %d hosts, %d ranks on this one",
                   comm->team.rank, comm->team.size, comm->team.members.hosts->host_count,
                   comm->team.members.hosts->local_size);
+free_entries:
+    free(entries);
     return status;
 }
 
@@ -296,28 +295,37 @@ static enum tutti_status open_board(struct tutti_comm *comm, struct rendezvous_r
     return TUTTI_OK;
 }
 
+/* Which ranks of this host are in this process, and the memory of the others. */
+static enum tutti_status find_peers(struct tutti_comm *comm, const struct rendezvous_member *members,
+                                    struct host_peer *peers, unsigned *same_process_count)
+{
+    const int size = team_local_size(&comm->team),
+              number = team_local_number(&comm->team, comm->team.rank);
+    for (int i = 0; i < size; i++) {
+        const int first = members[i].first;
+        const bool same_process = first == members[number].first;
+        const pid_t pid = processes_visible_pid(&members[number], &members[i]);
+        if (first == i && !same_process)
+            TRY(acquire_window(&members[i], pid, &comm->team.transports.windows[i]));
+        peers[i] = (struct host_peer){same_process, pid, comm->team.transports.windows[first]};
+        *same_process_count += same_process;
+    }
+    return TUTTI_OK;
+}
+
 /* Waits for the other ranks of this host. */
 static enum tutti_status join_host(struct tutti_comm *comm, const struct rendezvous_member *members,
                                    const struct creation *creation)
 {
     struct joining joining = {comm, creation};
-    const int size = team_local_size(&comm->team),
-              number = team_local_number(&comm->team, comm->team.rank);
-    struct host_peer *peers = calloc((size_t)size, sizeof *peers);
-    comm->team.transports.windows = calloc((size_t)size, sizeof *comm->team.transports.windows);
-    enum tutti_status status = TUTTI_OK;
-    if (peers == NULL || comm->team.transports.windows == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
+    const size_t size = (size_t)team_local_size(&comm->team);
+    struct host_peer *peers = calloc(size, sizeof *peers);
+    comm->team.transports.windows = calloc(size, sizeof *comm->team.transports.windows);
     unsigned same_process_count = 0;
-    for (int i = 0; i < size && status == TUTTI_OK; i++) {
-        const int first = members[i].first;
-        const bool same_process = first == members[number].first;
-        const pid_t pid = processes_visible_pid(&members[number], &members[i]);
-        if (first == i && !same_process)
-            status = acquire_window(&members[i], pid, &comm->team.transports.windows[i]);
-        peers[i] = (struct host_peer){same_process, pid, comm->team.transports.windows[first]};
-        same_process_count += same_process;
-    }
+    enum tutti_status status =
+        peers != NULL && comm->team.transports.windows != NULL
+            ? find_peers(comm, members, peers, &same_process_count)
+            : error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     gpu_share(same_process_count);
     comm->team.transports.is_one_process = (int)same_process_count == comm->team.size;
     if (status == TUTTI_OK) {

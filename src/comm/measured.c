@@ -416,13 +416,19 @@ static enum tutti_status conclude_and_keep(struct survey *survey)
     return keep(survey);
 }
 
+static enum tutti_status measure_and_share(struct survey *survey,
+                                           enum tutti_status (*take)(struct survey *survey))
+{
+    TRY(measure(survey));
+    if (survey->comm->team.rank == 0) TRY(take(survey));
+    return share(survey);
+}
+
 /* Plays the rounds; then rank 0 takes what they tell, and tells it to all. */
 static enum tutti_status play(struct survey *survey,
                               enum tutti_status (*take)(struct survey *survey))
 {
-    enum tutti_status status = measure(survey);
-    if (status == TUTTI_OK && survey->comm->team.rank == 0) status = take(survey);
-    if (status == TUTTI_OK) status = share(survey);
+    const enum tutti_status status = measure_and_share(survey, take);
     free(survey->figures);
     return status;
 }
@@ -491,16 +497,21 @@ static enum tutti_status take_numbers(struct tutti_comm *comm, const struct betw
     return TUTTI_OK;
 }
 
+static enum tutti_status take_all(const struct survey *survey)
+{
+    struct tutti_comm *const comm = survey->comm;
+    if (survey->finds_racks && survey->rack_count > 1) TRY(take_racks(comm, survey->rack_of));
+    if (survey->takes_numbers) TRY(take_numbers(comm, &survey->between));
+    return comm_find_site(comm);
+}
+
 /* Programs that were made with other numbers go. */
 static enum tutti_status use(const struct survey *survey)
 {
     struct tutti_comm *const comm = survey->comm;
     TRY(health_lock(&comm->health, comm->team.settings.timeout_ns));
     call_programs_free(comm);
-    enum tutti_status status = TUTTI_OK;
-    if (survey->finds_racks && survey->rack_count > 1) status = take_racks(comm, survey->rack_of);
-    if (status == TUTTI_OK && survey->takes_numbers) status = take_numbers(comm, &survey->between);
-    if (status == TUTTI_OK) status = comm_find_site(comm);
+    const enum tutti_status status = take_all(survey);
     health_unlock(&comm->health);
     if (status == TUTTI_OK && comm->team.rank == 0) tell(survey);
     return status;
@@ -528,18 +539,23 @@ static void survey_release(struct survey *survey)
     free(survey->words);
 }
 
+/* Rank 0 decides what is worth measuring; then all ranks measure it. */
+static enum tutti_status measure_for(struct tutti_comm *comm, struct survey *survey)
+{
+    TRY(survey_init(survey, comm));
+    if (comm->team.rank == 0) TRY(decide(survey));
+    TRY(share(survey));
+    if (!survey->finds_racks && !survey->takes_numbers) return TUTTI_OK;
+    TRY(find_out(survey));
+    return use(survey);
+}
+
 enum tutti_status comm_measure(struct tutti_comm *comm)
 {
     const struct team_hosts *const hosts = comm->team.members.hosts;
     struct survey survey;
     if (hosts == NULL || hosts->host_count == 1) return TUTTI_OK;
-    enum tutti_status status = survey_init(&survey, comm);
-    if (status == TUTTI_OK && comm->team.rank == 0) status = decide(&survey);
-    if (status == TUTTI_OK) status = share(&survey);
-    if (status == TUTTI_OK && (survey.finds_racks || survey.takes_numbers)) {
-        status = find_out(&survey);
-        if (status == TUTTI_OK) status = use(&survey);
-    }
+    const enum tutti_status status = measure_for(comm, &survey);
     survey_release(&survey);
     /* Calls of the application's count from 1. */
     health_restart_numbers(&comm->health);

@@ -97,6 +97,18 @@ static enum tutti_status create_axis(struct tutti_comm *comm, const struct tutti
     return TUTTI_OK;
 }
 
+static enum tutti_status create_axes(struct tutti_comm *comm, const struct tutti_axis *axes,
+                                     int axis_count, struct mesh_axis *created)
+{
+    const uint32_t signature = signature_of(axes, axis_count);
+    int stride = comm->team.size;
+    for (int i = 0; i < axis_count; i++) {
+        stride /= axes[i].size;
+        TRY(create_axis(comm, &axes[i], stride, signature, &created[i]));
+    }
+    return TUTTI_OK;
+}
+
 enum tutti_status tutti_mesh_create(struct tutti_comm *comm, const struct tutti_axis *axes,
                                     int axis_count, struct tutti_mesh **mesh)
 {
@@ -115,18 +127,11 @@ enum tutti_status tutti_mesh_create(struct tutti_comm *comm, const struct tutti_
         return health_check(&comm->health);
     }
     made->axis_count = axis_count;
-    const uint32_t signature = signature_of(axes, axis_count);
-    enum tutti_status status = TUTTI_OK;
-    int stride = comm->team.size;
-    for (int i = 0; i < axis_count && status == TUTTI_OK; i++) {
-        stride /= axes[i].size;
-        status = create_axis(comm, &axes[i], stride, signature, &made->axes[i]);
-    }
-    if (status == TUTTI_OK) {
+    const enum tutti_status status = create_axes(comm, axes, axis_count, made->axes);
+    if (status == TUTTI_OK)
         *mesh = made;
-        return TUTTI_OK;
-    }
-    tutti_mesh_free(made);
+    else
+        tutti_mesh_free(made);
     return status;
 }
 

@@ -461,10 +461,8 @@ static enum tutti_status prepare(struct tutti_plan *plan, const struct tutti_com
 }
 
 /* All ranks see the same words, so all judge alike; a rank with an error of its own returns that. */
-static enum tutti_status judge(const struct registration *all, int rank, int size)
+static enum tutti_status judge(const struct registration *all, int rank, int size, const char *own)
 {
-    char own[ERROR_TEXT_MAX];
-    error_copy(own, sizeof own);
     if (all[rank].status != TUTTI_OK)
         return error_set((enum tutti_status)all[rank].status, "%s", own);
     for (int r = 0; r < size; r++) {
@@ -500,8 +498,7 @@ enum tutti_status tutti_plan_register(struct tutti_plan *plan, struct tutti_comm
     }
     enum tutti_status status =
         own_allgather(comm, all, REGISTRATION_WORDS, TUTTI_INT32, comm->team.settings.timeout_ns);
-    if (status == TUTTI_OK && prepared != TUTTI_OK) error_set(prepared, "%s", why);
-    if (status == TUTTI_OK) status = judge(all, rank, comm->team.size);
+    if (status == TUTTI_OK) status = judge(all, rank, comm->team.size, why);
     free(all);
     if (status == TUTTI_OK) return plans_add_own(comm, algorithm);
     loaded_free(algorithm);
