@@ -674,6 +674,18 @@ static bool has_own(const struct discovery *discovery)
            net_address_equal(&own->address, &discovery->options->self.address);
 }
 
+/* Whether the table came, and is the right one. */
+static enum tutti_status judge(const struct discovery *discovery,
+                               const struct discovery_head *answered)
+{
+    if (answered->kind == DISCOVERY_FAILURE)
+        return error_set((enum tutti_status)answered->status, "%s", answered->text);
+    if (answered->kind != DISCOVERY_TABLE || !is_same(&answered->run, &discovery->run) ||
+        !has_own(discovery))
+        return error_set(TUTTI_AUTH_FAILED, "start-up: an answer that makes no sense");
+    return TUTTI_OK;
+}
+
 static enum tutti_status follow(struct discovery *discovery)
 {
     struct discovery_head answered;
@@ -686,11 +698,7 @@ static enum tutti_status follow(struct discovery *discovery)
         status = fetch(discovery, &connection, &parent, &answered);
         hang_up(&connection);
     }
-    if (status == TUTTI_OK && answered.kind == DISCOVERY_FAILURE)
-        status = error_set((enum tutti_status)answered.status, "%s", answered.text);
-    else if (status == TUTTI_OK && !(answered.kind == DISCOVERY_TABLE &&
-                                     is_same(&answered.run, &discovery->run) && has_own(discovery)))
-        status = error_set(TUTTI_AUTH_FAILED, "start-up: an answer that makes no sense");
+    if (status == TUTTI_OK) status = judge(discovery, &answered);
     return answer(discovery, false, status, discovery->options->deadline_ns + PATIENCE_NS);
 }
 

@@ -204,6 +204,19 @@ static enum tutti_status read_protocol(enum tcp_protocol *wanted)
     return TUTTI_OK;
 }
 
+/* What the environment says. */
+static enum tutti_status read_options(const struct launcher_place *place, struct secret_key *key,
+                                      uint16_t *first, struct listener_options *options)
+{
+    TRY(secret_read(place != NULL ? place->run_id : "tutti", key));
+    TRY(listener_ports_read(first, &options->port_last));
+    TRY(read_protocol(&protocol));
+    options->protocol = protocol;
+    hello_self_init(&options->self, key, HELLO_ANY_RANK);
+    options->self.configure = configure;
+    return TUTTI_OK;
+}
+
 /* With the lock held. Only the listener keeps the key. */
 static enum tutti_status open_port(const struct launcher_place *place,
                                    const struct net_address *towards)
@@ -211,15 +224,8 @@ static enum tutti_status open_port(const struct launcher_place *place,
     struct listener_options options = {.incoming_max = 0};
     struct secret_key key;
     uint16_t first;
-    enum tutti_status status = secret_read(place != NULL ? place->run_id : "tutti", &key);
-    if (status == TUTTI_OK) status = listener_ports_read(&first, &options.port_last);
-    if (status == TUTTI_OK) status = read_protocol(&protocol);
-    if (status == TUTTI_OK) {
-        options.protocol = protocol;
-        hello_self_init(&options.self, &key, HELLO_ANY_RANK);
-        options.self.configure = configure;
-        status = open_port_with(&options, first, place, towards);
-    }
+    enum tutti_status status = read_options(place, &key, &first, &options);
+    if (status == TUTTI_OK) status = open_port_with(&options, first, place, towards);
     mac_wipe(&key, sizeof key);
     mac_wipe(&options.self.key, sizeof options.self.key);
     return status;

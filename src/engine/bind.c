@@ -430,22 +430,23 @@ enum tutti_status bind_program(const struct rank_plan *plan, const struct bind_o
     *program = NULL;
     binder.program = calloc(1, sizeof *binder.program);
     binder.scratch_offsets = calloc(plan->scratch_count + 1, sizeof *binder.scratch_offsets);
-    enum tutti_status status = TUTTI_OK;
+    enum tutti_status status;
     if (binder.program == NULL || binder.scratch_offsets == NULL || !lay_out(&binder) ||
-        !allocate(binder.program, plan))
+        !allocate(binder.program, plan)) {
         status = error_set(TUTTI_NO_MEMORY, "binding a plan: out of memory");
-    if (status == TUTTI_OK) {
-        binder.program->element_bytes = dtype_size(options->dtype);
-        binder.program->op = options->op;
-        binder.program->algorithm = options->algorithm;
-        binder.program->dtype = options->dtype;
-        binder.program->paths = options->paths->tables[0];
-        binder.program->references_max = UINT_MAX;
-        binder.program->step_count = plan->step_count;
-        binder.program->lane_count = plan->lane_count;
-        bind_formats(&binder);
-        status = bind_all(&binder);
+        goto free_offsets;
     }
+    binder.program->element_bytes = dtype_size(options->dtype);
+    binder.program->op = options->op;
+    binder.program->algorithm = options->algorithm;
+    binder.program->dtype = options->dtype;
+    binder.program->paths = options->paths->tables[0];
+    binder.program->references_max = UINT_MAX;
+    binder.program->step_count = plan->step_count;
+    binder.program->lane_count = plan->lane_count;
+    bind_formats(&binder);
+    status = bind_all(&binder);
+free_offsets:
     free(binder.scratch_offsets);
     free(binder.begins);
     if (status == TUTTI_OK)

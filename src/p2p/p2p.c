@@ -213,6 +213,14 @@ static enum tutti_status open_for_send(struct p2p *p2p, const struct p2p_request
     return open_out(p2p, rank, P2P_CHANNEL_PAYLOADS, p2p->payload_piece_bytes, &peer->payloads_out);
 }
 
+/* What the payload of an announced message needs. */
+static enum tutti_status open_for_payload(struct p2p *p2p, int source)
+{
+    struct peer *const peer = &p2p->peers[source];
+    TRY(open_out(p2p, source, P2P_CHANNEL_ANSWERS, sizeof(struct answer), &peer->answers_out));
+    return open_in(p2p, source, P2P_CHANNEL_PAYLOADS, &peer->payloads_in);
+}
+
 /* ---------------------------------------------------------------------------------------------- sending */
 
 enum push_result { PUSH_BLOCKED, PUSH_PART, PUSH_ALL };
@@ -419,11 +427,8 @@ static bool take_message(struct p2p *p2p, int source, const struct link_view *vi
     const char *const wrong = envelope_read(view->data, view->bytes, &message);
     if (wrong != NULL) return blame(p2p, source, wrong);
     const bool announced = message.envelope.kind == ENVELOPE_ANNOUNCEMENT;
-    if (announced) { /* its payload will need these */
-        enum tutti_status status =
-            open_out(p2p, source, P2P_CHANNEL_ANSWERS, sizeof(struct answer), &peer->answers_out);
-        if (status == TUTTI_OK)
-            status = open_in(p2p, source, P2P_CHANNEL_PAYLOADS, &peer->payloads_in);
+    if (announced) {
+        const enum tutti_status status = open_for_payload(p2p, source);
         if (status != TUTTI_OK) return give_up(p2p, source, &message.envelope, status);
     }
     struct p2p_request *const request =
