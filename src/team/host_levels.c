@@ -187,12 +187,11 @@ static enum tutti_status add_places(struct host_levels *levels, const char *cons
         counts[k] = count_groups(group_of[k], levels->rank_count, room);
     free(room);
     sort_by_count(group_of, counts, KIND_COUNT);
-    enum tutti_status status = TUTTI_OK;
-    for (int k = 0; k < KIND_COUNT && status == TUTTI_OK; k++) {
-        if (counts[k] > 1 && counts[k] < last) status = add_level(levels, group_of[k]);
+    for (int k = 0; k < KIND_COUNT; k++) {
+        if (counts[k] > 1 && counts[k] < last) TRY(add_level(levels, group_of[k]));
         last = counts[k];
     }
-    return status;
+    return TUTTI_OK;
 }
 
 /* A fingerprint of which ranks are together, whatever numbers the groups have. */
@@ -222,6 +221,13 @@ static enum tutti_status trim(struct host_levels *levels)
     return TUTTI_OK;
 }
 
+static enum tutti_status arrange(struct host_levels *levels, struct hierarchy *hierarchy)
+{
+    TRY(trim(levels));
+    TRY(algo_order_by_levels(&levels->levels, levels->rank_count, levels->order));
+    return hierarchy_init(hierarchy, &levels->levels, NULL, levels->rank_count);
+}
+
 /* Hosts of one rank each are no level of the hierarchy, and neither is one host of all ranks. */
 static int count_hosts(const struct host_levels *levels, const struct hierarchy *hierarchy)
 {
@@ -236,11 +242,7 @@ static int count_hosts(const struct host_levels *levels, const struct hierarchy 
 static enum tutti_status complete(struct host_levels *levels)
 {
     struct hierarchy hierarchy;
-    enum tutti_status status = trim(levels);
-    if (status == TUTTI_OK)
-        status = algo_order_by_levels(&levels->levels, levels->rank_count, levels->order);
-    if (status == TUTTI_OK)
-        status = hierarchy_init(&hierarchy, &levels->levels, NULL, levels->rank_count);
+    const enum tutti_status status = arrange(levels, &hierarchy);
     if (status != TUTTI_OK) return error_set(status, "levels: out of memory");
     levels->host_count = count_hosts(levels, &hierarchy);
     levels->fingerprint = fingerprint_of(levels, &hierarchy);

@@ -354,17 +354,16 @@ static enum tutti_status add_host(const struct growing *growing, int rack, int l
 {
     int machine, nic;
     struct topo_node node = named(TOPO_MACHINE, rack, growing->host_names[host]);
-    enum tutti_status status = topo_add_node(growing->topo, &node, &machine);
+    TRY(topo_add_node(growing->topo, &node, &machine));
     node = named(TOPO_NIC, machine, "");
-    if (status == TUTTI_OK) status = topo_add_node(growing->topo, &node, &nic);
-    if (status == TUTTI_OK)
-        status = join(growing, nic, leaf, best_rate(growing->probe, host), growing->host_latency_ns);
-    for (int rank = 0; rank < growing->rank_count && status == TUTTI_OK; rank++) {
+    TRY(topo_add_node(growing->topo, &node, &nic));
+    TRY(join(growing, nic, leaf, best_rate(growing->probe, host), growing->host_latency_ns));
+    for (int rank = 0; rank < growing->rank_count; rank++) {
         if (growing->host_of_rank[rank] != host) continue;
         node = (struct topo_node){.kind = TOPO_RANK, .parent = machine, .number = rank};
-        status = topo_add_node(growing->topo, &node, NULL);
+        TRY(topo_add_node(growing->topo, &node, NULL));
     }
-    return status;
+    return TUTTI_OK;
 }
 
 static enum tutti_status add_rack(const struct growing *growing, int number)
@@ -373,15 +372,25 @@ static enum tutti_status add_rack(const struct growing *growing, int number)
     int rack, leaf;
     snprintf(name, sizeof name, "rack%d", number);
     struct topo_node node = named(TOPO_RACK, 0, name);
-    enum tutti_status status = topo_add_node(growing->topo, &node, &rack);
+    TRY(topo_add_node(growing->topo, &node, &rack));
     node = named(TOPO_SWITCH, rack, "leaf");
-    if (status == TUTTI_OK) status = topo_add_node(growing->topo, &node, &leaf);
-    if (status == TUTTI_OK && growing->spine >= 0)
-        status = join(growing, leaf, growing->spine, uplink_rate(growing, number),
-                      growing->uplink_latency_ns);
-    for (int host = 0; host < growing->probe->host_count && status == TUTTI_OK; host++)
-        if (growing->rack_of[host] == number) status = add_host(growing, rack, leaf, host);
-    return status;
+    TRY(topo_add_node(growing->topo, &node, &leaf));
+    if (growing->spine >= 0)
+        TRY(join(growing, leaf, growing->spine, uplink_rate(growing, number),
+                 growing->uplink_latency_ns));
+    for (int host = 0; host < growing->probe->host_count; host++)
+        if (growing->rack_of[host] == number) TRY(add_host(growing, rack, leaf, host));
+    return TUTTI_OK;
+}
+
+static enum tutti_status add_all(struct growing *growing, int rack_count)
+{
+    struct topo_node node = named(TOPO_CLUSTER, -1, "");
+    TRY(topo_add_node(growing->topo, &node, NULL));
+    node = named(TOPO_SWITCH, 0, "spine");
+    if (rack_count > 1) TRY(topo_add_node(growing->topo, &node, &growing->spine));
+    for (int rack = 0; rack < rack_count; rack++) TRY(add_rack(growing, rack));
+    return TUTTI_OK;
 }
 
 enum tutti_status probe_topo(const struct probe *probe, const int *rack_of, int rack_count,
@@ -401,18 +410,13 @@ enum tutti_status probe_topo(const struct probe *probe, const int *rack_of, int 
         .rates = calloc((size_t)(probe_round_count(probe->host_count) * probe->tournament_count) + 1,
                         sizeof(double)),
         .topo = topo};
-    const bool has_memory = growing.order != NULL && growing.rates != NULL;
-    enum tutti_status status = has_memory ? TUTTI_OK : error_set(TUTTI_NO_MEMORY, "out of memory");
     /* The uplinks account for the time that a way between racks takes longer than a way within a
      * rack. */
     const double across_ns = least_latency(probe, rack_of, true) / 2 - growing.host_latency_ns;
     growing.uplink_latency_ns = across_ns > 0 ? across_ns : 0;
-    struct topo_node node = named(TOPO_CLUSTER, -1, "");
-    if (status == TUTTI_OK) status = topo_add_node(topo, &node, NULL);
-    node = named(TOPO_SWITCH, 0, "spine");
-    if (status == TUTTI_OK && rack_count > 1) status = topo_add_node(topo, &node, &growing.spine);
-    for (int rack = 0; rack < rack_count && status == TUTTI_OK; rack++)
-        status = add_rack(&growing, rack);
+    const bool has_memory = growing.order != NULL && growing.rates != NULL;
+    const enum tutti_status status =
+        has_memory ? add_all(&growing, rack_count) : error_set(TUTTI_NO_MEMORY, "out of memory");
     free(growing.order);
     free(growing.rates);
     if (status != TUTTI_OK) topo_release(topo);

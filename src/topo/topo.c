@@ -63,14 +63,17 @@ enum tutti_status topo_add_link(struct topo *topo, const struct topo_link *link)
     return TUTTI_OK;
 }
 
+static enum tutti_status add_all(const struct topo *topo, struct topo *copy)
+{
+    for (int i = 0; i < topo->node_count; i++) TRY(topo_add_node(copy, &topo->nodes[i], NULL));
+    for (int i = 0; i < topo->link_count; i++) TRY(topo_add_link(copy, &topo->links[i]));
+    return TUTTI_OK;
+}
+
 enum tutti_status topo_copy(const struct topo *topo, struct topo *copy)
 {
     *copy = (struct topo){0};
-    enum tutti_status status = TUTTI_OK;
-    for (int i = 0; i < topo->node_count && status == TUTTI_OK; i++)
-        status = topo_add_node(copy, &topo->nodes[i], NULL);
-    for (int i = 0; i < topo->link_count && status == TUTTI_OK; i++)
-        status = topo_add_link(copy, &topo->links[i]);
+    const enum tutti_status status = add_all(topo, copy);
     if (status != TUTTI_OK) topo_release(copy);
     return status;
 }

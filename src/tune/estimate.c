@@ -446,23 +446,29 @@ static void made_release(struct made *made)
 }
 
 /* Makes the plan of a small job, if none is there, and simulates it. */
+static enum tutti_status simulate_plan(struct estimate *estimate, struct small *small,
+                                       struct made *made, struct model_result *result)
+{
+    if (made->plan == NULL) {
+        TRY(predict_plan(&small->job, estimate->prediction.algorithm,
+                         estimate->prediction.only_hosts, &made->plan, &made->wiring));
+        estimate->work += made->wiring.step_count;
+    }
+    const uint64_t chunk = (small->job.count + estimate->parts - 1) / estimate->parts;
+    small->job.count = (size_t)(chunk * made->plan->shape.parts);
+    const enum tutti_status status = simulate(&small->job, made->plan, &made->wiring, result);
+    estimate->work += result->events;
+    return status;
+}
+
+/* After a failure there is no plan. */
 static enum tutti_status simulate_small(struct estimate *estimate,
                                         const struct estimate_shape *shape, struct made *made,
                                         struct model_result *result)
 {
     struct small small;
     enum tutti_status status = small_init(&small, shape, &estimate->job);
-    if (status == TUTTI_OK && made->plan == NULL) {
-        status = predict_plan(&small.job, estimate->prediction.algorithm,
-                              estimate->prediction.only_hosts, &made->plan, &made->wiring);
-        if (status == TUTTI_OK) estimate->work += made->wiring.step_count;
-    }
-    if (status == TUTTI_OK) {
-        const uint64_t chunk = (small.job.count + estimate->parts - 1) / estimate->parts;
-        small.job.count = (size_t)(chunk * made->plan->shape.parts);
-        status = simulate(&small.job, made->plan, &made->wiring, result);
-        estimate->work += result->events;
-    }
+    if (status == TUTTI_OK) status = simulate_plan(estimate, &small, made, result);
     if (status != TUTTI_OK) made_release(made);
     small_release(&small);
     return status;
@@ -515,24 +521,30 @@ static void outlines_release(struct outlines *outlines)
 
 /* Looks at the plan of a host's first rank. For the last point of a dimension also at that of its last rank, since in a ring it is this one
  * that sends to the next host. */
+static enum tutti_status outline_ranks(struct estimate *estimate, const struct small *small,
+                                       int dimension, int point, struct outlines *outlines)
+{
+    const int ranks[OUTLINED_RANKS] = {0, small->shape.of[HOST_RANKS] - 1},
+              count = point == POINTS - 1 && ranks[LAST_RANK] > 0 ? OUTLINED_RANKS : 1;
+    for (int i = 0; i < count; i++) {
+        struct rank_plan **const plan = &outlines->of[i];
+        if (*plan == NULL)
+            TRY(predict_rank_plan(&small->job, estimate->prediction.algorithm,
+                                  estimate->prediction.only_hosts, ranks[i], plan));
+        const uint64_t busy_ps = point == POINTS - 1 ? least_core_ps(&small->machine, *plan) : 0;
+        if (busy_ps > estimate->least_ps[dimension]) estimate->least_ps[dimension] = busy_ps;
+        estimate->small_parts[dimension][point] = (*plan)->shape.parts;
+    }
+    return TUTTI_OK;
+}
+
 static enum tutti_status outline(struct estimate *estimate, int dimension, int point,
                                  struct outlines *outlines)
 {
     const struct estimate_shape shape = point_of(estimate, dimension, point);
-    const int ranks[OUTLINED_RANKS] = {0, shape.of[HOST_RANKS] - 1},
-              count = point == POINTS - 1 && ranks[LAST_RANK] > 0 ? OUTLINED_RANKS : 1;
     struct small small;
     enum tutti_status status = small_init(&small, &shape, &estimate->job);
-    for (int i = 0; i < count && status == TUTTI_OK; i++) {
-        struct rank_plan **const plan = &outlines->of[i];
-        if (*plan == NULL)
-            status = predict_rank_plan(&small.job, estimate->prediction.algorithm,
-                                       estimate->prediction.only_hosts, ranks[i], plan);
-        if (status != TUTTI_OK) break;
-        const uint64_t busy_ps = point == POINTS - 1 ? least_core_ps(&small.machine, *plan) : 0;
-        if (busy_ps > estimate->least_ps[dimension]) estimate->least_ps[dimension] = busy_ps;
-        estimate->small_parts[dimension][point] = (*plan)->shape.parts;
-    }
+    if (status == TUTTI_OK) status = outline_ranks(estimate, &small, dimension, point, outlines);
     small_release(&small);
     return status;
 }
