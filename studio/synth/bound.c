@@ -200,6 +200,29 @@ static enum tutti_status narrow(struct question *question, struct synth_ratio lo
     return TUTTI_OK;
 }
 
+/* The least width that suffices; less than `least` does not. */
+static enum tutti_status find_width(struct question *question, struct synth_ratio least,
+                                    struct synth_ratio *width)
+{
+    struct synth_ratio low = least, high = least;
+    bool does;
+    TRY(suffices(question, least, &does));
+    if (does) {
+        *width = least;
+        return TUTTI_OK;
+    }
+    while (!does) {
+        low = high;
+        high = synth_ratio_reduce((struct synth_ratio){high.top * 2, high.bottom});
+        if (high.top > INT64_C(1) << 46)
+            return error_set(TUTTI_UNSUPPORTED, "%lld trees a root need too wide edges",
+                             (long long)question->each);
+        TRY(suffices(question, high, &does));
+    }
+    question->width = high;
+    return narrow(question, low, lowered(question), width);
+}
+
 enum tutti_status synth_bound_with(const struct synth_graph *graph, int root, int64_t k,
                                    uint64_t deadline_ns, struct synth_ratio *width)
 {
@@ -210,25 +233,7 @@ enum tutti_status synth_bound_with(const struct synth_graph *graph, int root, in
     const struct synth_ratio least =
         synth_ratio_reduce((struct synth_ratio){bound.ratio.top * k, bound.ratio.bottom});
     synth_bound_release(&bound);
-    bool does;
-    enum tutti_status status = suffices(&question, least, &does);
-    if (status == TUTTI_OK && does) *width = least;
-    if (status == TUTTI_OK && !does) {
-        struct synth_ratio low = least, high = least;
-        while (status == TUTTI_OK && !does) {
-            low = high;
-            high = synth_ratio_reduce((struct synth_ratio){high.top * 2, high.bottom});
-            if (high.top > INT64_C(1) << 46)
-                status = error_set(TUTTI_UNSUPPORTED, "%lld trees a root need too wide edges",
-                                   (long long)k);
-            else
-                status = suffices(&question, high, &does);
-        }
-        if (status == TUTTI_OK) {
-            question.width = high;
-            status = narrow(&question, low, lowered(&question), width);
-        }
-    }
+    const enum tutti_status status = find_width(&question, least, width);
     max_flow_release(&question.flow);
     return status;
 }

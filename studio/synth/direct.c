@@ -338,26 +338,29 @@ static enum tutti_status prove(const struct plan *plan, bool in_place)
     }
 }
 
+static enum tutti_status make_ranks(const struct asking *a, struct writing *w, struct plan *plan)
+{
+    for (int rank = 0; rank < a->n; rank++) TRY(make_rank(a, w, rank, &plan->ranks[rank]));
+    TRY(prove(plan, false));
+    return a->question->in_place ? prove(plan, true) : TUTTI_OK;
+}
+
 static enum tutti_status make_plan(const struct asking *a, struct plan **plan)
 {
     struct plan *const made = calloc(1, sizeof *made);
     struct writing *const w = malloc(sizeof *w);
-    enum tutti_status status = TUTTI_OK;
     if (made != NULL) {
         made->shape =
             (struct plan_shape){COLLECTIVE_ALLREDUCE, a->n, 0, (uint32_t)a->question->chunk_count};
         made->ranks = calloc((size_t)a->n, sizeof *made->ranks);
     }
-    if (made == NULL || w == NULL || made->ranks == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "a plan");
-    for (int rank = 0; rank < a->n && status == TUTTI_OK; rank++)
-        status = make_rank(a, w, rank, &made->ranks[rank]);
-    if (status == TUTTI_OK) status = prove(made, false);
-    if (status == TUTTI_OK && a->question->in_place) status = prove(made, true);
+    const bool has_memory = made != NULL && w != NULL && made->ranks != NULL;
+    const enum tutti_status status =
+        has_memory ? make_ranks(a, w, made) : error_set(TUTTI_NO_MEMORY, "a plan");
     free(w);
     if (status == TUTTI_OK)
         *plan = made;
-    else if (made != NULL)
+    else
         plan_free(made);
     return status;
 }

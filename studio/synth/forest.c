@@ -144,6 +144,14 @@ static enum tutti_status keep_rooms(const struct residual *residual, struct fore
     return TUTTI_OK;
 }
 
+static enum tutti_status fill_from(struct residual *residual, struct forest *forest, bool *holds)
+{
+    TRY(split_switches(residual, &forest->splits, holds));
+    if (!*holds) return TUTTI_OK;
+    TRY(keep_rooms(residual, forest));
+    return grow_trees(residual, forest);
+}
+
 /* Trees of the width that the forest has now; *holds: there are some. */
 static enum tutti_status fill(const struct synth_graph *graph, const struct forest_options *options,
                               struct forest *forest, bool *holds)
@@ -151,9 +159,7 @@ static enum tutti_status fill(const struct synth_graph *graph, const struct fore
     struct residual residual;
     TRY(residual_init(&residual, graph, options->root, forest->width, forest->k,
                       options->deadline_ns));
-    enum tutti_status status = split_switches(&residual, &forest->splits, holds);
-    if (status == TUTTI_OK && *holds) status = keep_rooms(&residual, forest);
-    if (status == TUTTI_OK && *holds) status = grow_trees(&residual, forest);
+    const enum tutti_status status = fill_from(&residual, forest, holds);
     residual_release(&residual);
     return status;
 }

@@ -167,6 +167,13 @@ static enum tutti_status make_ranks(const struct lay_out *layout, struct plan **
     return status;
 }
 
+static enum tutti_status make_all(struct lay_out *layout, struct plan **plan)
+{
+    TRY(make_segments(layout));
+    TRY(make_entries(layout));
+    return make_ranks(layout, plan);
+}
+
 enum tutti_status lay_plan(const struct lay *lay, struct plan **plan)
 {
     *plan = NULL;
@@ -180,9 +187,7 @@ enum tutti_status lay_plan(const struct lay *lay, struct plan **plan)
                              .rank_count = any->rank_count,
                              .root = any->root == SYNTH_EVERY_RANK ? 0 : any->root};
     TRY(count_chunks(&layout));
-    enum tutti_status status = make_segments(&layout);
-    if (status == TUTTI_OK) status = make_entries(&layout);
-    if (status == TUTTI_OK) status = make_ranks(&layout, plan);
+    const enum tutti_status status = make_all(&layout, plan);
     free(layout.entries);
     free(layout.begins);
     free(layout.segments);

@@ -125,19 +125,25 @@ static enum tutti_status remove_switch(struct removal *removal)
     return TUTTI_OK;
 }
 
+static enum tutti_status remove_all(struct removal *removal, bool *holds)
+{
+    struct residual *const residual = removal->residual;
+    TRY(residual_mark_init(residual, &removal->mark));
+    TRY(residual_ask(residual, holds));
+    for (int via = residual->rank_count; via < residual->node_count && *holds; via++) {
+        removal->via = via;
+        removal->next = 0;
+        removal->batch = 64;
+        TRY(remove_switch(removal));
+        TRY(residual_ask(residual, holds));
+    }
+    return TUTTI_OK;
+}
+
 enum tutti_status split_switches(struct residual *residual, struct splits *splits, bool *holds)
 {
     struct removal removal = {.residual = residual, .splits = splits};
-    enum tutti_status status = residual_mark_init(residual, &removal.mark);
-    if (status == TUTTI_OK) status = residual_ask(residual, holds);
-    for (int via = residual->rank_count; via < residual->node_count && status == TUTTI_OK && *holds;
-         via++) {
-        removal.via = via;
-        removal.next = 0;
-        removal.batch = 64;
-        status = remove_switch(&removal);
-        if (status == TUTTI_OK) status = residual_ask(residual, holds);
-    }
+    const enum tutti_status status = remove_all(&removal, holds);
     residual_mark_release(&removal.mark);
     residual_count_all(residual);
     return status;

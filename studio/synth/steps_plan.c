@@ -231,6 +231,15 @@ static enum tutti_status prove(const struct plan *plan, bool in_place)
     }
 }
 
+static enum tutti_status make_and_prove(const struct synth_steps *steps, bool in_place,
+                                        uint64_t deadline_ns, struct plan *plan)
+{
+    TRY(make_ranks(steps, in_place, deadline_ns, plan));
+    for (int aliased = 0; aliased <= in_place; aliased++)
+        TRY(synth_is_late(deadline_ns) ? late() : prove(plan, aliased));
+    return TUTTI_OK;
+}
+
 enum tutti_status synth_steps_plan(const struct synth_steps *steps, bool in_place,
                                    uint64_t deadline_ns, struct plan **plan)
 {
@@ -240,11 +249,9 @@ enum tutti_status synth_steps_plan(const struct synth_steps *steps, bool in_plac
     if (made == NULL) return error_set(TUTTI_NO_MEMORY, "a plan");
     made->shape = steps->shape;
     made->ranks = calloc((size_t)steps->shape.rank_count, sizeof *made->ranks);
-    enum tutti_status status = TUTTI_OK;
-    if (made->ranks == NULL) status = error_set(TUTTI_NO_MEMORY, "a plan");
-    if (status == TUTTI_OK) status = make_ranks(steps, in_place, deadline_ns, made);
-    for (int aliased = 0; aliased <= in_place && status == TUTTI_OK; aliased++)
-        status = synth_is_late(deadline_ns) ? late() : prove(made, aliased);
+    const enum tutti_status status = made->ranks != NULL
+                                         ? make_and_prove(steps, in_place, deadline_ns, made)
+                                         : error_set(TUTTI_NO_MEMORY, "a plan");
     if (status != TUTTI_OK) {
         plan_free(made);
         return status;

@@ -404,14 +404,19 @@ static enum tutti_status time_it(const struct table *table, double *time)
 }
 
 /* The entries are the caller's, or NULL. */
+static enum tutti_status fill(struct table *table, size_t count, double *time)
+{
+    TRY(init(table, count));
+    TRY(let_happen(table));
+    return time_it(table, time);
+}
+
 static enum tutti_status make(const struct timetable *timetable, double slack, size_t count,
                               struct timetable_entry **entries, double *time)
 {
     const struct forest *any = timetable->down != NULL ? timetable->down : timetable->up;
     struct table table = {.of = timetable, .ranks = any->rank_count, .slack = slack};
-    enum tutti_status status = init(&table, count);
-    if (status == TUTTI_OK) status = let_happen(&table);
-    if (status == TUTTI_OK) status = time_it(&table, time);
+    const enum tutti_status status = fill(&table, count, time);
     release(&table);
     if (status != TUTTI_OK) {
         free(table.entries);
