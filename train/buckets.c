@@ -247,6 +247,14 @@ static enum tutti_status build(struct tutti_buckets *b, const struct tutti_gradi
     return TUTTI_OK;
 }
 
+static enum tutti_status prepare(struct tutti_buckets *b, const struct tutti_gradient *gradients,
+                                 size_t count, const struct tutti_buckets_options *options)
+{
+    TRY(check_gradients(gradients, count));
+    TRY(take_options(options, &b->options));
+    return build(b, gradients, count);
+}
+
 enum tutti_status tutti_buckets_create(const struct tutti_gradient *gradients, size_t count,
                                        const struct tutti_buckets_options *options,
                                        struct tutti_comm *comm, struct tutti_buckets **created)
@@ -256,10 +264,7 @@ enum tutti_status tutti_buckets_create(const struct tutti_gradient *gradients, s
     if (b == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_buckets_create: out of memory");
     b->comm = comm;
     pthread_mutex_init(&b->lock, NULL);
-    enum tutti_status status = check_gradients(gradients, count);
-    if (status == TUTTI_OK) status = take_options(options, &b->options);
-    if (status == TUTTI_OK) status = build(b, gradients, count);
-    status = agree_on(b, status);
+    const enum tutti_status status = agree_on(b, prepare(b, gradients, count, options));
     if (status != TUTTI_OK) {
         tutti_buckets_free(b);
         return status;
@@ -436,20 +441,23 @@ static void begin_step(struct tutti_buckets *b)
     b->next = 0;
 }
 
+static enum tutti_status end_step(struct tutti_buckets *b, struct tutti_buckets_result *result)
+{
+    TRY(check_step(b, "finish"));
+    if (b->is_held)
+        return error_set(TUTTI_INVALID_OPTIONS,
+                         "tutti_buckets_finish: the gradients are held; tutti_buckets_hold(.., 0)");
+    const enum tutti_status status = finish(b, result);
+    b->is_broken = status != TUTTI_OK;
+    begin_step(b);
+    return status;
+}
+
 enum tutti_status tutti_buckets_finish(struct tutti_buckets *b, struct tutti_buckets_result *result)
 {
     struct tutti_buckets_result own = {0};
     pthread_mutex_lock(&b->lock);
-    enum tutti_status status = check_step(b, "finish");
-    if (status == TUTTI_OK && b->is_held)
-        status =
-            error_set(TUTTI_INVALID_OPTIONS,
-                      "tutti_buckets_finish: the gradients are held; tutti_buckets_hold(.., 0)");
-    else if (status == TUTTI_OK) {
-        status = finish(b, &own);
-        b->is_broken = status != TUTTI_OK;
-        begin_step(b);
-    }
+    const enum tutti_status status = end_step(b, &own);
     pthread_mutex_unlock(&b->lock);
     if (result != NULL) *result = own;
     return status;

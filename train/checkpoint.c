@@ -26,12 +26,15 @@ static enum tutti_status take_options(const struct tutti_checkpoints_options *gi
 }
 
 /* Rank 0 makes the folder, and then the other ranks find it. */
+static enum tutti_status make_folder(struct tutti_checkpoints *c, const char *folder)
+{
+    TRY(folder_make(&c->folder, folder, 0));
+    return c->options.lock != 0 ? folder_lock(&c->folder) : TUTTI_OK;
+}
+
 static enum tutti_status open_folder(struct tutti_checkpoints *c, const char *folder)
 {
-    enum tutti_status status = c->rank == 0 ? folder_make(&c->folder, folder, 0) : TUTTI_OK;
-    if (status == TUTTI_OK && c->rank == 0 && c->options.lock != 0)
-        status = folder_lock(&c->folder);
-    TRY(checkpoint_agree(c->comm, status));
+    TRY(checkpoint_agree(c->comm, c->rank == 0 ? make_folder(c, folder) : TUTTI_OK));
     return checkpoint_agree(c->comm,
                             c->rank == 0 ? TUTTI_OK : folder_find(&c->folder, folder, c->rank));
 }
@@ -112,10 +115,24 @@ enum tutti_status tutti_checkpoints_wait(struct tutti_checkpoints *c)
                                        : error_set(writing->status, "%s", writing->message);
 }
 
+/* All ranks hear from rank 0 which steps there are. */
+static enum tutti_status share_steps(struct tutti_checkpoints *c, const uint64_t *found,
+                                     uint64_t known, uint64_t *steps, size_t room, size_t *count)
+{
+    TRY(tutti_broadcast(&known, &known, 1, TUTTI_UINT64, 0, c->comm));
+    const size_t shown = known < room ? (size_t)known : room;
+    if (shown > 0) {
+        if (c->rank == 0) memcpy(steps, found, shown * sizeof *steps);
+        TRY(tutti_broadcast(steps, steps, shown, TUTTI_UINT64, 0, c->comm));
+    }
+    *count = (size_t)known;
+    return TUTTI_OK;
+}
+
 enum tutti_status tutti_checkpoints_list(struct tutti_checkpoints *c, uint64_t *steps, size_t room,
                                          size_t *count)
 {
-    uint64_t *found = NULL, known = 0;
+    uint64_t *found = NULL;
     size_t found_count = 0;
     *count = 0;
     TRY(tutti_checkpoints_wait(c));
@@ -126,15 +143,8 @@ enum tutti_status tutti_checkpoints_list(struct tutti_checkpoints *c, uint64_t *
     if (status == TUTTI_OK && c->rank == 0) status = folder_list(&c->folder, &found, &found_count);
     const struct agree_number rooms = {"room", room};
     status = checkpoint_agree_on(c->comm, status, "tutti_checkpoints_list", &rooms, 1);
-    known = found_count;
-    if (status == TUTTI_OK) status = tutti_broadcast(&known, &known, 1, TUTTI_UINT64, 0, c->comm);
-    const size_t shown = known < room ? (size_t)known : room;
-    if (status == TUTTI_OK && shown > 0) {
-        if (c->rank == 0) memcpy(steps, found, shown * sizeof *steps);
-        status = tutti_broadcast(steps, steps, shown, TUTTI_UINT64, 0, c->comm);
-    }
+    if (status == TUTTI_OK) status = share_steps(c, found, found_count, steps, room, count);
     free(found);
-    if (status == TUTTI_OK) *count = (size_t)known;
     return status;
 }
 

@@ -159,6 +159,19 @@ static enum tutti_status take(struct search *search, struct rest *rest, struct f
     return TUTTI_OK;
 }
 
+/* All of it. */
+static enum tutti_status take_whole(struct search *search, struct rest *rest, struct finds *finds)
+{
+    const struct piece *const wanted = search->wanted;
+    TRY(rest_init(rest, wanted->name, &wanted->box, search->count));
+    TRY(take(search, rest, finds));
+    if (rest->count == 0) return TUTTI_OK;
+    char missing[160];
+    table_describe_box(&rest->boxes[0], missing, sizeof missing);
+    return error_set(TUTTI_MISMATCH, "the elements %s of tensor '%s' are not there", missing,
+                     wanted->name);
+}
+
 static enum tutti_status find(const struct stored *stored, size_t count, const struct piece *wanted,
                               char *data, struct finds *finds)
 {
@@ -169,14 +182,7 @@ static enum tutti_status find(const struct stored *stored, size_t count, const s
     if (search.count == 0)
         return error_set(TUTTI_MISMATCH, "there is no tensor '%s'", wanted->name);
     limit_blocks(&search);
-    enum tutti_status status = rest_init(&rest, wanted->name, &wanted->box, search.count);
-    if (status == TUTTI_OK) status = take(&search, &rest, finds);
-    if (status == TUTTI_OK && rest.count > 0) {
-        char missing[160];
-        table_describe_box(&rest.boxes[0], missing, sizeof missing);
-        status = error_set(TUTTI_MISMATCH, "the elements %s of tensor '%s' are not there", missing,
-                           wanted->name);
-    }
+    const enum tutti_status status = take_whole(&search, &rest, finds);
     rest_release(&rest);
     return status;
 }

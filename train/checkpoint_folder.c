@@ -251,30 +251,36 @@ static void tell_stray(const struct folder *folder, const char *name)
 
 enum wanted { COMPLETE, COMPLETE_TO_CLEAN, UNFINISHED_TO_CLEAN };
 
-/* Lists the wanted steps. A step to clean must be a folder of its own; the log tells of other
- * entries. */
-static enum tutti_status list(const struct folder *folder, enum wanted wanted, struct steps *steps)
+static enum tutti_status read_steps(const struct folder *folder, DIR *entries, enum wanted wanted,
+                                    struct steps *steps)
 {
     const bool are_complete = wanted != UNFINISHED_TO_CLEAN;
-    *steps = (struct steps){NULL, 0, 0};
-    DIR *const entries = opendir(folder->path);
-    if (entries == NULL) return failed(folder, "reading", folder->path);
-    enum tutti_status status = TUTTI_OK;
     const struct dirent *entry;
     errno = 0;
-    for (uint64_t step; status == TUTTI_OK && (entry = readdir(entries)) != NULL; errno = 0) {
+    for (uint64_t step; (entry = readdir(entries)) != NULL; errno = 0) {
         if (!is_numbered(entry->d_name, "step-", STEP_DIGITS, &step) ||
             folder_has(folder, step) != are_complete)
             continue;
         if (wanted == COMPLETE || is_own_folder(entries, entry->d_name))
-            status = add_step(steps, step);
+            TRY(add_step(steps, step));
         else
             tell_stray(folder, entry->d_name);
     }
-    if (status == TUTTI_OK && errno != 0) status = failed(folder, "reading", folder->path);
+    return errno == 0 ? TUTTI_OK : failed(folder, "reading", folder->path);
+}
+
+/* Lists the wanted steps. A step to clean must be a folder of its own; the log tells of other
+ * entries. */
+static enum tutti_status list(const struct folder *folder, enum wanted wanted, struct steps *steps)
+{
+    *steps = (struct steps){NULL, 0, 0};
+    DIR *const entries = opendir(folder->path);
+    if (entries == NULL) return failed(folder, "reading", folder->path);
+    const enum tutti_status status = read_steps(folder, entries, wanted, steps);
     closedir(entries);
-    if (status != TUTTI_OK) free(steps->steps);
-    if (status == TUTTI_OK && steps->count > 0)
+    if (status != TUTTI_OK)
+        free(steps->steps);
+    else if (steps->count > 0)
         qsort(steps->steps, steps->count, sizeof *steps->steps, newest_first);
     return status;
 }

@@ -157,20 +157,28 @@ static enum tutti_status copy(struct shard *shard, const struct found *found)
     return TUTTI_OK;
 }
 
+/* shard: none is open; afterwards one may be. */
+static enum tutti_status read_found(const struct tutti_checkpoints *c,
+                                    const struct manifest *manifest, const struct found *found,
+                                    size_t count, struct shard *shard)
+{
+    char path[PATH_MAX];
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || found[i].shard != found[i - 1].shard) {
+            shard_close(shard);
+            TRY(open_shard(c, manifest, found[i].shard, path, shard));
+        }
+        TRY(copy(shard, &found[i]));
+    }
+    return TUTTI_OK;
+}
+
 static enum tutti_status read_data(const struct tutti_checkpoints *c,
                                    const struct manifest *manifest, const struct found *found,
                                    size_t count)
 {
     struct shard shard = {.fd = -1};
-    char path[PATH_MAX];
-    enum tutti_status status = TUTTI_OK;
-    for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
-        if (i == 0 || found[i].shard != found[i - 1].shard) {
-            shard_close(&shard);
-            status = open_shard(c, manifest, found[i].shard, path, &shard);
-        }
-        if (status == TUTTI_OK) status = copy(&shard, &found[i]);
-    }
+    const enum tutti_status status = read_found(c, manifest, found, count, &shard);
     shard_close(&shard);
     return status;
 }

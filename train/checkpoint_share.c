@@ -50,27 +50,31 @@ static enum tutti_status check_alike(const struct holding *first, const struct h
                      first->piece->name, one, first->rank, two, other->rank);
 }
 
-static enum tutti_status check_whole(const struct holding *holdings, size_t count)
+/* rest: what is left of the tensor as the holdings are taken out. */
+static enum tutti_status take_all(const struct holding *holdings, size_t count, struct rest *rest)
 {
     const struct piece *const piece = holdings[0].piece;
     const struct box whole = box_whole(piece->box.dims, piece->shape);
-    struct rest rest;
     struct box common;
-    enum tutti_status status = rest_init(&rest, piece->name, &whole, count);
-    for (size_t i = 0; i < count && status == TUTTI_OK; i++) {
+    TRY(rest_init(rest, piece->name, &whole, count));
+    for (size_t i = 0; i < count; i++) {
         bool taken =
             i == 0 || box_compare(&holdings[i].piece->box, &holdings[i - 1].piece->box) != 0;
-        rest_come(&rest);
-        while (taken && status == TUTTI_OK)
-            status = rest_take(&rest, &holdings[i].piece->box, &common, &taken);
+        rest_come(rest);
+        while (taken) TRY(rest_take(rest, &holdings[i].piece->box, &common, &taken));
     }
-    if (status == TUTTI_OK && rest.count > 0) {
-        char missing[160];
-        table_describe_box(&rest.boxes[0], missing, sizeof missing);
-        status = error_set(TUTTI_INVALID_OPTIONS,
-                           "tutti_checkpoints_save: no rank has the elements %s of tensor '%s'",
-                           missing, piece->name);
-    }
+    if (rest->count == 0) return TUTTI_OK;
+    char missing[160];
+    table_describe_box(&rest->boxes[0], missing, sizeof missing);
+    return error_set(TUTTI_INVALID_OPTIONS,
+                     "tutti_checkpoints_save: no rank has the elements %s of tensor '%s'", missing,
+                     piece->name);
+}
+
+static enum tutti_status check_whole(const struct holding *holdings, size_t count)
+{
+    struct rest rest;
+    const enum tutti_status status = take_all(holdings, count, &rest);
     rest_release(&rest);
     return status;
 }
@@ -122,27 +126,37 @@ static enum tutti_status share_tensor(const struct holding *holdings, size_t cou
     return TUTTI_OK;
 }
 
+static enum tutti_status share_all(const struct holding *holdings, size_t count, size_t rank,
+                                   struct share *by_piece)
+{
+    size_t turn = 0;
+    for (size_t i = 0, same; i < count; i += same) {
+        for (same = 1; i + same < count; same++)
+            if (!piece_is_namesake(holdings[i].piece, holdings[i + same].piece)) break;
+        TRY(share_tensor(&holdings[i], same, rank, &turn, by_piece));
+    }
+    return TUTTI_OK;
+}
+
 enum tutti_status share_pieces(const struct table *tables, size_t rank_count, size_t rank,
                                struct share **shares, size_t *share_count)
 {
-    size_t count = 0, turn = 0;
+    size_t count = 0;
     struct holding *const holdings = sort(tables, rank_count, &count);
     struct share *const by_piece = calloc(tables[rank].count + 1, sizeof *by_piece);
-    enum tutti_status status = TUTTI_OK;
-    if (holdings == NULL || by_piece == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "tutti_checkpoints_save: out of memory");
-    for (size_t i = 0, same; status == TUTTI_OK && i < count; i += same) {
-        for (same = 1; i + same < count; same++)
-            if (!piece_is_namesake(holdings[i].piece, holdings[i + same].piece)) break;
-        status = share_tensor(&holdings[i], same, rank, &turn, by_piece);
-    }
+    const enum tutti_status status =
+        holdings != NULL && by_piece != NULL
+            ? share_all(holdings, count, rank, by_piece)
+            : error_set(TUTTI_NO_MEMORY, "tutti_checkpoints_save: out of memory");
     free(holdings);
-    *shares = by_piece;
-    *share_count = 0;
-    for (size_t i = 0; status == TUTTI_OK && i < tables[rank].count; i++)
-        if (by_piece[i].count > 0) by_piece[(*share_count)++] = by_piece[i];
-    if (status == TUTTI_OK) return TUTTI_OK;
-    free(by_piece);
     *shares = NULL;
-    return status;
+    *share_count = 0;
+    if (status != TUTTI_OK) {
+        free(by_piece);
+        return status;
+    }
+    for (size_t i = 0; i < tables[rank].count; i++)
+        if (by_piece[i].count > 0) by_piece[(*share_count)++] = by_piece[i];
+    *shares = by_piece;
+    return TUTTI_OK;
 }

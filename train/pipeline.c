@@ -216,6 +216,14 @@ static enum tutti_status agree(const struct tutti_pipeline *p,
     return agree_on_making(p->comm, status, &agreement, NULL);
 }
 
+static enum tutti_status prepare(struct tutti_pipeline *p, const struct tutti_schedule *schedule,
+                                 const struct tutti_pipeline_options *options)
+{
+    TRY(take_options(options, &p->options));
+    TRY(check_schedule(schedule, p));
+    return build(p, schedule);
+}
+
 enum tutti_status tutti_pipeline_create(const struct tutti_schedule *schedule,
                                         const struct tutti_pipeline_options *options,
                                         struct tutti_comm *comm, struct tutti_pipeline **created)
@@ -227,10 +235,7 @@ enum tutti_status tutti_pipeline_create(const struct tutti_schedule *schedule,
     if (p == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_pipeline_create: out of memory");
     p->comm = comm;
     p->stage = tutti_comm_rank(comm);
-    enum tutti_status status = take_options(options, &p->options);
-    if (status == TUTTI_OK) status = check_schedule(schedule, p);
-    if (status == TUTTI_OK) status = build(p, schedule);
-    status = agree(p, schedule, status);
+    const enum tutti_status status = agree(p, schedule, prepare(p, schedule, options));
     if (status != TUTTI_OK) {
         tutti_pipeline_free(p);
         return status;

@@ -189,18 +189,22 @@ static enum tutti_status read_line(struct reader *reader)
     return TUTTI_OK;
 }
 
+static enum tutti_status read_lines(struct reader *reader)
+{
+    for (; reader->at < reader->end; reader->line++) {
+        TRY(read_line(reader));
+        if (reader->at < reader->end) reader->at++; /* the end of the line */
+    }
+    if (reader->schedule != NULL) return TUTTI_OK;
+    return fault(reader, "there is no 'schedule stages P micro_batches M chunks V'");
+}
+
 enum tutti_status tutti_schedule_parse(const char *text, size_t text_bytes,
                                        struct tutti_schedule **created)
 {
     struct reader reader = {text, text + text_bytes, 1, NULL};
-    enum tutti_status status = TUTTI_OK;
     *created = NULL;
-    for (; reader.at < reader.end && status == TUTTI_OK; reader.line++) {
-        status = read_line(&reader);
-        if (status == TUTTI_OK && reader.at < reader.end) reader.at++; /* the end of the line */
-    }
-    if (status == TUTTI_OK && reader.schedule == NULL)
-        status = fault(&reader, "there is no 'schedule stages P micro_batches M chunks V'");
+    const enum tutti_status status = read_lines(&reader);
     if (status != TUTTI_OK) {
         tutti_schedule_free(reader.schedule);
         return status;

@@ -271,6 +271,14 @@ static enum tutti_status agree(const struct tutti_shards *s, enum tutti_status s
     return agree_on_making(s->comm, status, &agreement, NULL);
 }
 
+static enum tutti_status prepare(struct tutti_shards *s, const struct tutti_shard_group *groups,
+                                 size_t count, const struct tutti_shards_options *options)
+{
+    TRY(take_options(options, &s->options));
+    TRY(check_groups(groups, count));
+    return build(s, groups, count);
+}
+
 enum tutti_status tutti_shards_create(const struct tutti_shard_group *groups, size_t count,
                                       const struct tutti_shards_options *options,
                                       struct tutti_comm *comm, struct tutti_shards **created)
@@ -283,10 +291,7 @@ enum tutti_status tutti_shards_create(const struct tutti_shard_group *groups, si
     s->comm = comm;
     s->rank = tutti_comm_rank(comm);
     s->size = tutti_comm_size(comm);
-    enum tutti_status status = take_options(options, &s->options);
-    if (status == TUTTI_OK) status = check_groups(groups, count);
-    if (status == TUTTI_OK) status = build(s, groups, count);
-    status = agree(s, status);
+    const enum tutti_status status = agree(s, prepare(s, groups, count, options));
     if (status != TUTTI_OK) {
         tutti_shards_free(s);
         return status;
