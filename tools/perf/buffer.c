@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "dtype.h"
 #include "gpu/gpu.h"
 
@@ -164,6 +165,23 @@ static bool layouts_init(struct buffers *buffers)
                               &buffers->layouts[large]);
 }
 
+static enum tutti_status allocate(struct buffers *buffers)
+{
+    if (!buffers->sets || !layouts_init(buffers)) return TUTTI_NO_MEMORY;
+    if (buffers->mapped) {
+        const size_t set_bytes = pages(region_bytes(buffers, SEND), PAGE_BYTES) +
+                                 pages(region_bytes(buffers, RECV), PAGE_BYTES);
+        TRY(tutti_mem_alloc((size_t)buffers->set_count * set_bytes, &buffers->arena));
+    }
+    if (!images_init(buffers)) return TUTTI_NO_MEMORY;
+    size_t used = 0;
+    for (int set = 0; set < buffers->set_count; set++) {
+        if (!set_init(buffers, set, &used)) return TUTTI_NO_MEMORY;
+        if (!copy_images(buffers, set, TO_DEVICE)) return TUTTI_SYSTEM;
+    }
+    return TUTTI_OK;
+}
+
 enum tutti_status buffers_init(struct buffers *buffers, const struct operation *operation,
                                const struct shape *shape, const struct buffers_options *options)
 {
@@ -180,19 +198,7 @@ enum tutti_status buffers_init(struct buffers *buffers, const struct operation *
     };
     buffers->misalign[SEND] = options->misalign;
     buffers->misalign[RECV] = buffers->aliased ? options->misalign : 2 * options->misalign;
-    enum tutti_status status = buffers->sets && layouts_init(buffers) ? TUTTI_OK : TUTTI_NO_MEMORY;
-    if (status == TUTTI_OK && options->mapped) {
-        const size_t set_bytes = pages(region_bytes(buffers, SEND), PAGE_BYTES) +
-                                 pages(region_bytes(buffers, RECV), PAGE_BYTES);
-        status = tutti_mem_alloc((size_t)options->set_count * set_bytes, &buffers->arena);
-    }
-    if (status == TUTTI_OK && !images_init(buffers)) status = TUTTI_NO_MEMORY;
-    size_t used = 0;
-    for (int set = 0; status == TUTTI_OK && set < options->set_count; set++)
-        if (!set_init(buffers, set, &used))
-            status = TUTTI_NO_MEMORY;
-        else if (!copy_images(buffers, set, TO_DEVICE))
-            status = TUTTI_SYSTEM;
+    const enum tutti_status status = allocate(buffers);
     if (status != TUTTI_OK) buffers_release(buffers);
     return status;
 }

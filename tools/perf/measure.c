@@ -377,6 +377,16 @@ static enum tutti_status summarise(struct run *run, double *seconds, int iterati
     return TUTTI_OK;
 }
 
+static enum tutti_status take_times(struct run *run, const struct pattern *pattern, double *seconds,
+                                    int32_t iterations)
+{
+    TRY(time_singles(run, seconds, &iterations));
+    if (run->m->checked && !run->c->in_place)
+        judge(run, (iterations - 1) % run->buffers.set_count, pattern);
+    TRY(summarise(run, seconds, iterations));
+    return time_loop(run, iterations);
+}
+
 static enum tutti_status time_call(struct run *run)
 {
     const struct pattern pattern = pattern_for(run, 0);
@@ -388,11 +398,7 @@ static enum tutti_status time_call(struct run *run)
     TRY(choose_iterations(run, estimate, &iterations));
     double *const seconds = calloc((size_t)iterations, sizeof *seconds);
     if (!seconds) return TUTTI_NO_MEMORY;
-    enum tutti_status status = time_singles(run, seconds, &iterations);
-    if (status == TUTTI_OK && run->m->checked && !run->c->in_place)
-        judge(run, (iterations - 1) % run->buffers.set_count, &pattern);
-    if (status == TUTTI_OK) status = summarise(run, seconds, iterations);
-    if (status == TUTTI_OK) status = time_loop(run, iterations);
+    const enum tutti_status status = take_times(run, &pattern, seconds, iterations);
     free(seconds);
     return status;
 }
@@ -411,6 +417,16 @@ static enum tutti_status measure_with_buffers(struct run *run)
     return perf_sync_sum(run->rank, &run->m->wrong);
 }
 
+/* To allocate or free memory of a device, a driver may wait for all that runs there, also for a call of another rank of this process, which
+ * waits for this rank. So all ranks have their buffers before any calls, and have freed them before any goes on. */
+static enum tutti_status make_buffers_and_measure(struct run *run)
+{
+    TRY(init_buffers(run));
+    TRY(init_calls(run));
+    TRY(perf_sync_barrier(run->rank));
+    return measure_with_buffers(run);
+}
+
 enum tutti_status perf_measure(struct perf_rank *rank, const struct perf_case *perf_case,
                                struct measurement *measurement)
 {
@@ -422,12 +438,7 @@ enum tutti_status perf_measure(struct perf_rank *rank, const struct perf_case *p
     run.call_options.priority = rank->options->priority;
     run.call_options.on_stream = rank->options->on_stream;
     run.call_options.stream = rank->stream;
-    enum tutti_status status = init_buffers(&run);
-    if (status == TUTTI_OK) status = init_calls(&run);
-    /* To allocate or free memory of a device, a driver may wait for all that runs there, also for a call of another rank of this process, which
-     * waits for this rank. So all ranks have their buffers before any calls, and have freed them before any goes on. */
-    if (status == TUTTI_OK) status = perf_sync_barrier(rank);
-    if (status == TUTTI_OK) status = measure_with_buffers(&run);
+    const enum tutti_status status = make_buffers_and_measure(&run);
     free_calls(&run);
     /* after a failure peers may still be reading mapped memory, and a device its own; it goes with the process */
     if (status != TUTTI_OK && (run.buffers.mapped || rank->device)) return status;

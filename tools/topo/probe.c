@@ -320,7 +320,17 @@ static enum tutti_status conclude(struct probe_result *result, const int *host_o
                       &result->topo);
 }
 
-/* Ranks that measure nothing wait until the other ranks have measured. */
+/* Ranks that measure nothing wait until the other ranks have measured. hosts: the ranks that measure; NULL: this rank does not. */
+static enum tutti_status measure_and_wait(struct tutti_comm *comm, struct tutti_comm *hosts,
+                                          struct probe_result *result, const int *host_of_rank)
+{
+    if (hosts != NULL) {
+        TRY(measure_hosts(hosts, result));
+        TRY(conclude(result, host_of_rank, tutti_comm_size(comm)));
+    }
+    return tutti_barrier(comm);
+}
+
 static enum tutti_status measure_job(struct tutti_comm *comm, struct probe_result *result,
                                      int *host_of_rank, int *first)
 {
@@ -336,9 +346,7 @@ static enum tutti_status measure_job(struct tutti_comm *comm, struct probe_resul
     struct tutti_comm *each = NULL;
     const bool measures = first[host_of_rank[rank]] == rank;
     TRY(tutti_comm_split(comm, measures ? 0 : TUTTI_NO_COLOR, rank, NULL, &each));
-    enum tutti_status status = measures ? measure_hosts(each, result) : TUTTI_OK;
-    if (status == TUTTI_OK && measures) status = conclude(result, host_of_rank, size);
-    if (status == TUTTI_OK) status = tutti_barrier(comm);
+    const enum tutti_status status = measure_and_wait(comm, each, result, host_of_rank);
     const enum tutti_status freed = tutti_comm_free(each);
     return status != TUTTI_OK ? status : freed;
 }

@@ -366,22 +366,26 @@ static void print_both(const struct matrix *matrix)
     if (known) print_bandwidths(matrix, width);
 }
 
+static enum tutti_status fill_and_print(struct matrix *matrix)
+{
+    TRY(choose_ends(matrix));
+    const size_t cells = (size_t)matrix->count * (size_t)matrix->count;
+    matrix->nearness = calloc(cells, sizeof *matrix->nearness);
+    matrix->pairs = calloc(cells, sizeof *matrix->pairs);
+    matrix->reach = calloc((size_t)matrix->topo->node_count, sizeof *matrix->reach);
+    if (!matrix->nearness || !matrix->pairs || !matrix->reach) return no_memory();
+    TRY(fill_matrix(matrix));
+    print_both(matrix);
+    return TUTTI_OK;
+}
+
 enum tutti_status print_matrix(const struct topo *topo, FILE *file)
 {
     struct matrix *matrix = calloc(1, sizeof *matrix);
     if (matrix == NULL) return no_memory();
     matrix->topo = topo;
     matrix->file = file;
-    enum tutti_status status = choose_ends(matrix);
-    const size_t cells = (size_t)matrix->count * (size_t)matrix->count;
-    if (status == TUTTI_OK) {
-        matrix->nearness = calloc(cells, sizeof *matrix->nearness);
-        matrix->pairs = calloc(cells, sizeof *matrix->pairs);
-        matrix->reach = calloc((size_t)topo->node_count, sizeof *matrix->reach);
-        status =
-            matrix->nearness && matrix->pairs && matrix->reach ? fill_matrix(matrix) : no_memory();
-    }
-    if (status == TUTTI_OK) print_both(matrix);
+    const enum tutti_status status = fill_and_print(matrix);
     free(matrix->nearness);
     free(matrix->pairs);
     free(matrix->reach);

@@ -396,6 +396,18 @@ static enum tutti_status sum_up_all(struct table *table)
 
 /* ----------------------------------------------------------------------------------------------------- all */
 
+static enum tutti_status find_all(struct table *table)
+{
+    if (table->entries == NULL || table->all == NULL || table->offsets_ns == NULL)
+        return error_set(TUTTI_NO_MEMORY, "out of memory");
+    gather_all(table);
+    find_offsets(table);
+    doubt_clocks(table);
+    measure_all(table);
+    TRY(find_kinds(table));
+    return sum_up_all(table);
+}
+
 enum tutti_status calls_find(const struct trace_json *traces, size_t count, struct calls *calls)
 {
     *calls = (struct calls){.traces = traces, .trace_count = count};
@@ -404,17 +416,7 @@ enum tutti_status calls_find(const struct trace_json *traces, size_t count, stru
                           .entries = calloc((most + 1) * count + 1, sizeof *table.entries),
                           .all = calloc(most + 1, sizeof *table.all),
                           .offsets_ns = calloc(count, sizeof *table.offsets_ns)};
-    enum tutti_status status = TUTTI_OK;
-    if (table.entries == NULL || table.all == NULL || table.offsets_ns == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "out of memory");
-    if (status == TUTTI_OK) {
-        gather_all(&table);
-        find_offsets(&table);
-        doubt_clocks(&table);
-        measure_all(&table);
-        status = find_kinds(&table);
-    }
-    if (status == TUTTI_OK) status = sum_up_all(&table);
+    const enum tutti_status status = find_all(&table);
     free(table.entries);
     free(table.all);
     free(table.offsets_ns);

@@ -204,6 +204,21 @@ static void take_measured(struct predictor *predictor, const struct calls *calls
     predictor->job_measured_count = predictor_measured_count(predictor) - before;
 }
 
+/* The machine that the model predicts for, or why there is none. */
+static enum tutti_status find_site(struct predictor *predictor, const struct calls *calls,
+                                   const struct transport_path *within,
+                                   const struct transport_path *between)
+{
+    TRY(place_ranks(predictor, calls));
+    if (predictor->unplaced_count > 0)
+        predictor->why_not = "no dump names the hosts of some ranks";
+    else if (predictor->rank_count == 1)
+        predictor->why_not = "there is one rank";
+    else
+        return make_site(predictor, calls, within, between);
+    return TUTTI_OK;
+}
+
 enum tutti_status predictor_init(struct predictor *predictor, const struct calls *calls,
                                  const char *calibration)
 {
@@ -215,13 +230,7 @@ enum tutti_status predictor_init(struct predictor *predictor, const struct calls
     calibration_init(&predictor->calibration, within.map.tables[0], between.map.tables[0]);
     if (calibration != NULL) TRY(calibration_file_load(calibration, &predictor->calibration));
     take_measured(predictor, calls);
-    enum tutti_status status = place_ranks(predictor, calls);
-    if (status == TUTTI_OK && predictor->unplaced_count > 0)
-        predictor->why_not = "no dump names the hosts of some ranks";
-    else if (status == TUTTI_OK && predictor->rank_count == 1)
-        predictor->why_not = "there is one rank";
-    else if (status == TUTTI_OK)
-        status = make_site(predictor, calls, &within, &between);
+    const enum tutti_status status = find_site(predictor, calls, &within, &between);
     if (status != TUTTI_OK) {
         predictor_release(predictor);
         return status;

@@ -419,6 +419,20 @@ static enum tutti_status judge_group(const struct group *group)
     return TUTTI_OK;
 }
 
+static enum tutti_status gather(struct group *group)
+{
+    for (size_t t = 0; t < group->count; t++) {
+        const struct trace_json *const trace = &group->traces[t];
+        if (trace->size != group->size || group->by_rank[trace->own.rank] != NULL)
+            return error_set(TUTTI_INVALID_OPTIONS,
+                             "communicator %s: traces of different jobs, or two of rank %d",
+                             trace->communicator, trace->own.rank);
+        group->by_rank[trace->own.rank] = trace;
+        if (group->failed == NULL && trace->failure.status[0] != '\0') group->failed = trace;
+    }
+    return TUTTI_OK;
+}
+
 static enum tutti_status judge_communicator(const struct trace_json *traces, size_t count,
                                             struct verdict *verdict)
 {
@@ -426,15 +440,7 @@ static enum tutti_status judge_communicator(const struct trace_json *traces, siz
     *verdict = (struct verdict){.kind = VERDICT_NOTHING, .culprit = -1};
     group.by_rank = calloc((size_t)group.size, sizeof *group.by_rank);
     if (group.by_rank == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
-    enum tutti_status status = TUTTI_OK;
-    for (size_t t = 0; t < count && status == TUTTI_OK; t++) {
-        if (traces[t].size != group.size || group.by_rank[traces[t].own.rank] != NULL)
-            status = error_set(TUTTI_INVALID_OPTIONS,
-                               "communicator %s: traces of different jobs, or two of rank %d",
-                               traces[t].communicator, traces[t].own.rank);
-        group.by_rank[traces[t].own.rank < group.size ? traces[t].own.rank : 0] = &traces[t];
-        if (group.failed == NULL && traces[t].failure.status[0] != '\0') group.failed = &traces[t];
-    }
+    enum tutti_status status = gather(&group);
     if (status == TUTTI_OK) status = judge_group(&group);
     free(group.by_rank);
     return status;
