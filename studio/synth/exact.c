@@ -269,18 +269,25 @@ static enum tutti_status ask_splits(struct asking *asking, int *rounds, int step
     return TUTTI_OK;
 }
 
+/* Asks until a split is feasible; those with the smallest largest step come first. */
+static enum tutti_status ask_in_turn(struct asking *asking, int *rounds, int step_count,
+                                     int round_count)
+{
+    const int least = (round_count + step_count - 1) / step_count,
+              most = round_count - step_count + 1;
+    for (int n = least; n <= most && asking->answer->verdict != EXACT_FEASIBLE; n++)
+        TRY(ask_splits(asking, rounds, 0, step_count, round_count, n));
+    return TUTTI_OK;
+}
+
 static enum tutti_status ask_all(struct asking *asking, int step_count, int round_count)
 {
     int *const rounds = calloc((size_t)step_count, sizeof *rounds);
     asking->until_step = calloc((size_t)asking->graph->node_count, sizeof *asking->until_step);
-    enum tutti_status status = TUTTI_OK;
-    if (rounds == NULL || asking->until_step == NULL)
-        status = error_set(TUTTI_NO_MEMORY, "a question of %d steps", step_count);
-    for (int largest = (round_count + step_count - 1) / step_count;
-         status == TUTTI_OK && largest <= round_count - step_count + 1 &&
-         asking->answer->verdict != EXACT_FEASIBLE;
-         largest++)
-        status = ask_splits(asking, rounds, 0, step_count, round_count, largest);
+    const enum tutti_status status =
+        rounds != NULL && asking->until_step != NULL
+            ? ask_in_turn(asking, rounds, step_count, round_count)
+            : error_set(TUTTI_NO_MEMORY, "a question of %d steps", step_count);
     free(rounds);
     free(asking->until_step);
     if (status != TUTTI_OK || asking->answer->verdict == EXACT_FEASIBLE) return status;

@@ -422,8 +422,7 @@ enum tutti_status predict_slow_host(const struct predictor *predictor, const str
     enum tutti_status status = TUTTI_OK;
     bool is_reached = false, is_whole = true;
     host_permille[host] = high; /* whether it can take that long at all */
-    for (bool is_first = true;
-         status == TUTTI_OK && is_whole && (is_first || high - low > low / 100);) {
+    for (bool is_first = true; is_whole && (is_first || high - low > low / 100);) {
         struct prediction found;
         status = estimate_kind(predictor, calls, kind, host_permille, &found);
         if (status != TUTTI_OK) break;
