@@ -37,16 +37,17 @@ static inline kernel_reduce *reduce_fill_call(const struct operation *operation,
 }
 
 /* A run of the result. Stores go past the caches only if neither this rank nor one at the other end
- * of a link reads them soon. */
+ * of a link reads them soon. small: step->is_small; a constant wherever this is called. */
 static inline void reduce_run(const struct operation *operation, const struct run_lane *lane,
                               const struct program_step *step, char *destination, char *place,
-                              size_t bytes)
+                              size_t bytes, bool small)
 {
-    const bool streams = step->streams && !lane->is_staged;
+    const bool streams = !small && step->streams && !lane->is_staged,
+               reads_far = !small && step->reads_far;
     if (step->source_count == 1 && !step_scales(step)) {
         const void *source = operation->sources[0];
         if (place != NULL && place != source)
-            (step->reads_far ? kernel_copy_far : kernel_copy)(place, source, bytes);
+            (reads_far ? kernel_copy_far : kernel_copy)(place, source, bytes);
         if (destination == NULL || destination == source) return; /* in place */
         if (place != NULL) source = place;
         if (streams)
@@ -93,7 +94,8 @@ static inline void reduce_piece(struct operation *operation, const struct run_la
         if (lane->placing)
             reduce_for_all(operation, step, destination, lane->done + done, run);
         else
-            reduce_run(operation, lane, step, destination, place != NULL ? place + done : NULL, run);
+            reduce_run(operation, lane, step, destination, place != NULL ? place + done : NULL, run,
+                       false);
         done += run;
     } while (done < bytes);
 }

@@ -69,7 +69,7 @@ static inline bool small_run(struct operation *operation, const struct run_lane 
         step->destination_buffer != PROGRAM_NONE && !step->stages
             ? operation->buffers[step->destination_buffer].base + step->destination_offset
             : NULL;
-    reduce_run(operation, lane, step, destination, place, step->bytes);
+    reduce_run(operation, lane, step, destination, place, step->bytes, true);
     for (uint32_t i = 0; i < step->tx_count; i++) {
         struct link_tx *link = step_link(operation, step, i);
         if (i > 0) memcpy(operation->places[i], place, step->bytes);
