@@ -259,8 +259,8 @@ static void count_placements(const struct algorithm *algorithm, int size, bool i
         struct program *program;
         assert_int_equal(bind_program(plan, &options, &program), TUTTI_OK);
         for (uint32_t s = 0; s < program->step_count; s++) {
-            counts->advertise += program->steps[s].expects;
-            counts->place += program->steps[s].places;
+            counts->advertise += step_has(&program->steps[s], STEP_EXPECTS);
+            counts->place += step_has(&program->steps[s], STEP_PLACES);
         }
         program_free(program);
         plan_rank_free(plan);

@@ -210,9 +210,9 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
                 place_offset(binder, step->destination.buffer, step->destination.first);
     }
     const bool from_memory = program->sources[bound->first_source].rx == PROGRAM_NONE;
-    bound->send_only = plan_step_only_sends(binder->plan, step);
-    if (!step->has_destination && !bound->send_only) {
-        bound->stages = true;
+    step_set(bound, STEP_ONLY_SENDS, plan_step_only_sends(binder->plan, step));
+    if (!step->has_destination && !step_has(bound, STEP_ONLY_SENDS)) {
+        step_set(bound, STEP_STAGES, true);
         bound->destination_buffer = PLAN_SCRATCH;
         bound->destination_offset = program->scratch_bytes;
         program->scratch_bytes += (bound->bytes + 63) / 64 * 64;
@@ -221,11 +221,12 @@ static enum tutti_status bind_step(struct binder *binder, const struct plan_step
         step->final && options->op->kind == OP_AVG ? (unsigned)binder->plan->shape.rank_count : 0;
     bound->factor = step->final && options->op->kind == OP_SCALED_SUM ? options->op->factor : 0;
     /* In place, the lines have just been read: to store past the caches would first evict them. */
-    bound->streams = bound->destination_buffer == PLAN_OUTPUT && !options->in_place &&
-                     is_large(options, program);
-    bound->reads_far = from_memory && is_large(options, program);
-    bound->places_directly =
-        !from_memory && step->has_destination && may_place_directly(binder, bound);
+    step_set(bound, STEP_STREAMS,
+             bound->destination_buffer == PLAN_OUTPUT && !options->in_place &&
+                 is_large(options, program));
+    step_set(bound, STEP_READS_FAR, from_memory && is_large(options, program));
+    step_set(bound, STEP_PLACES_DIRECTLY,
+             !from_memory && step->has_destination && may_place_directly(binder, bound));
     return TUTTI_OK;
 }
 
@@ -261,13 +262,14 @@ static void bind_placement(struct binder *binder, uint32_t s)
     struct program *program = binder->program;
     struct program_step *step = &program->steps[s];
     const bool may_come = bind_may_come(binder, step, PATH_WRITE);
-    if (!step->places && !may_come) return;
+    if (!step_has(step, STEP_PLACES) && !may_come) return;
     const enum placement placement = placement_of_step(binder->plan, s, binder->options->in_place);
-    step->places &= placement == PLACEMENT_PLACES;
-    step->streams |=
-        step->places && !binder->options->in_place && is_large(binder->options, program);
+    if (placement != PLACEMENT_PLACES) step_set(step, STEP_PLACES, false);
+    if (step_has(step, STEP_PLACES) && !binder->options->in_place &&
+        is_large(binder->options, program))
+        step_set(step, STEP_STREAMS, true);
     if (placement != PLACEMENT_ADVERTISES || !may_come) return;
-    step->expects = true;
+    step_set(step, STEP_EXPECTS, true);
     program->expects[program->expect_count++] = (struct program_expect){
         program->sources[step->first_source].rx, step->destination_offset, step->bytes};
 }
@@ -360,11 +362,11 @@ static enum tutti_status bind_all(struct binder *binder)
     TRY(bind_piece(binder));
     for (uint32_t i = 0; i < plan->step_count; i++) {
         struct program_step *step = &program->steps[i];
-        step->sends_input = does_send_input(binder, step);
+        step_set(step, STEP_SENDS_INPUT, does_send_input(binder, step));
         /* Room for this message beside an earlier one that has not been read yet. */
-        if (step->stages &&
+        if (step_has(step, STEP_STAGES) &&
             step->bytes <= binder->options->piece_count_max / 2 * program->piece_bytes) {
-            step->stages = false;
+            step_set(step, STEP_STAGES, false);
             step->destination_buffer = PROGRAM_NONE;
         }
         TRY(bind_ways(binder, &plan->steps[i], step));

@@ -11,6 +11,7 @@
 #ifndef TUTTI_ENGINE_BIND_H
 #define TUTTI_ENGINE_BIND_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,30 +29,58 @@ struct program_source {
     size_t offset;
 };
 
+/* What a step is, or does. */
+enum step_flag {
+    /* One source in memory, nothing but sending. */
+    STEP_ONLY_SENDS = 1u << 0,
+    /* The destination is scratch of the binder's, used only when the next rank does not keep up. */
+    STEP_STAGES = 1u << 1,
+    /* Stores past the caches. */
+    STEP_STREAMS = 1u << 2,
+    /* The first source is in memory, and by its size in no cache. */
+    STEP_READS_FAR = 1u << 3,
+    /* Sends so little that it is copied into its links, or waits for room in them. */
+    STEP_SENDS_AT_ONCE = 1u << 4,
+    /* Copies unchanging input and sends it: it can go at once from where it is. */
+    STEP_SENDS_INPUT = 1u << 5,
+    /* In one piece, copied into its links and out of them: see small.h. Known when links are open. */
+    STEP_IS_SMALL = 1u << 6,
+    /* PATH_SHARED_SLOT is one of its ways. */
+    STEP_SHARES = 1u << 7,
+    /* One of the program's `expects`: PATH_WRITE, at the end where it is stored. */
+    STEP_EXPECTS = 1u << 8,
+    /* PATH_WRITE is one of its ways: stores where the receivers expect it, if all do. */
+    STEP_PLACES = 1u << 9,
+    /* PATH_DIRECT: stores what comes on a link as it is; it can come right there. */
+    STEP_PLACES_DIRECTLY = 1u << 10,
+    /* Fetches referenced data to where kernels read it, not to its destination. */
+    STEP_FETCHES = 1u << 11,
+};
+
 struct program_step {
     size_t bytes;
     uint32_t first_source, source_count;
     uint32_t first_tx, tx_count; /* in program.step_tx */
     uint32_t first_after, after_count;
-    int destination_buffer; /* or PROGRAM_NONE */
-    size_t destination_offset;
-    bool send_only; /* one source in memory, nothing but sending */
-    bool stages; /* destination is scratch of the binder's, used only when the next rank does not keep up */
-    bool streams;   /* store past the caches */
-    bool reads_far; /* the first source is in memory, and by its size in no cache */
+    uint16_t flags; /* of enum step_flag */
     uint8_t ways;   /* in program.lists: of what it sends to all its links at once */
     uint8_t place; /* of enum path_way: the place of its links that it takes if no other way is taken */
-    bool at_once; /* sends so little that it is copied into its links, or waits for room in them */
-    bool shares;  /* PATH_SHARED_SLOT is one of its ways */
-    bool sends_input; /* copies unchanging input and sends it: it can go at once from where it is */
-    bool is_small; /* in one piece, copied into its links and out of them: see small.h; known when links are open */
-    bool expects; /* one of the program's `expects`: PATH_WRITE, at the end where it is stored */
-    bool places; /* PATH_WRITE is one of its ways: stores where the receivers expect it, if all do */
-    bool fetches; /* fetches referenced data to where kernels read it, not to its destination */
-    bool places_directly; /* PATH_DIRECT: stores what comes on a link as it is; it can come right there */
-    unsigned divisor;
+    int destination_buffer; /* or PROGRAM_NONE */
+    size_t destination_offset;
     double factor;
+    unsigned divisor;
 };
+static_assert(sizeof(struct program_step) <= 64, "a line of the cache");
+
+/* Whether it has one of these flags. */
+static inline bool step_has(const struct program_step *step, unsigned flags)
+{
+    return (step->flags & flags) != 0;
+}
+static inline void step_set(struct program_step *step, enum step_flag flag, bool has)
+{
+    step->flags = (uint16_t)(has ? step->flags | flag : step->flags & ~(unsigned)flag);
+}
 
 struct program_lane {
     uint32_t first_step, end_step;

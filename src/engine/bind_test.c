@@ -418,9 +418,11 @@ static void what_does_not_fit_into_a_link_is_staged(void **state)
         unsigned staging = 0, direct = 0;
         for (uint32_t s = 0; s < program->step_count; s++) {
             const struct program_step *step = &program->steps[s];
-            if (step->stages) assert_int_equal(step->destination_buffer, PLAN_SCRATCH);
-            staging += step->stages;
-            direct += !step->stages && !step->send_only && step->destination_buffer == PROGRAM_NONE;
+            if (step_has(step, STEP_STAGES))
+                assert_int_equal(step->destination_buffer, PLAN_SCRATCH);
+            staging += step_has(step, STEP_STAGES);
+            direct += !step_has(step, STEP_STAGES | STEP_ONLY_SENDS) &&
+                      step->destination_buffer == PROGRAM_NONE;
         }
         assert_true(large ? staging > 0 && direct == 0 : staging == 0 && direct > 0);
         assert_true(program->piece_bytes <= options.piece_bytes_max);
@@ -514,7 +516,8 @@ static void messages_are_expected_where_nothing_else_touches_that_memory(void **
         if (program->expect_count != cases[i].expects)
             fail_msg("with %x %u messages are expected", cases[i].wish, program->expect_count);
         uint32_t steps = 0;
-        for (uint32_t s = 0; s < program->step_count; s++) steps += program->steps[s].expects;
+        for (uint32_t s = 0; s < program->step_count; s++)
+            steps += step_has(&program->steps[s], STEP_EXPECTS);
         assert_int_equal(steps, cases[i].expects);
         if (steps > 0) {
             const struct program_expect *expect = &program->expects[0];
@@ -535,8 +538,9 @@ static void results_are_placed_with_those_that_they_were_reduced_from(void **sta
         uint32_t places = 0;
         for (uint32_t s = 0; s < program->step_count; s++) {
             const struct program_step *step = &program->steps[s];
-            places += step->places;
-            if (step->places) assert_true(step->source_count == 2 && step->tx_count == 1);
+            places += step_has(step, STEP_PLACES);
+            if (step_has(step, STEP_PLACES))
+                assert_true(step->source_count == 2 && step->tx_count == 1);
         }
         assert_int_equal(places, way == 0);
         program_free(program);
@@ -550,7 +554,8 @@ static void check_nothing_is_expected(const struct program *program,
     (void)size, (void)rank, (void)options;
     if (collective_reduces(algorithm->collective)) return;
     assert_int_equal(program->expect_count, 0);
-    for (uint32_t s = 0; s < program->step_count; s++) assert_false(program->steps[s].places);
+    for (uint32_t s = 0; s < program->step_count; s++)
+        assert_false(step_has(&program->steps[s], STEP_PLACES));
 }
 
 static void what_is_only_copied_is_not_expected(void **state)
@@ -575,7 +580,7 @@ static void check_units(const struct program *program, const struct algorithm *a
     size_t most = 0, on_links = 0;
     for (uint32_t s = 0; s < program->step_count; s++) {
         const struct program_step *step = &program->steps[s];
-        assert_false(step->expects || step->places || step->places_directly);
+        assert_false(step_has(step, STEP_EXPECTS | STEP_PLACES | STEP_PLACES_DIRECTLY));
         if (step->tx_count > 0 && step->bytes > most) most = step->bytes;
         for (uint32_t i = 0; i < step->tx_count; i++) {
             const struct path_list *ways =

@@ -108,7 +108,7 @@ static bool receives(const struct program *program, const struct program_step *b
 static int sent_from(const struct binder *binder, const struct program_step *bound)
 {
     const struct program_source *first = &binder->program->sources[bound->first_source];
-    return bound->send_only ? first->buffer : bound->destination_buffer;
+    return step_has(bound, STEP_ONLY_SENDS) ? first->buffer : bound->destination_buffer;
 }
 
 /* The list without the ways for which memory is not of the right kind, or for which the step has no
@@ -117,7 +117,8 @@ static struct path_list possible(const struct binder *binder, const struct progr
                                  const struct path_table *table, const struct path_list *list)
 {
     struct path_list left = {.count = 0};
-    const bool has_memory = bound->send_only || bound->destination_buffer != PROGRAM_NONE;
+    const bool has_memory =
+        step_has(bound, STEP_ONLY_SENDS) || bound->destination_buffer != PROGRAM_NONE;
     for (unsigned i = 0; i < list->count; i++) {
         const enum path_way way = (enum path_way)list->ways[i];
         const bool is_reference = way == PATH_READ || way == PATH_COPY;
@@ -176,8 +177,8 @@ enum tutti_status bind_ways(struct binder *binder, const struct plan_step *step,
     struct path_case message = case_of(binder, bound);
     struct path_list common = {.count = 0};
     const enum path_readers readers = readers_of(binder, step, bound);
-    message.step = bound->send_only ? PATH_SENDS : PATH_PASSES;
-    bound->at_once = bound->send_only && bound->bytes <= program->piece_bytes;
+    message.step = step_has(bound, STEP_ONLY_SENDS) ? PATH_SENDS : PATH_PASSES;
+    bool at_once = step_has(bound, STEP_ONLY_SENDS) && bound->bytes <= program->piece_bytes;
     uint8_t number = number_of(program, &common);
     for (uint32_t i = 0; i < bound->tx_count && number != LISTS_MAX; i++) {
         const struct program_link *link = &program->tx_links[program->step_tx[bound->first_tx + i]];
@@ -190,15 +191,16 @@ enum tutti_status bind_ways(struct binder *binder, const struct plan_step *step,
         common = i == 0 ? list : path_common(&common, &list);
         number = program->step_tx_ways[bound->first_tx + i] = number_of(program, &list);
         if (i == 0) bound->place = place_in(&list);
-        bound->at_once &= !path_has(&list, PATH_READ) && !path_has(&list, PATH_COPY);
+        at_once &= !path_has(&list, PATH_READ) && !path_has(&list, PATH_COPY);
         heed_references(program, table);
     }
     if (number != LISTS_MAX) number = number_of(program, &common);
     if (number == LISTS_MAX) return error_set(TUTTI_NO_MEMORY, "binding a plan: out of memory");
     bound->ways = number;
-    bound->fetches = fetches(binder, bound);
-    bound->shares = path_has(&common, PATH_SHARED_SLOT);
-    bound->places = path_has(&common, PATH_WRITE);
-    program->shares |= bound->shares;
+    step_set(bound, STEP_SENDS_AT_ONCE, at_once);
+    step_set(bound, STEP_FETCHES, fetches(binder, bound));
+    step_set(bound, STEP_SHARES, path_has(&common, PATH_SHARED_SLOT));
+    step_set(bound, STEP_PLACES, path_has(&common, PATH_WRITE));
+    program->shares |= step_has(bound, STEP_SHARES);
     return TUTTI_OK;
 }

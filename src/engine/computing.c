@@ -121,7 +121,8 @@ void computing_start(struct operation *operation, struct run_lane *lane,
     const struct program *program = operation->program;
     void **const places = operation->places;
     const uint32_t place_count = find_places(operation, lane, step, piece);
-    const bool streams = step->streams && !lane->is_staged && (stores || lane->placing);
+    const bool streams =
+        step_has(step, STEP_STREAMS) && !lane->is_staged && (stores || lane->placing);
     bool any = false;
     find_source_formats(operation, step);
     for (size_t done = 0, run; done < piece->bytes; done += run) {

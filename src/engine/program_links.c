@@ -46,9 +46,9 @@ static bool can_all(const struct program *program, struct link_tx *const *tx,
         if ((path_has(ways, PATH_SHARED_SLOT) || path_has(ways, PATH_FORWARD)) &&
             (sending & LINK_SHARES) == 0)
             return false;
-        if ((step->places && (sending & LINK_ADVERTISES) == 0) ||
-            (step->expects && (receiving & LINK_ADVERTISES) == 0) ||
-            (step->places_directly && (receiving & LINK_PLACES_DIRECTLY) == 0))
+        if ((step_has(step, STEP_PLACES) && (sending & LINK_ADVERTISES) == 0) ||
+            (step_has(step, STEP_EXPECTS) && (receiving & LINK_ADVERTISES) == 0) ||
+            (step_has(step, STEP_PLACES_DIRECTLY) && (receiving & LINK_PLACES_DIRECTLY) == 0))
             return false;
     }
     return true;
@@ -65,8 +65,9 @@ static bool is_small(const struct program *program, const struct program_step *s
         for (unsigned w = 0; w < ways->count; w++)
             if ((path_bit(ways->ways[w]) & copied) == 0) return false;
     }
-    return !step->send_only && step->bytes <= program->piece_bytes && !step->streams &&
-           !step->reads_far && !step->expects && !step->places && !step->places_directly;
+    return step->bytes <= program->piece_bytes &&
+           !step_has(step, STEP_ONLY_SENDS | STEP_STREAMS | STEP_READS_FAR | STEP_EXPECTS |
+                               STEP_PLACES | STEP_PLACES_DIRECTLY);
 }
 
 static enum tutti_status open_all(struct program *program, struct transport *transport, int slot,
@@ -79,7 +80,7 @@ static enum tutti_status open_all(struct program *program, struct transport *tra
     if (!can_all(program, tx, rx))
         return error_set(TUTTI_INTERNAL, "links cannot do what their table of paths says");
     for (uint32_t s = 0; s < program->step_count; s++)
-        program->steps[s].is_small = is_small(program, &program->steps[s]);
+        step_set(&program->steps[s], STEP_IS_SMALL, is_small(program, &program->steps[s]));
     return program->shares ? transport->sharing->open_shared_slots(transport, slot) : TUTTI_OK;
 }
 

@@ -160,7 +160,7 @@ static void a_step_uses_a_shared_slot_where_all_its_links_share(void **state)
         for (int slot = 0; slot < 2; slot++)
             assert_int_equal(program_open_links(program, &stage.base, slot), TUTTI_OK);
         const bool shares = second == 2;
-        assert_int_equal(program->steps[0].shares, shares);
+        assert_int_equal(step_has(&program->steps[0], STEP_SHARES), shares);
         assert_int_equal(program->shares, shares);
         assert_int_equal(stage.shared_opened, shares ? 2 : 0); /* in each slot */
         assert_int_equal(stage.opened, 4);
@@ -206,9 +206,9 @@ static void results_are_expected_and_placed_where_links_advertise(void **state)
         const bool advertises = peer == 2;
         assert_int_equal(program_open_links(program, &stage.base, 0), TUTTI_OK);
         assert_int_equal(program->expect_count, advertises);
-        assert_int_equal(program->steps[1].places, advertises);
-        assert_int_equal(program->steps[2].expects, advertises);
-        assert_int_equal(program->steps[2].places_directly, !advertises);
+        assert_int_equal(step_has(&program->steps[1], STEP_PLACES), advertises);
+        assert_int_equal(step_has(&program->steps[2], STEP_EXPECTS), advertises);
+        assert_int_equal(step_has(&program->steps[2], STEP_PLACES_DIRECTLY), !advertises);
         program_free(program);
     }
 }
@@ -229,7 +229,7 @@ static void what_cannot_land_does_not(void **state)
     struct program *program = bound(b, 40000, &stage.base);
     assert_int_equal(program_open_links(program, &stage.base, 0), TUTTI_OK);
     assert_true(stage.multicast == 1 && stage.opened == 0);
-    assert_false(program->steps[0].places_directly);
+    assert_false(step_has(&program->steps[0], STEP_PLACES_DIRECTLY));
     program_free(program);
 }
 

@@ -16,5 +16,5 @@ void reduce_for_all(const struct operation *operation, const struct program_step
     struct kernel_call call = {.destination = destination != NULL ? destination : places[0],
                                .others = places + first,
                                .other_count = step->tx_count - first};
-    reduce_fill_call(operation, step, &call, bytes, step->streams)(&call);
+    reduce_fill_call(operation, step, &call, bytes, step_has(step, STEP_STREAMS))(&call);
 }

@@ -37,13 +37,14 @@ static inline kernel_reduce *reduce_fill_call(const struct operation *operation,
 }
 
 /* A run of the result. Stores go past the caches only if neither this rank nor one at the other end
- * of a link reads them soon. small: step->is_small; a constant wherever this is called. */
+ * of a link reads them soon. small: whether the step has STEP_IS_SMALL; a constant wherever
+ * this is called. */
 static inline void reduce_run(const struct operation *operation, const struct run_lane *lane,
                               const struct program_step *step, char *destination, char *place,
                               size_t bytes, bool small)
 {
-    const bool streams = !small && step->streams && !lane->is_staged,
-               reads_far = !small && step->reads_far;
+    const bool streams = !small && step_has(step, STEP_STREAMS) && !lane->is_staged,
+               reads_far = !small && step_has(step, STEP_READS_FAR);
     if (step->source_count == 1 && !step_scales(step)) {
         const void *source = operation->sources[0];
         if (place != NULL && place != source)

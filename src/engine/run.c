@@ -194,7 +194,8 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
                                      const struct program_step *step, bool special)
 {
     const struct program_source *from = &operation->program->sources[step->first_source];
-    if (lane->target == 0 && step->shares && way_share(operation, step)) return RUN_DONE;
+    if (lane->target == 0 && step_has(step, STEP_SHARES) && way_share(operation, step))
+        return RUN_DONE;
     for (; lane->target < step->tx_count; lane->target++) {
         const uint32_t t = step_tx(operation, step, lane->target);
         if (operation->sends[t].active) return RUN_BLOCKED;
@@ -269,12 +270,13 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
     }
     if (lane->done == 0 && step->after_count > 0 && !afters_completed(operation, step))
         return RUN_BLOCKED;
-    if (step->send_only) return run_send_only(operation, lane, step, special);
+    if (step_has(step, STEP_ONLY_SENDS)) return run_send_only(operation, lane, step, special);
     enum run_result result;
-    if (step->is_small && operation->takes_short_way && lane->done == 0 && lane->filled == 0 &&
-        !lane->is_staged && small_run(operation, lane, step, &result))
+    if (step_has(step, STEP_IS_SMALL) && operation->takes_short_way && lane->done == 0 &&
+        lane->filled == 0 && !lane->is_staged && small_run(operation, lane, step, &result))
         return result;
-    if (step->expects && lane->done == 0 && take_placed(operation, step)) return RUN_DONE;
+    if (step_has(step, STEP_EXPECTS) && lane->done == 0 && take_placed(operation, step))
+        return RUN_DONE;
 
     if (lane->is_staged && lane->done == step->bytes) /* all is stored, not all announced */
         return way_open_staged(operation, lane, step) ? RUN_DONE : RUN_BLOCKED;
@@ -283,22 +285,22 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
     piece.bytes = piece.whole - lane->filled;
     piece.place = piece.traveller_place = NULL;
     const enum run_result look = take_look(operation, lane, step, &piece, special);
-    if (look == RUN_BLOCKED && step->places_directly && !lane->has_said)
+    if (look == RUN_BLOCKED && step_has(step, STEP_PLACES_DIRECTLY) && !lane->has_said)
         take_directly(operation, lane, step);
     if (look != RUN_MOVED) return look;
-    if (step->expects || step->places_directly) take_notice(operation, lane, step);
-    if (step->places && !lane->has_asked && ask_receivers(operation, lane, step)) {
+    if (step_has(step, STEP_EXPECTS | STEP_PLACES_DIRECTLY)) take_notice(operation, lane, step);
+    if (step_has(step, STEP_PLACES) && !lane->has_asked && ask_receivers(operation, lane, step)) {
         piece.bytes = piece.whole = whole_piece(operation, lane, step, special);
         take_look(operation, lane, step, &piece, special); /* the same again, with more bytes */
     }
-    if (step->sends_input && lane->done == 0 && !lane->is_staged)
+    if (step_has(step, STEP_SENDS_INPUT) && lane->done == 0 && !lane->is_staged)
         way_send_input(operation, lane, step);
     if (step->tx_count > 0 && !lane->placing && !lane->is_sent &&
         !way_find(operation, lane, step, &piece))
         return RUN_BLOCKED;
 
-    const bool stores =
-        step->destination_buffer != PROGRAM_NONE && (!step->stages || lane->is_staged);
+    const bool stores = step->destination_buffer != PROGRAM_NONE &&
+                        (!step_has(step, STEP_STAGES) || lane->is_staged);
     const bool lies_elsewhere =
         program->sources[step->first_source].rx != PROGRAM_NONE && operation->views[0] == NULL;
     if (lies_elsewhere) { /* then it is a plain receive */

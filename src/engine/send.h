@@ -55,7 +55,7 @@ static inline void send_copy(const struct buffer *buffer, size_t offset, char *p
 static inline bool send_at_once(struct operation *operation, const struct program_step *step,
                                 uint32_t t, const struct program_source *from)
 {
-    if (!step->at_once) return false;
+    if (!step_has(step, STEP_SENDS_AT_ONCE)) return false;
     struct link_tx *link = operation->tx[t];
     void *place = link->ops->reserve(link, step->bytes);
     if (place == NULL) return false;

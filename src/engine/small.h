@@ -66,7 +66,7 @@ static inline bool small_run(struct operation *operation, const struct run_lane 
     if (step->tx_count > 0 && !small_reserve(operation, step)) return false;
     char *const place = step->tx_count > 0 ? operation->places[0] : NULL;
     char *const destination =
-        step->destination_buffer != PROGRAM_NONE && !step->stages
+        step->destination_buffer != PROGRAM_NONE && !step_has(step, STEP_STAGES)
             ? operation->buffers[step->destination_buffer].base + step->destination_offset
             : NULL;
     reduce_run(operation, lane, step, destination, place, step->bytes, true);

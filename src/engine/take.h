@@ -76,7 +76,7 @@ static inline enum run_result take_look(struct operation *operation, const struc
             operation->is_special = true;
             return RUN_FAULT;
         }
-        if (view.data == NULL && (!take_is_plain(step) || step->fetches)) {
+        if (view.data == NULL && (!take_is_plain(step) || step_has(step, STEP_FETCHES))) {
             if (!link->ops->fetch(link)) return RUN_BLOCKED;
             link->ops->peek(link, &view);
         }

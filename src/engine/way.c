@@ -228,7 +228,8 @@ bool way_find(struct operation *operation, struct run_lane *lane, const struct p
             return found(operation, lane, step, piece, way);
         case PATH_READ:
         case PATH_COPY: /* where the result is stored anyway */
-            if (lane->done == 0 && step->destination_buffer != PROGRAM_NONE && !step->stages &&
+            if (lane->done == 0 && step->destination_buffer != PROGRAM_NONE &&
+                !step_has(step, STEP_STAGES) &&
                 reference_to_all(operation, step, step->destination_buffer,
                                  step->destination_offset) != PATH_WAY_COUNT)
                 return stage(operation, lane, step, piece);

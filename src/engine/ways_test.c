@@ -125,8 +125,8 @@ static unsigned chosen_of(const struct program *program, const struct program_st
     unsigned bits = program->lists[step->ways].bits;
     for (uint32_t i = 0; i < step->tx_count; i++)
         bits |= program->lists[program->step_tx_ways[step->first_tx + i]].bits;
-    return bits | (step->expects ? path_bit(PATH_WRITE) : 0) |
-           (step->places_directly ? path_bit(PATH_DIRECT) : 0);
+    return bits | (step_has(step, STEP_EXPECTS) ? path_bit(PATH_WRITE) : 0) |
+           (step_has(step, STEP_PLACES_DIRECTLY) ? path_bit(PATH_DIRECT) : 0);
 }
 
 static void trace_chosen(const struct world *world, struct trace *chosen)

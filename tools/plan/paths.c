@@ -183,8 +183,8 @@ static void print_why_stored(const struct job *job, const struct program_step *s
                                 .senders = PATH_FEW_SENDERS,
                                 .rank_count = job->params.rank_count};
     struct path_list list = {.count = 0};
-    if (step->expects) path_add(&list, PATH_WRITE);
-    if (step->places_directly) path_add(&list, PATH_DIRECT);
+    if (step_has(step, STEP_EXPECTS)) path_add(&list, PATH_WRITE);
+    if (step_has(step, STEP_PLACES_DIRECTLY)) path_add(&list, PATH_DIRECT);
     print_why(job, &message, &list);
 }
 
@@ -216,14 +216,16 @@ static void print_step(const struct job *job, const struct program *program, uin
         printf("    %u: %zu bytes to %s: %s\n", s, step->bytes, targets, ways);
         if (job->says_why) print_why(job, message, list);
     }
-    if (step->expects) printf("    %u: %zu bytes are advertised\n", s, step->bytes);
-    if (step->places_directly) printf("    %u: %zu bytes may be placed directly\n", s, step->bytes);
-    if (job->says_why && (step->expects || step->places_directly)) print_why_stored(job, step);
+    if (step_has(step, STEP_EXPECTS)) printf("    %u: %zu bytes are advertised\n", s, step->bytes);
+    if (step_has(step, STEP_PLACES_DIRECTLY))
+        printf("    %u: %zu bytes may be placed directly\n", s, step->bytes);
+    if (job->says_why && step_has(step, STEP_EXPECTS | STEP_PLACES_DIRECTLY))
+        print_why_stored(job, step);
 }
 
 static bool is_printed(const struct program_step *step)
 {
-    return step->tx_count > 0 || step->expects || step->places_directly;
+    return step->tx_count > 0 || step_has(step, STEP_EXPECTS | STEP_PLACES_DIRECTLY);
 }
 
 /* Lanes that only receive, with nothing to say about it, are left out. */
@@ -283,13 +285,14 @@ static unsigned first_ways(const struct program *program, bool may_forward)
     for (uint32_t s = 0; s < program->step_count; s++) {
         const struct program_step *step = &program->steps[s];
         const struct path_list *list = &program->lists[step->ways];
-        if (step->expects)
+        if (step_has(step, STEP_EXPECTS))
             bits |= path_bit(PATH_WRITE);
-        else if (step->places_directly)
+        else if (step_has(step, STEP_PLACES_DIRECTLY))
             bits |= path_bit(PATH_DIRECT);
         for (uint32_t i = 0; i < list->count; i++) {
             const enum path_way way = (enum path_way)list->ways[i];
-            if ((way == PATH_WRITE && !step->places) || (way == PATH_FORWARD && !may_forward))
+            if ((way == PATH_WRITE && !step_has(step, STEP_PLACES)) ||
+                (way == PATH_FORWARD && !may_forward))
                 continue;
             bits |= path_bit(way);
             break;
