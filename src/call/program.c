@@ -21,10 +21,27 @@ static const size_t *counts_of(const struct call *call)
                                              : call->extra->output_counts;
 }
 
+/* The bits at which the parts of a call's shape begin in its word. */
+enum shape_bit {
+    SHAPE_COLLECTIVE = 0,
+    SHAPE_DTYPE = 8,
+    SHAPE_OP = 16,
+    SHAPE_STARTED = 24,
+    SHAPE_VARIES,
+    SHAPE_IN_PLACE, /* from here on: parts that are not in described() */
+    SHAPE_DETERMINISTIC,
+    SHAPE_ALL_MAPPED,
+    SHAPE_ON_DEVICE, /* a bit for each of the two buffers */
+    SHAPE_ROOT = 32
+};
+static_assert(COLLECTIVE_COUNT <= 256 && DTYPE_COUNT <= 256 && OP_COUNT <= 256, "a byte each");
+static_assert(SHAPE_ON_DEVICE + 2 <= SHAPE_ROOT, "the parts lie side by side");
+
 static uint64_t described(const struct call_description *what)
 {
-    return (uint64_t)what->collective | (uint64_t)what->dtype << 8 | (uint64_t)what->op << 16 |
-           (uint64_t)what->started << 24 | (uint64_t)what->varies << 25;
+    return (uint64_t)what->collective << SHAPE_COLLECTIVE | (uint64_t)what->dtype << SHAPE_DTYPE |
+           (uint64_t)what->op << SHAPE_OP | (uint64_t)what->started << SHAPE_STARTED |
+           (uint64_t)what->varies << SHAPE_VARIES;
 }
 
 /* NULL: all ranks are on one host. */
@@ -203,11 +220,11 @@ static uint64_t device_bits(const struct call *call)
  * Its count, what it asks for by name, and counts of blocks are compared by themselves. */
 static uint64_t shape_of(const struct call *call)
 {
-    return described(&call->what) | (uint64_t)call->in_place << 26 |
-           (uint64_t)call->deterministic << 27 | (uint64_t)call->all_were_mapped << 28 |
-           device_bits(call) << 29 | (uint64_t)(uint32_t)call->what.root << 32;
+    return described(&call->what) | (uint64_t)call->in_place << SHAPE_IN_PLACE |
+           (uint64_t)call->deterministic << SHAPE_DETERMINISTIC |
+           (uint64_t)call->all_were_mapped << SHAPE_ALL_MAPPED |
+           device_bits(call) << SHAPE_ON_DEVICE | (uint64_t)(uint32_t)call->what.root << SHAPE_ROOT;
 }
-static_assert(COLLECTIVE_COUNT <= 256 && DTYPE_COUNT <= 256 && OP_COUNT <= 256, "a byte each");
 
 static bool has_same_counts(const struct cached_program *cached, const struct call *call)
 {
