@@ -38,10 +38,11 @@ void computing_prepare(struct operation *operation)
 /* The kind of memory of a piece's place in link i of the step. */
 static const struct memory_kind *memory_of_place(const struct operation *operation,
                                                  const struct program_step *step,
-                                                 const struct piece *piece, bool placing, uint32_t i)
+                                                 const struct piece *piece, bool is_placed,
+                                                 uint32_t i)
 {
-    if (!placing && piece->way == PATH_SHARED_SLOT) return operation->transport->shared_memory;
-    if (placing || piece->way != PATH_FORWARD) return step_link(operation, step, i)->memory;
+    if (!is_placed && piece->way == PATH_SHARED_SLOT) return operation->transport->shared_memory;
+    if (is_placed || piece->way != PATH_FORWARD) return step_link(operation, step, i)->memory;
     const struct program_source *sources = &operation->program->sources[step->first_source];
     return operation->rx[sources[piece->traveller].rx]->memory;
 }
@@ -52,9 +53,10 @@ static uint32_t find_places(const struct operation *operation, const struct run_
                             const struct program_step *step, const struct piece *piece)
 {
     const struct program *program = operation->program;
+    const bool is_placed = lane->state == LANE_PLACES;
     void **const places = operation->places;
     uint32_t count = piece->place == NULL ? 0 : 1;
-    if (lane->placing) {
+    if (is_placed) {
         reduce_find_expected(operation, step, lane->done);
         count = step->tx_count;
     } else if (piece->place != NULL && path_is_place(piece->way)) {
@@ -66,8 +68,8 @@ static uint32_t find_places(const struct operation *operation, const struct run_
     }
     for (uint32_t i = 0; i < count; i++)
         operation->place_formats[i] =
-            (struct kernel_format){lane->placing ? NULL : program->encoding,
-                                   memory_of_place(operation, step, piece, lane->placing, i)};
+            (struct kernel_format){is_placed ? NULL : program->encoding,
+                                   memory_of_place(operation, step, piece, is_placed, i)};
     return count;
 }
 
@@ -119,10 +121,11 @@ void computing_start(struct operation *operation, struct run_lane *lane,
                      const struct program_step *step, bool stores, const struct piece *piece)
 {
     const struct program *program = operation->program;
+    const bool is_placed = lane->state == LANE_PLACES;
     void **const places = operation->places;
     const uint32_t place_count = find_places(operation, lane, step, piece);
     const bool streams =
-        step_has(step, STEP_STREAMS) && !lane->is_staged && (stores || lane->placing);
+        step_has(step, STEP_STREAMS) && !lane_is_staged(lane) && (stores || is_placed);
     bool any = false;
     find_source_formats(operation, step);
     for (size_t done = 0, run; done < piece->bytes; done += run) {
@@ -135,12 +138,12 @@ void computing_start(struct operation *operation, struct run_lane *lane,
             start_run(operation, step, destination, place_count, run, streams);
             any = true;
         }
-        const size_t further = lane->placing ? run : program_wire_bytes(program, run);
+        const size_t further = is_placed ? run : program_wire_bytes(program, run);
         for (uint32_t i = 0; i < place_count; i++) places[i] = (char *)places[i] + further;
     }
     *computing_flight(operation, lane) = (struct flight){*piece, start_end(operation, any)};
     operation->shared_slot_is_taken |= computing_has_begun(operation, lane) && place_count > 0 &&
-                                       !lane->placing && piece->way == PATH_SHARED_SLOT;
+                                       !is_placed && piece->way == PATH_SHARED_SLOT;
 }
 
 bool computing_is_finished(struct operation *operation, struct run_lane *lane)

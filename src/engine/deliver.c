@@ -21,7 +21,7 @@ static void send_reserved(struct operation *operation, struct run_lane *lane,
 static void send_staged(struct operation *operation, const struct run_lane *lane,
                         const struct program_step *step, size_t bytes)
 {
-    for (uint32_t i = 0; lane->opened && i < step->tx_count; i++) {
+    for (uint32_t i = 0; lane->state == LANE_OPENED && i < step->tx_count; i++) {
         step_send(operation, step, i)->ready += bytes;
         send_push(operation, step_tx(operation, step, i));
     }
@@ -86,7 +86,8 @@ void deliver_computed(struct operation *operation, struct run_lane *lane,
                       const struct program_step *step, const struct piece *piece)
 {
     const bool sends = deliver_sends(lane, step);
-    if (lane->placing && lane->done + piece->bytes == step->bytes) deliver_placed(operation, step);
+    if (lane->state == LANE_PLACES && lane->done + piece->bytes == step->bytes)
+        deliver_placed(operation, step);
     if (sends) send_late(operation, lane, step, piece);
     deliver_back(operation, step, piece, sends && piece->way == PATH_FORWARD,
                  program_wire_bytes(operation->program, piece->bytes));

@@ -34,14 +34,15 @@ static inline void deliver_back(struct operation *operation, const struct progra
 /* Whether the pieces of a step are sent on one by one. */
 static inline bool deliver_sends(const struct run_lane *lane, const struct program_step *step)
 {
-    return step->tx_count > 0 && !lane->placing && !lane->is_sent;
+    return step->tx_count > 0 && lane->state != LANE_PLACES && lane->state != LANE_SENT;
 }
 
 static inline void deliver_piece(struct operation *operation, struct run_lane *lane,
                                  const struct program_step *step, const struct piece *piece)
 {
     const bool sends = deliver_sends(lane, step);
-    if (lane->placing && lane->done + piece->bytes == step->bytes) deliver_placed(operation, step);
+    if (lane->state == LANE_PLACES && lane->done + piece->bytes == step->bytes)
+        deliver_placed(operation, step);
     if (sends) deliver_to_links(operation, lane, step, piece);
     deliver_back(operation, step, piece, sends && piece->way == PATH_FORWARD, piece->bytes);
 }

@@ -13,6 +13,7 @@
 #ifndef TUTTI_ENGINE_PIECE_H
 #define TUTTI_ENGINE_PIECE_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,6 +58,21 @@ static inline struct link_rx *step_only_source(const struct operation *operation
                                                const struct program_step *step)
 {
     return operation->rx[operation->program->sources[step->first_source].rx];
+}
+
+/* Whether its pieces go to memory, from where messages follow. */
+static inline bool lane_is_staged(const struct run_lane *lane)
+{
+    return lane->state == LANE_STAGED || lane->state == LANE_OPENED;
+}
+
+/* One of the transitions that run.h draws. */
+static inline void lane_go(struct run_lane *lane, enum lane_state to)
+{
+    assert(lane->state == LANE_FEEDS    ? to == LANE_STAGED || to == LANE_SENT || to == LANE_PLACES
+           : lane->state == LANE_STAGED ? to == LANE_OPENED
+                                        : lane->state == LANE_OPENED && to == LANE_FEEDS);
+    lane->state = (uint8_t)to;
 }
 
 /* Record a way that a message of a step took, and a better way that it did not take. */

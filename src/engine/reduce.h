@@ -15,7 +15,7 @@
 void reduce_find_expected(const struct operation *operation, const struct program_step *step,
                           size_t done);
 /* Computes a run of the result, `done` bytes into the step, for this rank and all receivers, which
- * expect it in their memory (lane.placing). destination: NULL where this rank has none. */
+ * expect it in their memory (LANE_PLACES). destination: NULL where this rank has none. */
 void reduce_for_all(const struct operation *operation, const struct program_step *step,
                     char *destination, size_t done, size_t bytes);
 
@@ -43,7 +43,7 @@ static inline void reduce_run(const struct operation *operation, const struct ru
                               const struct program_step *step, char *destination, char *place,
                               size_t bytes, bool small)
 {
-    const bool streams = !small && step_has(step, STEP_STREAMS) && !lane->is_staged,
+    const bool streams = !small && step_has(step, STEP_STREAMS) && !lane_is_staged(lane),
                reads_far = !small && step_has(step, STEP_READS_FAR);
     if (step->source_count == 1 && !step_scales(step)) {
         const void *source = operation->sources[0];
@@ -92,7 +92,7 @@ static inline void reduce_piece(struct operation *operation, const struct run_la
     do {
         size_t run = bytes - done;
         char *const destination = reduce_find_run(operation, lane, step, stores, done, done, &run);
-        if (lane->placing)
+        if (lane->state == LANE_PLACES)
             reduce_for_all(operation, step, destination, lane->done + done, run);
         else
             reduce_run(operation, lane, step, destination, place != NULL ? place + done : NULL, run,

@@ -221,8 +221,8 @@ static size_t executor_piece(const struct program *program, const struct program
 static bool avoids_places(const struct operation *operation, const struct run_lane *lane,
                           const struct program_step *step)
 {
-    if (step->tx_count == 0 || lane->placing || lane->is_sent) return true;
-    if (!lane->is_staged || !lane->opened) return false;
+    if (!deliver_sends(lane, step)) return true;
+    if (lane->state != LANE_OPENED) return false;
     for (uint32_t i = 0; i < step->tx_count; i++)
         if (!step_send(operation, step, i)->by_reference) return false;
     return true;
@@ -246,8 +246,9 @@ static inline size_t whole_piece(const struct operation *operation, const struct
 static bool ask_receivers(struct operation *operation, struct run_lane *lane,
                           const struct program_step *step)
 {
-    lane->placing = way_ask_expected(operation, lane, step);
-    return lane->placing && operation->program->has_executor;
+    if (!way_ask_expected(operation, lane, step)) return false;
+    lane_go(lane, LANE_PLACES);
+    return operation->program->has_executor;
 }
 
 /* Counts that many more bytes of a step as done. */
@@ -255,7 +256,7 @@ static inline enum run_result advance(struct run_lane *lane, const struct progra
                                       size_t bytes)
 {
     lane->done += bytes;
-    return lane->done == step->bytes && (!lane->is_staged || lane->opened) ? RUN_DONE : RUN_MOVED;
+    return lane->done == step->bytes && lane->state != LANE_STAGED ? RUN_DONE : RUN_MOVED;
 }
 
 /* Runs one piece of a step. `special` is that of the operation, and a constant wherever this is
@@ -273,12 +274,12 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
     if (step_has(step, STEP_ONLY_SENDS)) return run_send_only(operation, lane, step, special);
     enum run_result result;
     if (step_has(step, STEP_IS_SMALL) && operation->takes_short_way && lane->done == 0 &&
-        lane->filled == 0 && !lane->is_staged && small_run(operation, lane, step, &result))
+        lane->filled == 0 && lane->state == LANE_FEEDS && small_run(operation, lane, step, &result))
         return result;
     if (step_has(step, STEP_EXPECTS) && lane->done == 0 && take_placed(operation, step))
         return RUN_DONE;
 
-    if (lane->is_staged && lane->done == step->bytes) /* all is stored, not all announced */
+    if (lane_is_staged(lane) && lane->done == step->bytes) /* all is stored, not all announced */
         return way_open_staged(operation, lane, step) ? RUN_DONE : RUN_BLOCKED;
     struct piece piece; /* fields that belong to one way are set with it */
     piece.whole = whole_piece(operation, lane, step, special);
@@ -293,14 +294,12 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
         piece.bytes = piece.whole = whole_piece(operation, lane, step, special);
         take_look(operation, lane, step, &piece, special); /* the same again, with more bytes */
     }
-    if (step_has(step, STEP_SENDS_INPUT) && lane->done == 0 && !lane->is_staged)
+    if (step_has(step, STEP_SENDS_INPUT) && lane->done == 0 && lane->state == LANE_FEEDS)
         way_send_input(operation, lane, step);
-    if (step->tx_count > 0 && !lane->placing && !lane->is_sent &&
-        !way_find(operation, lane, step, &piece))
-        return RUN_BLOCKED;
+    if (deliver_sends(lane, step) && !way_find(operation, lane, step, &piece)) return RUN_BLOCKED;
 
     const bool stores = step->destination_buffer != PROGRAM_NONE &&
-                        (!step_has(step, STEP_STAGES) || lane->is_staged);
+                        (!step_has(step, STEP_STAGES) || lane_is_staged(lane));
     const bool lies_elsewhere =
         program->sources[step->first_source].rx != PROGRAM_NONE && operation->views[0] == NULL;
     if (lies_elsewhere) { /* then it is a plain receive */

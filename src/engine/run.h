@@ -38,19 +38,33 @@
 struct flight;
 struct kernel_executor;
 
+/* How the result of a lane's step gets to the step's links:
+ *
+ *                          ┌─────── the links have all that was stored ───────┐
+ *                          v                                                  │
+ *     the step begins ─► FEEDS ──no room──► STAGED ──earlier messages gone──► OPENED
+ *                         │ │
+ *                         │ └─its input can go from where it lies──► SENT
+ *                         └─all receivers expect the result──► PLACES
+ */
+enum lane_state {
+    LANE_FEEDS,  /* its pieces go to the links as they are computed */
+    LANE_STAGED, /* they go to memory; messages will follow from there */
+    LANE_OPENED, /* the same; the messages are announced */
+    LANE_SENT,   /* its messages are announced from where its source lies: only the copy is left */
+    LANE_PLACES  /* its pieces go to the receivers' memory */
+};
+
 struct run_lane {
     uint32_t step;
-    uint32_t target;  /* send_only steps: targets posted */
+    uint32_t target;  /* steps that only send: targets posted */
     uint32_t stalled; /* looks in a row that found no room, see operation_init */
-    bool is_staged;   /* the step's result goes to memory, its links follow from there */
-    bool opened;      /* staged: its messages are announced */
-    bool is_sent; /* its messages are announced from where its source lies: only the copy is left */
-    bool has_asked; /* where its receivers expect the result */
-    bool placing;   /* there; all of them do */
-    bool has_said;  /* where its message may land */
-    size_t done;    /* bytes of the step */
-    size_t passed;  /* staged: bytes that went to the links directly before */
-    size_t filled;  /* bytes of the next piece that lie in the links' slots and are not sent yet */
+    uint8_t state;    /* of enum lane_state */
+    bool has_asked;   /* where its receivers expect the result */
+    bool has_said;    /* where its message may land */
+    size_t done;      /* bytes of the step */
+    size_t passed;    /* staged: bytes that went to the links directly before */
+    size_t filled; /* bytes of the next piece that lie in the links' slots and are not sent yet */
 };
 
 /* A message that is posted but not handed over to its link in full. */

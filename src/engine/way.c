@@ -104,7 +104,7 @@ void way_send_input(struct operation *operation, struct run_lane *lane,
         reference_to_all(operation, step, from.buffer, from.offset) == PATH_WAY_COUNT)
         return;
     for (uint32_t i = 0; i < step->tx_count; i++) way_send(operation, step, i);
-    lane->is_sent = true;
+    lane_go(lane, LANE_SENT);
 }
 
 /* ------------------------------------------------------------------------------------------ staged */
@@ -112,14 +112,14 @@ void way_send_input(struct operation *operation, struct run_lane *lane,
 bool way_open_staged(struct operation *operation, struct run_lane *lane,
                      const struct program_step *step)
 {
-    if (lane->opened) return true;
+    if (lane->state == LANE_OPENED) return true;
     if (send_is_under_way(operation, step)) return false;
     const struct send_from from = {.buffer = step->destination_buffer,
                                    .offset = step->destination_offset,
                                    .done = lane->passed,
                                    .ready = lane->done};
     for (uint32_t i = 0; i < step->tx_count; i++) open_send(operation, step, i, &from);
-    lane->opened = true;
+    lane_go(lane, LANE_OPENED);
     return true;
 }
 
@@ -130,11 +130,12 @@ static bool catch_up(struct operation *operation, struct run_lane *lane,
 {
     for (uint32_t i = 0; i < step->tx_count; i++) {
         const struct run_send *send = step_send(operation, step, i);
-        if (!lane->opened || send->by_reference || send->done < send->ready) return false;
+        if (lane->state != LANE_OPENED || send->by_reference || send->done < send->ready)
+            return false;
     }
     for (uint32_t i = 0; i < step->tx_count; i++) step_send(operation, step, i)->active = false;
     operation->sends_active -= step->tx_count;
-    lane->is_staged = lane->opened = false;
+    lane_go(lane, LANE_FEEDS);
     lane->stalled = 0;
     return true;
 }
@@ -195,7 +196,7 @@ static bool stage(struct operation *operation, struct run_lane *lane,
                   const struct program_step *step, struct piece *piece)
 {
     assert(lane->filled == 0); /* reserved places stay reserved */
-    lane->is_staged = true;
+    lane_go(lane, LANE_STAGED);
     lane->passed = lane->done;
     taken(operation, step, PATH_STAGE);
     way_open_staged(operation, lane, step);
@@ -212,7 +213,7 @@ bool way_find(struct operation *operation, struct run_lane *lane, const struct p
     const struct program *program = operation->program;
     const struct path_budgets *budgets = &program->paths->budgets;
     const struct path_list *ways = &program->lists[step->ways];
-    if (lane->is_staged && !catch_up(operation, lane, step)) {
+    if (lane_is_staged(lane) && !catch_up(operation, lane, step)) {
         way_open_staged(operation, lane, step);
         piece->way = PATH_STAGE;
         return true;
