@@ -45,7 +45,6 @@ struct fault_history {
     int value;            /* exit status or signal */
     bool finished;        /* it did all that it had to */
     bool left;            /* by FAULT_LEAVE */
-    int names;            /* of its process, left in /dev/shm: who started it writes this, too */
     uint64_t frees_ns;    /* when it began to free its last communicator; 0: it did not */
     int child_status;     /* of children that used what they inherited; 0: as they should */
     enum tutti_status created;

@@ -6,9 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A process that is killed has its end behind it after that long. */
-static const uint64_t LEAVES_NS = 100000000;
-
 /* Of one communicator. */
 struct members {
     int size;
@@ -241,18 +238,6 @@ static bool another_comm_failed(const struct judgement *j)
 
 /* ---------------------------------------------------------------------------------------------- rules */
 
-/* Provider shm leaves files of a process that is killed. Other ranks remove them, unless they are on their way out by then. */
-static void judge_names(struct judgement *j, int rank)
-{
-    const int names = j->record->ranks[rank].names;
-    const uint64_t end = end_ns(j, rank);
-    bool some_stay = end == 0;
-    for (int other = 0; end != 0 && other < j->schedule->rank_count; other++)
-        some_stay |= !is_gone(j, other) && j->record->ranks[other].frees_ns > end + LEAVES_NS;
-    if (names != 0 && some_stay)
-        complain(j, rank, "%d names of its process are left in /dev/shm", names);
-}
-
 static bool some_communicator_failed(const struct judgement *j, int rank)
 {
     for (int epoch = 0; epoch < j->record->ranks[rank].epoch_count; epoch++)
@@ -284,7 +269,6 @@ static void judge_ends(struct judgement *j)
             complain(j, rank, "died of signal %d", h->value);
         if (h->fate == FAULT_EXITED && (h->value != 0 || (!h->finished && !is_gone(j, rank))))
             complain(j, rank, "ended with %d, not at its end", h->value);
-        judge_names(j, rank);
         if (h->child_status != 0) complain(j, rank, "a child ended with %#x", h->child_status);
         const bool is_left = memcmp(&h->before, &h->after, sizeof h->before) != 0;
         if (h->finished && is_left && !is_left_by_provider(j, h))

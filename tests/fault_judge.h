@@ -14,8 +14,7 @@
  *  6. in time     from the fault, or from the call if that came later, to the call's return: FAULT_PATIENCE times what is
  *                 promised, and the pauses that the schedule makes.
  *  7. shrunk      the next communicator has the survivors, in their order, and otherwise only ranks that died meanwhile.
- *  8. no rests    descriptors, mappings and threads are as before, and no process is left, nor a name in /dev/shm, but for one of a rank
- *                 that died when all others were about to end. Provider tcp;ofi_rxm may keep descriptors of connections that
+ *  8. no rests    descriptors, mappings and threads are as before, and no process is left. Provider tcp;ofi_rxm may keep descriptors of connections that
  *                 were reset, or led to a rank that is gone, or that closed its endpoint because a communicator failed.
  *
  * Where connections of network cards were reset, somebody who is alive counts as dead, and nobody can tell at one end of a way whose card it

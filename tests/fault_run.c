@@ -1,6 +1,5 @@
 #include "fault_run.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -180,24 +179,6 @@ static int end_orphans(void)
     return count;
 }
 
-/* Provider shm names its files after processes. Those of a killed rank are removed by ranks that outlived it. Files that are left are counted, and
- * removed here. */
-static void count_names(struct fault_record *record)
-{
-    DIR *folder = opendir("/dev/shm");
-    for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-        char *end, name[sizeof entry->d_name + 1];
-        const long pid = strtol(entry->d_name, &end, 10);
-        for (int rank = 0; *end == ':' && rank < FAULT_RANKS_MAX; rank++) {
-            if (record->ranks[rank].pid != pid) continue;
-            record->ranks[rank].names++;
-            snprintf(name, sizeof name, "/%s", entry->d_name);
-            shm_unlink(name);
-        }
-    }
-    if (folder != NULL) closedir(folder);
-}
-
 bool fault_run(const struct fault_schedule *schedule, struct fault_record *record)
 {
     struct watch watch = {.schedule = schedule, .record = record};
@@ -218,6 +199,5 @@ bool fault_run(const struct fault_schedule *schedule, struct fault_record *recor
         if (watch.pids[rank] != 0) print_stacks(watch.pids[rank]);
     kill_all(&watch);
     record->orphans = end_orphans();
-    count_names(record);
     return started;
 }

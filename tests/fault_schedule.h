@@ -14,7 +14,7 @@
  *  2. What makes a rank disagree strikes before a collective, descriptors run out before a new communicator.
  *  3. Connections are reset and bits flip only where there are connections, bits only where they are checked. Over a fabric they are reset
  *     only where no data within a host goes over it.
- *  4. Over a fabric there are connections, and nothing is checked. Provider shm leads to no other host.
+ *  4. Over a fabric there are connections, and nothing is checked.
  *
  * Pure: any thread, no clock, no I/O.
  */

@@ -267,8 +267,6 @@ static void descriptors_of_a_provider_may_stay_where_a_communicator_failed(void 
     X(descriptor_left, r->ranks[3].after.descriptors++)                                         \
     X(mapping_left, r->ranks[3].after.mappings++)                                               \
     X(thread_left, r->ranks[3].after.threads++)                                                 \
-    X(name_left, r->ranks[3].names = 1)                                                         \
-    X(name_of_the_dead_left, r->ranks[KILLED].names = 1)                                        \
     X(process_left, r->orphans = 1)                                                             \
     X(bad_child, r->ranks[3].child_status = 256)                                                \
     X(fault_that_did_not_strike, atomic_store(&r->struck_ns[0], 0))
