@@ -222,9 +222,7 @@ static void put_message(struct script *script)
                                    .consumed = draw_number(script, 0),
                                    .posted =
                                        (uint32_t)(RECEIVES + draw_number(script, script->taken))};
-    size_t bytes = message.kind == CARD_MESSAGE_DATA || message.kind == CARD_MESSAGE_WORD
-                       ? next(script) * 4
-                       : 0;
+    size_t bytes = message.kind == CARD_MESSAGE_DATA ? next(script) * 4 : 0;
     switch (message.kind) {
     case CARD_MESSAGE_DATA: script->offset[link] += bytes; break;
     case CARD_MESSAGE_PLACED:
