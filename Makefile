@@ -46,10 +46,10 @@ faults: all
 	@bench/faults -r $(RUNS)
 
 soak: all
-	@build/tests/tests_fault_test --ranks 8 --faults 500 --minutes "$(MINUTES)"
+	@build/tests/tests_faults_random_test --ranks 8 --faults 500 --minutes "$(MINUTES)"
 
 programs: all
-	@build/tests/tests_program_test --minutes "$(MINUTES)" --minimise $(if $(SEED),--seed $(SEED))
+	@build/tests/tests_programs_random_test --minutes "$(MINUTES)" --minimise $(if $(SEED),--seed $(SEED))
 
 format:
 	@clang-format -i $(SOURCES)

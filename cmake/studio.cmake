@@ -34,7 +34,7 @@ elseif(CMAKE_CROSSCOMPILING OR SKBUILD) # a compiler for another machine seldom 
     message(STATUS "hwloc or jansson is not here: no tutti-topo, tutti-trace, tutti-tune or tutti-synth")
     list(APPEND unbuildable "studio/topo/(discover|topo_json)" "studio/trace/" "studio/foreign/nccl_" "studio/synth/from_topo_"
         "src/format/.*_test" "src/format/.*_fuzz" "tools/(topo|trace|tune|synth)/"
-        "tests/tutti_trace_verdict_" "tests/tutti_trace_calls_")
+        "tests/tools/trace_verdict_" "tests/tools/trace_calls_")
 else()
     message(FATAL_ERROR "Tutti needs hwloc and jansson (Debian: libhwloc-dev libjansson-dev)")
 endif()

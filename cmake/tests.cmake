@@ -18,15 +18,15 @@
 # Under --long the environment has TUTTI_LONG=1 for all tests.
 # Scripts exit with 77 when they cannot run here, after printing why.
 
-# What tests share: the other files of tests/, and devices' kernels on the host.
-file(GLOB shared_sources CONFIGURE_DEPENDS tests/*.c tests/virtual_card/*.c tests/sim/*.c src/gpu/twins.c)
-list(FILTER shared_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
-file(GLOB cuda_standin_sources CONFIGURE_DEPENDS tests/cuda_standin*.c)
+# What tests share: the other files of tests/, but for programs of other versions, and devices' kernels on the host.
+file(GLOB shared_sources CONFIGURE_DEPENDS tests/*/*.c src/gpu/twins.c)
+list(FILTER shared_sources EXCLUDE REGEX "_(test|fuzz)\\.c$|/tests/compatibility/")
+file(GLOB cuda_standin_sources CONFIGURE_DEPENDS tests/gpu/cuda_standin*.c)
 list(FILTER cuda_standin_sources EXCLUDE REGEX "_(test|use)\\.c$")
 list(REMOVE_ITEM shared_sources ${cuda_standin_sources})
 add_library(tutti_testing STATIC ${shared_sources})
 target_compile_options(tutti_testing PUBLIC -UNDEBUG) # a test's assert() always counts
-target_include_directories(tutti_testing PUBLIC tests ${CMOCKA_INCLUDE_DIR})
+target_include_directories(tutti_testing PUBLIC ${CMOCKA_INCLUDE_DIR})
 target_include_directories(tutti_testing PUBLIC . src include)
 target_link_libraries(tutti_testing PUBLIC ${CMOCKA_LIBRARY})
 set(library_tested tutti_internal)
@@ -34,13 +34,13 @@ if(TARGET tutti_tested)
     set(library_tested tutti_tested)
 endif()
 
-# The test double for CUDA's driver (tests/cuda_standin.h), which is loaded as the driver is. By its soname it is that: a program that
+# The test double for CUDA's driver (tests/gpu/cuda_standin.h), which is loaded as the driver is. By its soname it is that: a program that
 # has loaded it has "libcuda.so.1". It runs kernels as their twins on the host.
 add_library(cuda_standin SHARED ${cuda_standin_sources} src/gpu/twins.c)
 set_target_properties(cuda_standin PROPERTIES NO_SONAME ON)
 # Memory of threads is in place from their start: the thread sanitizer does not know how it comes and goes in a library that is loaded late.
 target_compile_options(cuda_standin PRIVATE -UNDEBUG -ftls-model=initial-exec)
-target_include_directories(cuda_standin PRIVATE src include tests)
+target_include_directories(cuda_standin PRIVATE . src include)
 target_link_options(cuda_standin PRIVATE LINKER:-soname,libcuda.so.1)
 target_link_libraries(cuda_standin PRIVATE Threads::Threads m)
 add_dependencies(tutti_testing cuda_standin) # all tests may load it
@@ -97,7 +97,7 @@ function(tutti_describe_test test source)
         endif()
     endforeach()
     if(${test} MATCHES "^(algo|plan|studio|model|topo|tune|format|path|control|engine/bind)")
-        file(STRINGS ${source} threads REGEX "pthread|\"ranks\\.h\"|RANKS_THREADS" LIMIT_COUNT 1)
+        file(STRINGS ${source} threads REGEX "pthread|/ranks\\.h\"|RANKS_THREADS" LIMIT_COUNT 1)
         if(NOT threads)
             list(APPEND labels notsan)
             list(REMOVE_DUPLICATES labels)
@@ -128,27 +128,27 @@ function(tutti_replace program)
 endfunction()
 
 # What the library asks the system for fails there, now and then.
-tutti_replace(tests_exhaustion_test malloc calloc realloc reallocarray aligned_alloc strdup mmap pthread_create fallocate)
+tutti_replace(tests_system_exhaustion_test malloc calloc realloc reallocarray aligned_alloc strdup mmap pthread_create fallocate)
 # What a rank does to join fails there.
-tutti_replace(tests_joining_test
+tutti_replace(tests_startup_joining_test
     processes_open comm_agree_on_knowledge transports_open_remote plans_prove comm_find_site handle_add ofi_open)
 # What a sandbox may deny.
-tutti_replace(tests_denied_test accept4 getsockopt)
+tutti_replace(tests_system_denied_test accept4 getsockopt)
 tutti_replace(transport_ofi_choice_test ofi_library_load) # takes long there
 # A thread stops there, where it has got a lock or is to read a file.
-tutti_replace(tests_fork_locks_test
+tutti_replace(tests_system_fork_locks_test
     pthread_mutex_lock pthread_mutex_trylock pthread_mutex_unlock table_file_load calibration_file_load plan_file_load)
-tutti_replace(tests_checkpoint_disk_test write fsync mkdir rename unlinkat)
+tutti_replace(tests_train_checkpoint_disk_test write fsync mkdir rename unlinkat)
 # What the library asks malloc and itself for is counted there.
-tutti_replace(tests_shards_memory_test malloc calloc realloc reallocarray aligned_alloc strdup free tutti_mem_alloc tutti_mem_free)
-tutti_replace(tests_hung_files_test mkdir)
+tutti_replace(tests_train_shards_memory_test malloc calloc realloc reallocarray aligned_alloc strdup free tutti_mem_alloc tutti_mem_free)
+tutti_replace(tests_system_hung_files_test mkdir)
 tutti_replace(os_tls_test SSL_CTX_ctrl)
 tutti_replace(os_shm_test memfd_create)
 tutti_replace(health_remote_rank_test malloc)
 
 file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_test.c studio/*_test.c train/*_test.c)
 studio_filter(unit_tests)
-file(GLOB system_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.c tests/*/*_test.c)
+file(GLOB system_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*/*_test.c)
 studio_filter(system_tests)
 set(gpt_tests "")
 if(TARGET gpt_double_parts)

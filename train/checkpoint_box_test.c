@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "checkpoint_rest.h"
-#include "elements.h"
+#include "tests/kit/elements.h"
 
 enum { ROUNDS = 3000, ELEMENTS_MAX = 5 * 5 * 5 * 5 };
 

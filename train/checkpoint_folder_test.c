@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "checkpoint_folder.h"
-#include "scratch.h"
+#include "tests/kit/scratch.h"
 
 /* `run` is where checkpoints are written; `archive` is a folder of the user's. */
 static char scratch[SCRATCH_BYTES], run[SCRATCH_BYTES + 8], archive[SCRATCH_BYTES + 8];

@@ -19,8 +19,8 @@
 #include "checkpoint_manifest.h"
 #include "checkpoint_shard.h"
 #include "checkpoint_table.h"
-#include "elements.h"
-#include "scratch.h"
+#include "tests/kit/elements.h"
+#include "tests/kit/scratch.h"
 
 enum { DATA_BYTES = HEAD_BLOCK_BYTES + 1000 * 4 };
 

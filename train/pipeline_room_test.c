@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "schedules.h"
+#include "tests/train/schedules.h"
 
 enum { STAGES_MAX = 5, MESSAGES_MAX = 2 * 64 * 8 };
 

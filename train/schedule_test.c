@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "schedules.h"
+#include "tests/train/schedules.h"
 #include "tutti/train/pipeline.h"
 
 enum { STAGES_MAX = 8, MICRO_MAX = 32, CHUNKS_MAX = 4 };

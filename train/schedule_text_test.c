@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "schedules.h"
+#include "tests/train/schedules.h"
 #include "tutti/train/pipeline.h"
 
 static char *text_of(const struct tutti_schedule *schedule)

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "elements.h"
-#include "patient.h"
+#include "tests/kit/elements.h"
+#include "tests/kit/patient.h"
 #include "tutti/train/shards.h"
 #include "widen.h"
 

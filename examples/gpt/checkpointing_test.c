@@ -14,8 +14,8 @@
 #include "checkpointing.h"
 #include "counter.h"
 #include "give_up.h"
-#include "ranks.h"
-#include "scratch.h"
+#include "tests/kit/scratch.h"
+#include "tests/worlds/ranks.h"
 #include "tutti/train/checkpoint.h"
 #include "tutti/train/shards.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "chance.h"
+#include "tests/kit/chance.h"
 #include "tokenizer.h"
 #include "tokenizer_state.h"
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "algo/algo_fingerprint.h"
-#include "host_map.h"
+#include "tests/worlds/host_map.h"
 
 enum { FEW = 8, MANY = 64 };
 

@@ -14,7 +14,7 @@
 #include "algo/compose.h"
 #include "algo/embed.h"
 #include "plan/verify.h"
-#include "sanitized.h"
+#include "tests/kit/sanitized.h"
 
 /* -------------------------------------------------------------------------------------- helpers */
 

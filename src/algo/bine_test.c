@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
-#include "plan_rounds.h"
+#include "tests/plans/plan_rounds.h"
 
 enum { RANKS_MAX = 256 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "plan_rounds.h"
+#include "tests/plans/plan_rounds.h"
 
 static struct plan_rounds bruck(enum collective collective, int ranks, int radix, unsigned ports)
 {

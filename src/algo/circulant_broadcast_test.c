@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "plan_rounds.h"
+#include "tests/plans/plan_rounds.h"
 
 static struct plan_rounds circulant(enum collective collective, int ranks, int root)
 {

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "algo/circulant.h"
-#include "plan_rounds.h"
+#include "tests/plans/plan_rounds.h"
 
 static void skips_are_halves_rounded_up(void **state)
 {

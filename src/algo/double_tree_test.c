@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
-#include "plan_rounds.h"
+#include "tests/plans/plan_rounds.h"
 
 enum { TREES = 2, RANKS_MAX = 140, NOBODY = -1 };
 

@@ -14,8 +14,8 @@
 
 #include "algo/algo.h"
 #include "algo/levels.h"
-#include "host_map.h"
 #include "plan/verify.h"
+#include "tests/worlds/host_map.h"
 
 /* -------------------------------------------------------------------------------------- helpers */
 

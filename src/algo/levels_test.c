@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "algo/levels.h"
-#include "host_map.h"
+#include "tests/worlds/host_map.h"
 
 static struct hierarchy make(const struct host_map *map)
 {

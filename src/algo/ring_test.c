@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
-#include "plan_rounds.h"
+#include "tests/plans/plan_rounds.h"
 
 /* Fraigniaud, Lazard 1994: floor(p/2) rounds, the least there can be in a cycle. */
 static void two_way_ring_takes_half_the_rounds(void **state)

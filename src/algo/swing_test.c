@@ -8,7 +8,7 @@
 
 #include "algo/algo.h"
 #include "plan/verify.h"
-#include "plan_rounds.h"
+#include "tests/plans/plan_rounds.h"
 
 static struct plan *make(enum collective collective, const char *name, int ranks)
 {

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
-#include "plan_rounds.h"
 #include "studio/plan/rounds.h"
+#include "tests/plans/plan_rounds.h"
 
 enum { DIMENSIONS_MAX = 3, RANKS_MAX = 64, COPYING_RANKS_MAX = 49 };
 

@@ -141,8 +141,8 @@
     X(TEST, SEED, TEXT("a number"), "", "The seed of `src/plan/mutation_test.c`.")                                                  \
     X(TEST, MUTANTS, TEXT("a number"), "", "How many changed plans `src/plan/mutation_test.c` tries.")                              \
     X(TEST, TORCH_PYTHON, TEXT("a program"), "", "A Python that can import PyTorch; tests try it before others.")                   \
-    X(TEST, PROGRAM_MINUTES, TEXT("a number"), "5", "How long `tests/program_long_test.sh` goes on.")                               \
-    X(TEST, STANDIN_DEVICES, TEXT("a number"), "2", "How many devices the stand-in for CUDA's driver has (`tests/cuda_standin.h`).") \
+    X(TEST, PROGRAM_MINUTES, TEXT("a number"), "5", "How long `tests/programs/long_test.sh` goes on.")                               \
+    X(TEST, STANDIN_DEVICES, TEXT("a number"), "2", "How many devices the stand-in for CUDA's driver has (`tests/gpu/cuda_standin.h`).") \
     X(TEST, STANDIN_QUEUES, TEXT("a number"), "8", "How many hardware queues each of them has.")                                    \
     X(TEST, STANDIN_COPY_QUEUES, TEXT("a number"), "0", "How many further queues for copies of each direction; `0`: none.")          \
     X(TEST, STANDIN_PROCESSORS, TEXT("a number"), "8", "How many multiprocessors each of them has.")                                \
@@ -150,12 +150,12 @@
     X(TEST, STANDIN_LOCK, BOOLEAN, "1", "`0`: a thread that waits in the stand-in for CUDA's driver, in a copy say, keeps no others out.") \
     X(TEST, STANDIN_WAIT, BOOLEAN, "", "`1`: to allocate memory of the stand-in for CUDA's driver also waits for all work on the device.") \
     X(TEST, STANDIN_PEERS, BOOLEAN, "1", "`0`: no device of the stand-in for CUDA's driver reaches memory of another one.")            \
-    X(TEST, STANDIN_MAPPED, TEXT("a number"), "0", "Which numbers and ranges the stand-in gives to memory that is mapped by hand (`tests/cuda_standin.h`).") \
+    X(TEST, STANDIN_MAPPED, TEXT("a number"), "0", "Which numbers and ranges the stand-in gives to memory that is mapped by hand (`tests/gpu/cuda_standin.h`).") \
     X(TEST, TEST_SEED, TEXT("a number"), "(fresh)", "The seed of a test that prints one, to repeat that run.")                      \
     X(TEST, TEST_FILTER, TEXT("a pattern"), "", "Which cases of a test program run.")                                               \
     X(TEST, TEST_RANKS, CHOICE("threads"), "", "`threads`: ranks are threads instead of processes.")                                \
     X(TEST, TEST_HOSTS, TEXT("a number"), "", "The number of hosts that a test simulates.")                                         \
-    X(TEST, TEST_RESTARTS, TEXT("a number"), "", "How often `tests/restart_test.c` repeats itself.")
+    X(TEST, TEST_RESTARTS, TEXT("a number"), "", "How often `tests/startup/restart_test.c` repeats itself.")
 /* clang-format on */
 
 #endif

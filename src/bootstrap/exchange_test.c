@@ -1,4 +1,4 @@
-/* The same exchange over every means, by processes; PMIx needs a server and is tried by tests/launchers_test.sh.
+/* The same exchange over every means, by processes; PMIx needs a server and is tried by tests/startup/launchers_test.sh.
  * ctest: label=notsan waits */
 #include <dirent.h>
 #include <limits.h>
@@ -20,7 +20,7 @@
 #include "bootstrap/folder.h"
 #include "bootstrap/pmix_service.h"
 #include "os/clock.h"
-#include "pmi_manager.h"
+#include "tests/startup/pmi_manager.h"
 
 enum { RANKS_MAX = 9 };
 

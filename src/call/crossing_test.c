@@ -10,7 +10,7 @@
 #include "call/communicator.h"
 #include "call/crossing.h"
 #include "health/board.h"
-#include "ranks.h"
+#include "tests/worlds/ranks.h"
 
 enum { BLOCKS, BYSTANDER, STARTS, RANKS };
 

@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "belongings.h"
 #include "connect/listener.h"
 #include "os/clock.h"
+#include "tests/kit/belongings.h"
 
 static const uint64_t SECOND_NS = 1000000000;
 static const char SECRET[] = "a secret of this test";

@@ -1,4 +1,4 @@
-/* Agreements in thousands of simulated worlds (tests/agreement_sim.h says what must hold in each).
+/* Agreements in thousands of simulated worlds (tests/sim/agreement_sim.h says what must hold in each).
  *
  *     agreement_sim_test                          what CI runs; with TUTTI_LONG=1 many more
  *     agreement_sim_test --seeds N [--seed S]     as many as you like; stops at the first that fails and prints its seed
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "agreement_sim.h"
+#include "tests/sim/agreement_sim.h"
 
 static void what_must_hold_holds_in_every_schedule(void **state)
 {

@@ -13,9 +13,9 @@
 
 #include "algo/algo.h"
 #include "base/status.h"
-#include "call.h"
 #include "engine/bind.h"
-#include "host_map.h"
+#include "tests/kit/call.h"
+#include "tests/worlds/host_map.h"
 #include "transport/paths.h"
 
 enum { RANKS_MAX = 9, PLACING_RANKS_MAX = 17 };

@@ -8,10 +8,10 @@
 
 #include "algo/algo.h"
 #include "base/dtype.h"
-#include "call.h"
 #include "engine/bind.h"
-#include "host_map.h"
 #include "plan/build.h"
+#include "tests/kit/call.h"
+#include "tests/worlds/host_map.h"
 #include "transport/paths.h"
 
 static const struct tutti_operation sum = {.kind = OP_SUM, .commutative = true};

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
-#include "engine_world.h"
-#include "host_map.h"
-#include "sanitized.h"
+#include "tests/kit/sanitized.h"
+#include "tests/worlds/engine_world.h"
+#include "tests/worlds/host_map.h"
 
 enum { IN_PLACE = 0xffff, SOME_IN_PLACE = 0x5a };
 

@@ -13,8 +13,8 @@
 
 #include "algo/algo.h"
 #include "engine/run.h"
-#include "engine_world.h"
-#include "sanitized.h"
+#include "tests/kit/sanitized.h"
+#include "tests/worlds/engine_world.h"
 
 static const int sizes[] = {2, 3, 4, 5, 8};
 enum { SIZE_COUNT = sizeof sizes / sizeof *sizes, IN_PLACE = 0xffff, ELEMENTS_MAX = 150000 };

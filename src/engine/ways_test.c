@@ -12,10 +12,10 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
-#include "card_world.h"
-#include "changed_table.h"
-#include "engine_world.h"
-#include "tcp_world.h"
+#include "tests/kit/changed_table.h"
+#include "tests/worlds/card_world.h"
+#include "tests/worlds/engine_world.h"
+#include "tests/worlds/tcp_world.h"
 
 enum { STEPS_MAX = 1 << 12, ROOM = 8, PIECE_BYTES = 64 << 10, FEW_BYTES = 4 << 10 };
 

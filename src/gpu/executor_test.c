@@ -15,9 +15,9 @@
 
 #include "base/op.h"
 #include "gpu/executor.h"
-#include "gpu_game.h"
 #include "os/clock.h"
-#include "sanitized.h"
+#include "tests/gpu/gpu_game.h"
+#include "tests/kit/sanitized.h"
 
 enum { GAMES = 370 };
 

@@ -1,4 +1,4 @@
-/* Devices over the stand-in for CUDA's driver (tests/cuda_standin.h): which driver is taken, whose memory an address is, and each function of
+/* Devices over the stand-in for CUDA's driver (tests/gpu/cuda_standin.h): which driver is taken, whose memory an address is, and each function of
  * struct gpu_driver. Each case has a process of its own. */
 #include "gpu/gpu.h"
 
@@ -12,13 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apart.h"
 #include "base/option.h"
 #include "base/status.h"
-#include "cuda_standin.h"
 #include "gpu/executor.h"
 #include "gpu/kernels.h"
 #include "gpu/shares.h"
+#include "tests/gpu/cuda_standin.h"
+#include "tests/worlds/apart.h"
 
 enum { BYTES = 10000, PAGE = 4096 };
 

@@ -16,7 +16,7 @@
 #include "health/network_state.h"
 #include "health/remote_rank.h"
 #include "os/clock.h"
-#include "ranks.h"
+#include "tests/worlds/ranks.h"
 
 static const uint64_t SECOND = 1000000000u;
 

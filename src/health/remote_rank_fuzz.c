@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "health/known.h"
 #include "health/network_state.h"
-#include "tcp_control.h"
+#include "tests/worlds/tcp_control.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 

@@ -13,7 +13,7 @@
 #include "health/network_state.h"
 #include "health/remote_rank.h"
 #include "os/byte_stream.h"
-#include "tcp_control.h"
+#include "tests/worlds/tcp_control.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "chance.h"
 #include "memory/given.h"
 #include "os/clock.h"
+#include "tests/kit/chance.h"
 
 static char memory[1000];
 

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "chance.h"
 #include "memory/ranges.h"
+#include "tests/kit/chance.h"
 
 enum { COUNT = 200, TURNS = 20000, SPACE = 1000 };
 

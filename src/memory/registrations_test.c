@@ -26,13 +26,13 @@
 
 #include <cmocka.h>
 
-#include "belongings.h"
-#include "chance.h"
 #include "memory/registrations.h"
 #include "memory/unmapped.h"
 #include "os/clock.h"
 #include "os/userfault.h"
-#include "sanitized.h"
+#include "tests/kit/belongings.h"
+#include "tests/kit/chance.h"
+#include "tests/kit/sanitized.h"
 
 enum { PAGE = 4096, HELD_PAGES = 16 /* the bytes that a pipe takes */, KEYS_MAX = 1 << 14 };
 

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "chance.h"
 #include "model/events.h"
+#include "tests/kit/chance.h"
 
 enum { COUNT = 5000, TIMES = 200 };
 

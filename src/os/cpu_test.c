@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "made_file.h"
 #include "os/cpu.h"
+#include "tests/kit/made_file.h"
 
 static const char *const lists[CPU_ITSELF] = {
     "topology/core_siblings_list", "cache/index3/shared_cpu_list", "topology/thread_siblings_list"};

@@ -19,7 +19,7 @@
 
 #include "os/clock.h"
 #include "os/fork.h"
-#include "sanitized.h"
+#include "tests/kit/sanitized.h"
 
 static pthread_mutex_t outer = PTHREAD_MUTEX_INITIALIZER, middle = PTHREAD_MUTEX_INITIALIZER,
                        inner = PTHREAD_MUTEX_INITIALIZER;

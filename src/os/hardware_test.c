@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "made_file.h"
 #include "os/hardware.h"
+#include "tests/kit/made_file.h"
 
 static char root[] = "/tmp/tutti-hardware-XXXXXX";
 

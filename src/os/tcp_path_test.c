@@ -151,7 +151,7 @@ static void what_is_no_connection_tells_nothing(void **state)
 }
 
 /* The host of a process that does not read says so each time that it is asked. A host that answers
- * nothing takes a network: tests/rails_test.sh. */
+ * nothing takes a network: tests/hosts/rails_test.sh. */
 static void who_only_does_not_read_is_not_silent(void **state)
 {
     (void)state;

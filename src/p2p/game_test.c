@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "p2p/p2p.h"
-#include "p2p_world.h"
+#include "tests/worlds/p2p_world.h"
 
 static uint64_t seed;
 

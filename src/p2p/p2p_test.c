@@ -12,7 +12,7 @@
 #include "os/clock.h"
 #include "p2p/envelope.h"
 #include "p2p/p2p.h"
-#include "p2p_world.h"
+#include "tests/worlds/p2p_world.h"
 
 static uint64_t seed;
 

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "card_world.h"
-#include "changed_table.h"
-#include "p2p_world.h"
-#include "tcp_world.h"
+#include "tests/kit/changed_table.h"
+#include "tests/worlds/card_world.h"
+#include "tests/worlds/p2p_world.h"
+#include "tests/worlds/tcp_world.h"
 
 enum { PAIR = 2, EAGER_BYTES = 4 << 10, SEEDS = 8, STEPS_MAX = 3000000 };
 

@@ -1,6 +1,6 @@
 /* mutation_test.c - damages right plans in one place, sometimes two, and asks two judges.
  *
- * The verifier proves or refutes each mutant; the search of tests/explore.c runs it in all orders. A mutant
+ * The verifier proves or refutes each mutant; the search of tests/plans/explore.c runs it in all orders. A mutant
  * that the verifier proves must be right in every order, in every mode of the search; so whatever the search
  * finds wrong is refuted by the verifier, with rank, lane and step. The verifier may be stricter.
  *
@@ -21,10 +21,10 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
-#include "explore.h"
-#include "placement_plans.h"
 #include "plan/verify.h"
-#include "sample_plans.h"
+#include "tests/plans/explore.h"
+#include "tests/plans/placement_plans.h"
+#include "tests/plans/sample_plans.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { MUTANTS = 3000 };

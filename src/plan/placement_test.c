@@ -1,6 +1,6 @@
 /* placement_test.c - which steps advertise and place, and that the verifier finds every way in which that can go wrong.
  *
- * The search of tests/explore.c, which executes placing, confirms each verdict. */
+ * The search of tests/plans/explore.c, which executes placing, confirms each verdict. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,11 +9,11 @@
 
 #include <cmocka.h>
 
-#include "explore.h"
-#include "placement_plans.h"
 #include "plan/placement.h"
 #include "plan/text.h"
 #include "plan/verify.h"
+#include "tests/plans/explore.h"
+#include "tests/plans/placement_plans.h"
 
 /* ---------------------------------------------------------------------------------------------- the rule */
 

@@ -2,7 +2,7 @@
  *
  * ctest: label=notsan */
 /* verify_test.c - plans with one fault each, which the verifier has to name; where the fault shows in results,
- * the search of tests/explore.c has to find it too. */
+ * the search of tests/plans/explore.c has to find it too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,10 +14,10 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
-#include "explore.h"
 #include "plan/verify.h"
-#include "plan_rounds.h"
-#include "sample_plans.h"
+#include "tests/plans/explore.h"
+#include "tests/plans/plan_rounds.h"
+#include "tests/plans/sample_plans.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1

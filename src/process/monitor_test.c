@@ -22,11 +22,11 @@
 
 #include <cmocka.h>
 
-#include "metrics_file.h"
 #include "os/clock.h"
 #include "os/local_socket.h"
 #include "process/monitor.h"
-#include "ranks.h"
+#include "tests/kit/metrics_file.h"
+#include "tests/worlds/ranks.h"
 
 static const uint64_t SECOND = 1000000000u;
 static _Atomic int looks, dumps;

@@ -15,7 +15,7 @@
 
 #include "os/clock.h"
 #include "process/progress.h"
-#include "ranks.h"
+#include "tests/worlds/ranks.h"
 
 static const uint64_t PATIENCE_NS = UINT64_C(20000000000);
 

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "studio/synth/bound.h"
-#include "synth_graphs.h"
+#include "tests/plans/synth_graphs.h"
 
 static void expect(struct synth_graph graph, int root, int64_t top, int64_t bottom)
 {

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "exact_rows.h"
-#include "synth_graphs.h"
+#include "tests/plans/exact_rows.h"
+#include "tests/plans/synth_graphs.h"
 
 static bool exists(const struct synth_graph *graph, int chunk_count, int step_count)
 {

@@ -13,11 +13,11 @@
 
 #include <cmocka.h>
 
-#include "exact_rows.h"
 #include "os/clock.h"
 #include "studio/synth/time_cut.h"
 #include "studio/synth/z3.h"
-#include "synth_graphs.h"
+#include "tests/plans/exact_rows.h"
+#include "tests/plans/synth_graphs.h"
 
 static void dgx1_is_answered(void **state)
 {

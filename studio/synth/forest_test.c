@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "studio/synth/forest.h"
-#include "synth_graphs.h"
+#include "tests/plans/synth_graphs.h"
 
 enum { NODES_MAX = 64 };
 

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "exact_rows.h"
-#include "sanitized.h"
-#include "synth_graphs.h"
+#include "tests/kit/sanitized.h"
+#include "tests/plans/exact_rows.h"
+#include "tests/plans/synth_graphs.h"
 
 static const uint64_t second = 1000000000;
 

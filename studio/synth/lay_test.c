@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "plan/verify.h"
 #include "studio/synth/lay.h"
-#include "synth_graphs.h"
+#include "tests/plans/synth_graphs.h"
 
 static const enum collective collectives[] = {COLLECTIVE_ALLGATHER, COLLECTIVE_REDUCE_SCATTER,
                                               COLLECTIVE_ALLREDUCE, COLLECTIVE_BROADCAST,

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "chance.h"
 #include "studio/synth/max_flow.h"
+#include "tests/kit/chance.h"
 
 enum { NODES = 7, ARCS = 20 };
 

@@ -77,7 +77,7 @@ for path in files("src/**/*_test.c", "studio/**/*_test.c", "tests/**/*.[ch]", "t
             offences.append("%s: reads %s, which is not in the table of options" % (path, name))
 
 python = words_of("bindings/*/src/**/*.py")
-tests = words_of("tests/**/*.[ch]", "tests/**/*.sh", "tests/*.py", "src/**/*_test.c", "studio/**/*_test.c", "check", "bindings/*/tests/**/*.py")
+tests = words_of("tests/**/*.[ch]", "tests/**/*.sh", "tests/**/*.py", "src/**/*_test.c", "studio/**/*_test.c", "check", "bindings/*/tests/**/*.py")
 for row in rows:
     name = row.variable[len(options.PREFIX):]
     if row.group == "PYTHON":

@@ -6,8 +6,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # shellcheck disable=SC2034
 tool=true
-# shellcheck source=tests/tool.sh
-source "${TUTTI_ROOT:?}/tests/tool.sh"
+# shellcheck source=tests/kit/tool.sh
+source "${TUTTI_ROOT:?}/tests/kit/tool.sh"
 mkdir "$work/tests" && cd "$work" || exit 1
 
 # A test of the folder: scene NAME COMMAND. The commands run in $work.

@@ -1,4 +1,4 @@
-#include "sim/net.h"
+#include "tests/sim/net.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -39,7 +39,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "sim/sim.h"
+#include "tests/sim/sim.h"
 #include "transport/transport.h"
 
 enum { SIM_STREAMS_MAX = 3 };

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "contract.h"
-#include "sim/net.h"
+#include "tests/kit/contract.h"
+#include "tests/sim/net.h"
 
 enum { NET = SIM_MESSAGE + 1, RESET, CUT, MEND, LINKS = 3, MESSAGES = 60, BYTES_MAX = 1500 };
 

@@ -1,4 +1,4 @@
-#include "sim/sim.h"
+#include "tests/sim/sim.h"
 
 #include <assert.h>
 #include <limits.h>

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/virtual_card/card_remote.h"
+#include "tests/virtual_card/packet.h"
 #include "transport/card/card.h"
 #include "transport/card/message.h"
-#include "virtual_card/card_remote.h"
-#include "virtual_card/packet.h"
 
 enum {
     LINKS = 3,

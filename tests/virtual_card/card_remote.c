@@ -1,10 +1,10 @@
-#include "virtual_card/card_remote.h"
+#include "tests/virtual_card/card_remote.h"
 
 #include <string.h>
 
 #include "base/status.h"
+#include "tests/virtual_card/socket_wire.h"
 #include "transport/card/card.h"
-#include "virtual_card/socket_wire.h"
 
 enum tutti_status virtual_card_open(const struct card_options *options,
                                     const struct virtual_card_options *card, struct card_wire *wire,

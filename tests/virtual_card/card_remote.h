@@ -3,9 +3,9 @@
 #ifndef TUTTI_TESTS_VIRTUAL_CARD_CARD_REMOTE_H
 #define TUTTI_TESTS_VIRTUAL_CARD_CARD_REMOTE_H
 
+#include "tests/virtual_card/device.h"
 #include "transport/card/card.h"
 #include "transport/open.h"
-#include "virtual_card/device.h"
 
 /* Opens a transport over a simulated card. Takes the wire, also on failure. INVALID_OPTIONS,
  * NO_MEMORY, SYSTEM. */

@@ -15,13 +15,13 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "card_world.h"
-#include "contract.h"
 #include "os/clock.h"
+#include "tests/kit/contract.h"
+#include "tests/virtual_card/card_remote.h"
+#include "tests/virtual_card/socket_wire.h"
+#include "tests/worlds/card_world.h"
 #include "transport/card/link.h"
 #include "transport/card/message.h"
-#include "virtual_card/card_remote.h"
-#include "virtual_card/socket_wire.h"
 
 enum { STEPS_MAX = 1000000, BYTES = 50000, POISON = 0x5a };
 

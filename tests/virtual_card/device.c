@@ -1,4 +1,4 @@
-#include "virtual_card/device.h"
+#include "tests/virtual_card/device.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 #include <sys/random.h>
 
 #include "base/status.h"
-#include "virtual_card/packet.h"
-#include "virtual_card/regions.h"
+#include "tests/virtual_card/packet.h"
+#include "tests/virtual_card/regions.h"
 
 enum {
     PACKETS_A_LOOK = 64,  /* taken from the wire */

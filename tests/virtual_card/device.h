@@ -35,9 +35,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tests/virtual_card/wire.h"
 #include "transport/card/device.h"
 #include "tutti/tutti.h"
-#include "virtual_card/wire.h"
 
 enum {
     VIRTUAL_CARD_MESSAGE_BYTES = 4096,

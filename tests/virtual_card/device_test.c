@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "os/clock.h"
-#include "virtual_card/device.h"
-#include "virtual_card/packet.h"
-#include "virtual_card/socket_wire.h"
+#include "tests/virtual_card/device.h"
+#include "tests/virtual_card/packet.h"
+#include "tests/virtual_card/socket_wire.h"
 
 enum { RANKS = 2, LOOKS_MAX = 200000, MEMORY_BYTES = 100000, GUARD_BYTES = 4096, POISON = 0x5a };
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "card_game.h"
+#include "tests/worlds/card_game.h"
 
 static void every_byte_comes_over_sockets(void **state)
 {

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
+#include "tests/virtual_card/card_remote.h"
+#include "tests/virtual_card/packet.h"
 #include "transport/card/card.h"
 #include "transport/card/message.h"
-#include "virtual_card/card_remote.h"
-#include "virtual_card/packet.h"
 
 enum { NONCE = 1000, PEER_NONCE = 2000, QUEUE_MAX = 32, STEPS = 100, BYTES = 1000, RECEIVES = 32 };
 

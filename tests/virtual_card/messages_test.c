@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "card_world.h"
 #include "p2p/p2p.h"
+#include "tests/worlds/card_world.h"
 
 enum { RANKS = 3, REQUESTS = 120, BYTES_MAX = 100000, STEPS_MAX = 3000000 };
 

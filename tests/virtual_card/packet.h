@@ -15,7 +15,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#include "virtual_card/wire.h"
+#include "tests/virtual_card/wire.h"
 
 enum card_packet_kind {
     CARD_PACKET_CONNECT = 1,

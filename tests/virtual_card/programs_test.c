@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
-#include "card_world.h"
-#include "engine_world.h"
+#include "tests/worlds/card_world.h"
+#include "tests/worlds/engine_world.h"
 
 enum { IN_PLACE = 0xffff, COUNTS = 3 };
 

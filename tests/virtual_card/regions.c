@@ -1,4 +1,4 @@
-#include "virtual_card/regions.h"
+#include "tests/virtual_card/regions.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Whole jobs over simulated network cards in thousands of simulated worlds (tests/engine_sim.h says
+/* Whole jobs over simulated network cards in thousands of simulated worlds (tests/sim/engine_sim.h says
  * what must hold in each): ranks crash in the middle of a remote write, stall, are cut off, and
  * give up links while peers write into what they offered.
  *
@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "engine_sim.h"
-#include "sanitized.h"
+#include "tests/kit/sanitized.h"
+#include "tests/sim/engine_sim.h"
 
 static void what_must_hold_holds_in_every_schedule(void **state)
 {

@@ -1,4 +1,4 @@
-#include "virtual_card/socket_wire.h"
+#include "tests/virtual_card/socket_wire.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
+#include "tests/virtual_card/wire.h"
 #include "tutti/tutti.h"
-#include "virtual_card/wire.h"
 
 /* Failures: IN_PROGRESS (another socket has that rank's name), NO_DESCRIPTORS, NO_MEMORY,
  * SYSTEM. */

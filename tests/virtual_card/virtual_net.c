@@ -1,4 +1,4 @@
-#include "virtual_card/virtual_net.h"
+#include "tests/virtual_card/virtual_net.h"
 
 #include <assert.h>
 #include <stdlib.h>

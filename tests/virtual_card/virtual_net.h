@@ -17,10 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sim/sim.h"
+#include "tests/sim/sim.h"
+#include "tests/virtual_card/device.h"
 #include "transport/card/card.h"
 #include "transport/card/card_rails.h"
-#include "virtual_card/device.h"
 
 struct virtual_net_options {
     int size;                 /* ranks, at most SIM_NODES_MAX */

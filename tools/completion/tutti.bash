@@ -3,7 +3,7 @@
 #     source tools/completion/tutti.bash
 #
 # Options come from each program's own --help, names of collectives and algorithms from `tutti-plan list`, at the moment
-# of completion: only the few words that options take are listed here (tests/completion_test.sh compares them).
+# of completion: only the few words that options take are listed here (tests/tools/completion_test.sh compares them).
 # shellcheck shell=bash
 
 # The program as it was typed, or as it is found.

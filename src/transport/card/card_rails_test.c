@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "card_world.h"
-#include "chance.h"
+#include "tests/kit/chance.h"
+#include "tests/worlds/card_world.h"
 #include "transport/card/card_rails.h"
 
 enum { STEPS_MAX = 2000000, BYTES = 1 << 20 };

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "local_world.h"
+#include "tests/worlds/local_world.h"
 #include "transport/local/checked.h"
 #include "transport/local/local.h"
 

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "local_world.h"
 #include "os/clock.h"
+#include "tests/worlds/local_world.h"
 #include "transport/local/local.h"
 #include "transport/local/segment.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "local_world.h"
+#include "tests/worlds/local_world.h"
 #include "transport/local/sharing.h"
 
 enum { BYTES = 20000, ALLOCATION = 40000 };

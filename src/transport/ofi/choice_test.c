@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "chance.h"
-#include "sanitized.h"
+#include "tests/kit/chance.h"
+#include "tests/kit/sanitized.h"
 #include "transport/ofi/choice.h"
 
 static void wishes_are_checked(void **state)

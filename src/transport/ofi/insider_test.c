@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "card_world.h"
+#include "tests/worlds/card_world.h"
 
 #if __has_include(<rdma/fabric.h>)
 
-#include "chance.h"
+#include "tests/kit/chance.h"
 #include "transport/card/message.h"
 #include "transport/ofi/device.h"
 

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "card_game.h"
-#include "fabric_shim.h"
+#include "tests/fabric/fabric_shim.h"
+#include "tests/worlds/card_game.h"
 #include "transport/ofi/device.h"
 
 static const struct fabric_shim personalities[] = {

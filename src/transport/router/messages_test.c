@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "p2p/p2p.h"
-#include "router_world.h"
+#include "tests/worlds/router_world.h"
 
 enum { SIZES = 6, ROUNDS_MAX = 1000000 };
 static const size_t sizes[SIZES] = {70000, 0, 9, 300000, 5000, 40};

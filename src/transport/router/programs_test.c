@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
-#include "engine_world.h"
-#include "router_world.h"
+#include "tests/worlds/engine_world.h"
+#include "tests/worlds/router_world.h"
 
 static const struct host_shape shapes[] = {{.hosts = {2, 3, 1}}, {.hosts = {2, 2}},
                                            {.hosts = {4, 4}},    {.hosts = {3, 1, 2, 1}},

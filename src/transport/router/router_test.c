@@ -12,11 +12,11 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
-#include "contract.h"
-#include "engine_world.h"
-#include "local_world.h"
 #include "os/clock.h"
-#include "router_world.h"
+#include "tests/kit/contract.h"
+#include "tests/worlds/engine_world.h"
+#include "tests/worlds/local_world.h"
+#include "tests/worlds/router_world.h"
 #include "transport/local/local.h"
 #include "transport/router/router.h"
 

@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 #include "connect/port.h"
-#include "contract.h"
 #include "os/clock.h"
+#include "tests/kit/contract.h"
 #include "transport/tcp/endpoint.h"
 #include "transport/tcp/endpoint_state.h"
 #include "transport/tcp/link.h"

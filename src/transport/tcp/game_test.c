@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tcp_world.h"
+#include "tests/worlds/tcp_world.h"
 
 enum { LINKS = 6, POSTED_BYTES = 300000, STEPS_MAX = 3000000 };
 

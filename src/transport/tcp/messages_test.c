@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "p2p/p2p.h"
-#include "tcp_world.h"
+#include "tests/worlds/tcp_world.h"
 
 enum { RANKS = 3, REQUESTS = 120, BYTES_MAX = 300000, STEPS_MAX = 3000000 };
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "tcp_world.h"
+#include "tests/worlds/tcp_world.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/tcp.h"
 

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "os/clock.h"
-#include "tcp_world.h"
+#include "tests/worlds/tcp_world.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/link.h"
 #include "transport/tcp/tcp.h"

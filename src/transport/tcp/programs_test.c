@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
-#include "engine_world.h"
-#include "tcp_world.h"
+#include "tests/worlds/engine_world.h"
+#include "tests/worlds/tcp_world.h"
 
 enum { IN_PLACE = 0xffff };
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "tcp_world.h"
+#include "tests/worlds/tcp_world.h"
 #include "transport/tcp/link.h"
 
 enum { SLOT = 2, CHANNEL = 1, SIGNATURE = 4242, STEPS = 20000, PIECE_BYTES = 4096, PIECES = 4 };

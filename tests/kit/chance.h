@@ -1,0 +1,34 @@
+/* chance.h - numbers that follow from a seed alone, for tests that draw their inputs. */
+#ifndef TUTTI_TESTS_KIT_CHANCE_H
+#define TUTTI_TESTS_KIT_CHANCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/kit/elements.h"
+
+struct chance {
+    uint64_t seed, turn;
+};
+
+static inline uint64_t chance_draw(struct chance *chance)
+{
+    return elements_mixed(chance->seed, chance->turn++);
+}
+
+static inline int chance_below(struct chance *chance, int bound)
+{
+    return (int)(chance_draw(chance) % (uint64_t)bound);
+}
+
+/* Between 1 and max, of any order of magnitude. */
+static inline size_t chance_of_any_size(struct chance *chance, size_t max)
+{
+    int bits = 0;
+    while (max >> bits > 1) bits++;
+    const size_t low = (size_t)1 << chance_below(chance, bits + 1);
+    const size_t number = low + chance_draw(chance) % low;
+    return number < max ? number : max;
+}
+
+#endif

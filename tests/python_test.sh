@@ -1,6 +1,0 @@
-#!/bin/bash
-# The Python package does what its tests say, with the library and the programs of the wheel.
-# ctest: label=nosan label=once timeout=300 waits needs=wheel
-# shellcheck source=tests/wheel.sh
-source "${TUTTI_ROOT:?}/tests/wheel.sh"
-"$python" -m pytest -q -p no:cacheprovider -r s "$TUTTI_ROOT/bindings/python/tests"

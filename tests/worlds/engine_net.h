@@ -1,0 +1,62 @@
+/* engine_net.h - links between the ranks of a test of the engine, all in one thread: slow, short of room and moody. Or the transports of
+ * somebody else. Assertions are cmocka's. */
+#ifndef TUTTI_TESTS_WORLDS_ENGINE_NET_H
+#define TUTTI_TESTS_WORLDS_ENGINE_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/engine/engine_dummy.h"
+#include "transport/transport.h"
+
+enum { ENGINE_RANKS_MAX = 8 };
+
+struct engine_mood {
+    size_t piece_bytes;
+    unsigned pieces; /* under way on a link */
+    unsigned delay;  /* of so many looks one finds something new; 1: each */
+    enum link_reach reach;
+    bool expects;    /* what is expected may be stored where it is, and now and then is not */
+    unsigned shares; /* shared slots of each rank; 0: it has none */
+    /* Of each rank; NULL: all are on one. The ranks of a host are a group, and only links between them share and advertise. */
+    const int *host_of;
+    const struct path_table *paths; /* within a host; NULL: those of shared memory */
+    const struct engine_dummy
+        *dummy;       /* in whose memory some ranks have their buffers and their places; or NULL */
+    unsigned far;     /* those ranks, a bit each */
+    bool reaches_far; /* links reach such memory, too */
+};
+
+static inline uint64_t engine_random(uint64_t *random)
+{
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return *random >> 33;
+}
+
+struct engine_net; /* opaque: the links of all ranks */
+
+struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t seed);
+/* The same over transports of somebody else, which stay his: `step` moves them before each look. */
+struct engine_net *engine_net_over(int size, struct transport *const *transports,
+                                   void (*step)(void *context), void *context, uint64_t seed);
+void engine_net_free(struct engine_net *net);
+/* Moves the transports of somebody else; nothing otherwise. */
+void engine_net_step(struct engine_net *net);
+struct transport *engine_net_transport(struct engine_net *net, int rank);
+uint64_t engine_net_draw(struct engine_net *net);
+/* The kind of memory of a rank; NULL: the host's. */
+const struct memory_kind *engine_net_kind(const struct engine_net *net, int rank);
+/* Sends what the programs did not, on the one link that this rank writes. */
+void engine_net_put(struct engine_net *net, int rank, const void *data, size_t bytes);
+/* Messages so far that were stored where they were expected. */
+uint64_t engine_net_written(const struct engine_net *net);
+/* Messages so far that were changed in place and forwarded. */
+uint64_t engine_net_handed_on(const struct engine_net *net);
+/* Shared slots that were filled and sent so far, and messages on multicast links. */
+uint64_t engine_net_shared(const struct engine_net *net);
+uint64_t engine_net_multicast(const struct engine_net *net);
+/* Whatever was sent was read, and what was shared came back: the next operation finds its links empty. */
+void engine_net_expect_empty(struct engine_net *net);
+
+#endif
