@@ -6,8 +6,8 @@
  *                                              └──────────── look: vanished, ended ◄────┘
  *
  * Control goes over TCP, whatever carries the data: whether a rank is alive never depends on a
- * network card or its provider. So there is one implementation (tcp/endpoint.h). It moves together
- * with the transport of its connections, which is one of those that `transports_open_remote` combines.
+ * network card or its provider. So there is one implementation (tcp/endpoint.h). It has no
+ * `progress`, sleep or wake of its own: those of the set's transport `all` (open.h) move it, too.
  *
  * Control makes its own connections. A connection to a peer becomes wanted when it has a link, when
  * the peer is told something, or by `connect`. If ranks share memory there is nothing to connect,
@@ -17,9 +17,10 @@
  * long as it neither closes its transport nor breaks. The first 32 bits of a message are its kind.
  * The kind CONTROL_KIND_OWN belongs to control itself, and CONTROL_KIND_GREETING to links that are
  * beside it (data_order.h).
- *   - Control messages do not overtake data: when a peer hears a message, it has all data and all
- *     credit that this rank had sent before it. (Otherwise a rank could hear that a peer left while
- *     it still waits for that peer's last bytes.)
+ *   - They do not overtake credit: when a peer hears a message, it has all credit that this rank had
+ *     returned before it. (Otherwise a rank could hear that a peer left while it still waits for
+ *     that peer's last credit.) Data itself may come later over connections; a rank that leaves waits
+ *     until its data has been consumed. Beside links, data_order.h says what holds.
  *   - Giving up links (`stop`) leaves no gap before later messages.
  *   - A rank that hears a message may tell another one at once, so `tell` may be called meanwhile.
  *
@@ -36,7 +37,7 @@
 
 enum {
     CONTROL_MESSAGE_BYTES_MAX = 504,
-    CONTROL_ENVELOPE_BYTES = 8, /* more, behind messages that wait for data of other links */
+    CONTROL_ENVELOPE_BYTES = 8, /* behind each message, where links are beside control */
     CONTROL_MESSAGES_MAX = 16,  /* sent to a peer and not acknowledged */
     CONTROL_FINAL_MESSAGES = 2, /* of these, kept for tell_final */
     CONTROL_KIND_OWN = 8,
@@ -48,17 +49,17 @@ enum peer_state {
     PEER_UNUSED, /* no link to it was opened, no connection made */
     PEER_WANTED, /* no connection carries data yet */
     PEER_UP,     /* at least one does */
-    PEER_LOST,   /* none does any more */
+    PEER_LOST,   /* none does any more, nor do links beside control */
     PEER_BROKEN  /* it sent something that makes no sense */
 };
 
 struct peer_report {
     enum peer_state state;
-    uint64_t since_ns; /* clock_now_ns() */
-    uint64_t heard_ns; /* when something last came from it; 0: never */
-    unsigned streams_up;
-    uint64_t mended; /* corrupt frames that arrived intact when they were sent again */
-    bool is_corrupt; /* a frame was corrupt again */
+    uint64_t since_ns;   /* clock_now_ns() */
+    uint64_t heard_ns;   /* when something last came from it; 0: never */
+    unsigned streams_up; /* connections; without any, 1 if links beside control are up */
+    uint64_t mended;     /* corrupt frames that arrived intact when they were sent again */
+    bool is_corrupt;     /* a frame was corrupt again */
 };
 
 enum peer_presence {

@@ -189,6 +189,10 @@ void data_order_report(const struct data_order *order, int peer, struct peer_rep
     struct link_report of_links;
     if (order->links == NULL) return;
     order->links->ordered->report(order->links, peer, &of_links);
+    if (report->state == PEER_UNUSED || report->state == PEER_WANTED) {
+        report->streams_up = of_links.is_up;
+        if (of_links.is_lost) report->state = PEER_LOST;
+    }
     if (of_links.is_broken) report->state = PEER_BROKEN;
     if (of_links.heard_ns > report->heard_ns) report->heard_ns = of_links.heard_ns;
 }

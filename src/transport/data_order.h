@@ -6,8 +6,10 @@
  *   control ─ message, "after 42" ──────── connections ────────►  held until 41 has come
  *
  * Each control message says how many messages its sender had given to its links for that peer
- * before it, and is heard when those have come. It is heard at once if the links have been stopped
- * or are in trouble, or if more than a few control messages wait.
+ * before it, and is heard when those have come. In two cases it does not wait: when the links have
+ * been stopped, are in trouble or have gone, since the rest may never come then; and when
+ * CONTROL_MESSAGES_MAX wait already, since control may not lose one. Data that comes later than a
+ * message "I have left" is then taken for lost, and its call fails.
  *
  * The same numbers tell links what they cannot see by themselves: that a peer which is heard has
  * sent messages that do not come (`examine`). Whether a peer whose links fail is taken for gone is
@@ -35,12 +37,13 @@ struct data_order; /* opaque */
 struct link_evidence {
     uint64_t now_ns;
     uint64_t heard_ns; /* when control last heard the peer; 0: never */
-    uint64_t told;     /* the peer has sent so many messages on the links, as it said */
+    uint64_t told;     /* by the peer: so many messages it has sent on the links */
 };
 
 /* What links know of a peer. */
 struct link_report {
     bool is_up;                        /* data can go both ways */
+    bool is_lost;                      /* it could, and the peer's end is gone */
     bool is_broken;                    /* it sent something that makes no sense */
     uint64_t heard_ns;                 /* when something last came from it; 0: never */
     uint64_t trouble_ns;               /* since when something has failed for it; 0: nothing has */
@@ -75,8 +78,8 @@ struct data_order_options {
 /* NO_MEMORY. */
 enum tutti_status data_order_create(const struct data_order_options *options,
                                     struct data_order **order);
-/* Says which links and which control it is between, before either has something to do. links: NULL:
- * this rank only tells, and has none. */
+/* Says which links and which control it is between; called once, before either does anything. links
+ * is NULL where a rank has control alone. */
 void data_order_join(struct data_order *order, struct transport *links, struct control *control);
 /* NULL is allowed. */
 void data_order_free(struct data_order *order);
@@ -98,7 +101,8 @@ void data_order_stop(struct data_order *order);
 /* Whether the peer is gone as far as its links show. heard_ns: as in struct link_evidence. */
 enum peer_presence data_order_look(struct data_order *order, int peer, uint64_t heard_ns,
                                    uint64_t now_ns);
-/* Adds what links know to what control does. */
+/* Adds what links know to what control does: also whether something may still come on them from a
+ * peer with which there is no connection. */
 void data_order_report(const struct data_order *order, int peer, struct peer_report *report);
 /* As in control.h. */
 bool data_order_trouble(const struct data_order *order, int peer, char text[CONTROL_TROUBLE_MAX]);

@@ -259,7 +259,14 @@ static void control_knows_what_links_know(void **state)
     assert_int_equal(world.evidence.now_ns, 4);
     assert_false(data_order_trouble(world.order, -1, text));
     data_order_report(world.order, PEER, &known);
-    assert_true(known.state == PEER_UP && known.heard_ns == 5);
+    assert_true(known.state == PEER_UP && known.heard_ns == 5 && known.streams_up == 0);
+    /* Without a connection, links say whether something may still come. */
+    struct peer_report unknown = {.state = PEER_UNUSED};
+    data_order_report(world.order, PEER, &unknown);
+    assert_true(unknown.state == PEER_UNUSED && unknown.streams_up == 1);
+    world.report[PEER] = (struct link_report){.is_lost = true};
+    data_order_report(world.order, PEER, &unknown);
+    assert_true(unknown.state == PEER_LOST && unknown.streams_up == 0);
     world.report[PEER] = (struct link_report){
         .is_broken = true, .heard_ns = 6, .trouble_ns = 1, .trouble = "its card is on fire"};
     data_order_report(world.order, PEER, &known);

@@ -20,16 +20,17 @@
 
 /* Zeroed before it is opened, and valid from then on. */
 struct transport_set {
-    struct transport *all; /* leads to every rank: one of the others */
-    struct control *
-        control; /* of the ranks of other hosts, or of all; moves with `all`. NULL: there are none */
-    struct transport *
-        host; /* leads to the ranks of this host under their numbers, and has their board; NULL: the communicator has one rank */
+    struct transport *all; /* leads to every rank: the host's, that to other hosts, or a router */
+    /* Of ranks of other hosts, or of all; `all` moves it. NULL: the ranks share memory. */
+    struct control *control;
+    /* Leads to the ranks of this host under their numbers, and has their board. NULL: the
+     * communicator has one rank. */
+    struct transport *host;
     /* The rest is this module's own. */
-    struct transport *links;        /* to other hosts; NULL: TCP's are */
-    struct transport *tcp;          /* the connections; NULL: host leads to all */
-    struct transport *router;       /* NULL: one of them is enough */
-    struct data_order *order;       /* between links and control; NULL: TCP carries both */
+    struct transport *links;  /* that carry data between hosts beside TCP; or NULL */
+    struct transport *tcp;    /* connections, and links over them; NULL: there is no network */
+    struct transport *router; /* NULL: one of them is enough */
+    struct data_order *order; /* between links and control; NULL: TCP carries both */
     const struct remote_kind *kind; /* of links */
     bool is_over_host;              /* the router leads to ranks of this host by `host` */
 };

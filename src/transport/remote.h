@@ -23,7 +23,7 @@ struct remote_options {
     bool uses_card; /* data goes over a network card with remote memory access: all ranks have one */
     bool only_tells; /* control messages are all that this rank sends; it needs no card for that */
     /* Says where the port of a rank's process is, and whether the rank is on another host. Called
-     * when the transport first has something to do with that rank. */
+     * when links or control are opened, or first have something to do with that rank. */
     void (*locates)(void *context, int rank, struct remote_location *location);
     /* A control message has come, which is valid during the call. The function may call tell and
      * forget (control.h), and nothing else of control or links. NULL: control messages are dropped. */

@@ -126,7 +126,7 @@ bool transport_not_awaited(const struct transport *transport)
     return false;
 }
 
-bool transport_is_settled(const struct transport *transport, int peer)
+bool transport_owes_nothing(const struct transport *transport, int peer)
 {
     (void)transport, (void)peer;
     return true;

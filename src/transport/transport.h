@@ -175,8 +175,7 @@ struct transport_group {
 struct transport {
     const struct transport_ops *ops;
     const struct sharing_ops *sharing; /* transport_shares_nothing, if they do not */
-    /* What control asks of links beside it. NULL: control does not know these links, or moves with
-     * them (tcp/endpoint.h). */
+    /* What control asks of links that carry data beside it; NULL for links in memory and over TCP. */
     const struct ordered_ops *ordered;
     int rank, size;
     /* The groups of which this rank is a member, from creation on. None: each message goes to one
@@ -241,8 +240,8 @@ struct transport_ops {
                                  struct link_rx **link);
     /* Moves bytes between links and the outside; never waits. True when something moved. */
     bool (*progress)(struct transport *transport);
-    /* Makes due now what peers may be told later, and moves as `progress` does: for a rank that
-     * starts nothing any more. */
+    /* As `progress`, and tells peers now what it would have told them with later data: for a rank
+     * that starts nothing any more. */
     void (*flush)(struct transport *transport);
     /* Whether a peer may be waiting for something that waits here to be sent; then some thread has
      * to call `progress`. */
@@ -324,7 +323,7 @@ void transport_no_send_shared(struct transport *transport, int slot, struct link
 /* For ranks that are reached through memory: nothing waits, and nobody is owed anything. */
 void transport_no_flush(struct transport *transport);
 bool transport_not_awaited(const struct transport *transport);
-bool transport_is_settled(const struct transport *transport, int peer);
+bool transport_owes_nothing(const struct transport *transport, int peer);
 bool transport_stops_nothing(struct transport *transport);
 
 /* For transports where these cannot occur. */

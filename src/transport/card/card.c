@@ -489,7 +489,9 @@ void card_report(const struct transport *transport, int peer, struct link_report
 {
     const struct card_pair *pair = pair_of(transport, peer);
     struct card_device *const device = card_device_of(transport);
-    *report = (struct link_report){.is_up = device->ops->state(device, peer) == CARD_PEER_UP};
+    const enum card_peer_state state = device->ops->state(device, peer);
+    *report =
+        (struct link_report){.is_up = state == CARD_PEER_UP, .is_lost = state == CARD_PEER_LOST};
     if (pair == NULL) return;
     report->is_broken = pair->state == CARD_PEER_BROKEN;
     report->heard_ns = pair->heard_ns;

@@ -24,7 +24,7 @@
  *      each peer; a device may take fewer.
  *
  * Threads: one at a time, but for wake, which comes from any thread. Only sleep waits. Only create,
- * make_room, register and prepare allocate.
+ * make_room, enroll and prepare allocate.
  */
 #ifndef TUTTI_TRANSPORT_CARD_DEVICE_H
 #define TUTTI_TRANSPORT_CARD_DEVICE_H

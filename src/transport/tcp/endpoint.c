@@ -107,7 +107,12 @@ static enum tutti_status go_for_wanted(struct endpoint *endpoint)
     endpoint->any_wanted = false;
     struct endpoint_peer *about;
     for (int at = 0; (about = rank_map_next(&endpoint->peers, &at)) != NULL;) {
-        if (about->wanted != 0 && now >= about->next_ns) TRY(go_for(endpoint, about, at - 1, now));
+        const bool is_due = about->wanted != 0 && now >= about->next_ns;
+        const enum tutti_status status = is_due ? go_for(endpoint, about, at - 1, now) : TUTTI_OK;
+        if (status != TUTTI_OK) {
+            endpoint->any_wanted = true;
+            return status;
+        }
         endpoint->any_wanted |= about->wanted != 0;
     }
     return TUTTI_OK;
@@ -165,11 +170,11 @@ static enum tutti_status check_client(struct port_client *client)
  * for messages without which no card is reached. */
 static bool needs_connections(const struct endpoint *endpoint)
 {
-    if (endpoint->missing > 0 && endpoint->order != NULL) return true;
     const struct endpoint_peer *about;
     for (int at = 0;
          endpoint->missing > 0 && (about = rank_map_next(&endpoint->peers, &at)) != NULL;)
-        if (about->awaited != 0 && !about->is_forgotten && tcp_has_links(endpoint->tcp, at - 1))
+        if (about->awaited != 0 && !about->is_forgotten &&
+            (endpoint->order != NULL || tcp_has_links(endpoint->tcp, at - 1)))
             return true;
     return false;
 }

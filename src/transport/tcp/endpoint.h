@@ -16,9 +16,9 @@
 #include "transport/remote.h"
 #include "transport/transport.h"
 
-/* The port of the process must be open. order: the links' beside which only control goes over these
- * connections; stays the caller's. NULL: data goes over them, too. Failures: NO_MEMORY,
- * NO_DESCRIPTORS. */
+/* The port of the process must be open. order: the hook to the links that carry the data, so that
+ * only control goes over these connections; stays the caller's. NULL: they carry the data, too.
+ * Failures: NO_MEMORY, NO_DESCRIPTORS. */
 enum tutti_status endpoint_open(const struct remote_options *options, struct data_order *order,
                                 struct transport **transport);
 /* Lives as long as the endpoint, and moves with it. */
