@@ -13,7 +13,7 @@ seeds=12000
 begin_planting engine_dummies_main "$run" "$computing" "$send" "$deliver" "$way" "$start" "$bind_ways" "$paths"
 
 # ------------------------------------------------------------------------------------- kernels that finish late
-end_of_start='                                       !lane->placing && piece->way == PATH_SHARED_SLOT;'
+end_of_start='                                       !is_placed && piece->way == PATH_SHARED_SLOT;'
 deliver_late='    deliver_computed(operation, lane, step, piece);'
 
 # A piece for which CONDITION holds is sent by EARLY as soon as its kernels are started; only the rest is done when they are finished.
@@ -28,7 +28,7 @@ sent_early() {
     }" \
         "$deliver_late" \
         "    if ($condition)
-        deliver_back(operation, step, piece, piece->way == PATH_FORWARD && !lane->placing, piece->bytes);
+        deliver_back(operation, step, piece, piece->way == PATH_FORWARD && lane->state != LANE_PLACES, piece->bytes);
     else deliver_computed(operation, lane, step, piece);"
 }
 
@@ -56,7 +56,7 @@ sent_early 'memory counts as stored before the kernels that store it have finish
     'deliver_sends(lane, step) && piece->way == PATH_STAGE' \
     'deliver_to_links(operation, lane, step, piece);'
 sent_early 'a result is announced where it is expected before its kernels have finished' \
-    'lane->placing' \
+    'lane->state == LANE_PLACES' \
     'if (lane->done + piece->bytes == step->bytes) deliver_placed(operation, step);'
 bug 'another lane takes the shared slot that one computes in' "$send" \
     'operation->shared_slot_is_taken || ' \
@@ -90,15 +90,15 @@ bug 'buffers are taken to lie in memory of the host' "$computing" \
     '{NULL, program->kinds[sources[i].buffer]}' \
     '{NULL, NULL}'
 bug 'places of links are taken to lie where shared slots do' "$computing" \
-    'if (!placing && piece->way == PATH_SHARED_SLOT) return' \
-    'if (!placing) return'
+    'if (!is_placed && piece->way == PATH_SHARED_SLOT) return' \
+    'if (!is_placed) return'
 bug 'shared slots are taken to lie where places of links do' "$computing" \
-    '    if (!placing && piece->way == PATH_SHARED_SLOT) return operation->transport->shared_memory;
+    '    if (!is_placed && piece->way == PATH_SHARED_SLOT) return operation->transport->shared_memory;
 ' \
     ''
 bug 'what is expected is taken to lie in memory of its sender' "$computing" \
-    'if (placing || piece->way != PATH_FORWARD) return step_link(operation, step, i)->memory;' \
-    'if (placing) return operation->program->kinds[PLAN_OUTPUT];
+    'if (is_placed || piece->way != PATH_FORWARD) return step_link(operation, step, i)->memory;' \
+    'if (is_placed) return operation->program->kinds[PLAN_OUTPUT];
     if (piece->way != PATH_FORWARD) return step_link(operation, step, i)->memory;'
 bug 'other memory is sent by reference over links that do not reach it' "$bind_ways" \
     'if (is_reference && !takes_kind(' \
@@ -107,7 +107,7 @@ bug 'links store in other memory that they do not reach' "$bind_ways" \
     'return takes_memory(binder, memory) && takes_kind(binder, bound->destination_buffer, memory);' \
     'return takes_memory(binder, memory);'
 bug 'links copy to other memory that they do not reach' "$bind_ways" \
-    '    bound->fetches = fetches(binder, bound);
+    '    step_set(bound, STEP_FETCHES, fetches(binder, bound));
 ' \
     ''
 bug 'scratch is memory of the host' "$run" \
@@ -130,7 +130,7 @@ bug 'pieces come as far apart on links as in memory' "$computing" \
     'program_wire_bytes(program, done), &run)' \
     'done, &run)'
 bug 'runs go as far apart to links as in memory' "$computing" \
-    'lane->placing ? run : program_wire_bytes(program, run)' \
+    'is_placed ? run : program_wire_bytes(program, run)' \
     'run'
 bug 'what is posted goes as far apart as in memory' "$start" \
     '(char *)place + program_wire_bytes(program, done)' \

@@ -28,6 +28,10 @@ worker_bug() {
         missed=$((missed + 1))
         return
     fi
+    if only_plants; then
+        found=$((found + 1))
+        return
+    fi
     printf '%s\n' "${kernels/'#include "gpu/worker_run.h"'/"${header/"$2"/"$3"}"}" >"$work/twins.c"
     compile -fPIC -shared "${standin[@]}" "$work/twins.c" -Wl,-soname,libcuda.so.1 -Wl,-z,defs -lpthread -lm -ldl \
         -o "$work/standin.so"

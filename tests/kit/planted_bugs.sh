@@ -8,6 +8,9 @@
 #     bug NAME SOURCE OLD NEW [OLD NEW]...     the lines OLD, which are in the source once, become NEW
 #     end_planting                             false when one was not found
 #
+# With TUTTI_TEST_PLANTING=only each bug is planted and compiled, and nobody looks for it: so that every change of a source is told which bug
+# it took the ground from (tests/repo/planting_test.sh).
+#
 # Needs the folder of the sources as the current one.
 
 seeds=10000 clean_seeds=500 libraries=()
@@ -18,9 +21,12 @@ trap 'rm -rf "$work"' EXIT
 compile() { "${CC:-cc}" -std=gnu17 -D_GNU_SOURCE -O1 -w -I. -Isrc -Iinclude "$@"; }
 link() { compile "$@" "${TUTTI_BUILD:?}"/lib/libtutti_testing.a "$TUTTI_BUILD"/lib/libtutti_internal.a "${libraries[@]}" -lm -lpthread; }
 
+only_plants() { [[ ${TUTTI_TEST_PLANTING:-} == only ]]; }
+
 begin_planting() {
     local name=$1 source
     shift
+    if only_plants; then return; fi
     printf 'int %s(int, char **);\nint main(int c, char **v) { return %s(c, v); }\n' "$name" "$name" >"$work/main.c"
     compile -c "$work/main.c" -o "$work/main.o"
     # With nothing edited, each source by itself, nothing is found.
@@ -48,6 +54,15 @@ bug() {
         shift 2
     done
     printf '%s\n' "$source" >"$work/bug.c"
+    if only_plants; then
+        if compile -fsyntax-only "$work/bug.c"; then
+            found=$((found + 1))
+        else
+            echo "$name: it does not compile"
+            missed=$((missed + 1))
+        fi
+        return
+    fi
     link "$work/bug.c" "$work/main.o" -o "$work/bug"
     if result=$("$work/bug" --seeds "$seeds" 2>&1); then
         echo "$name: NOT FOUND in $seeds schedules"
@@ -62,6 +77,6 @@ bug() {
 }
 
 end_planting() {
-    echo "$found bugs found, $missed not"
+    echo "$found bugs $(only_plants && echo planted || echo found), $missed not"
     ((missed == 0))
 }

@@ -46,8 +46,8 @@ bug 'a message overtakes an earlier one that waits for room' "$way" \
     'bool waits = lane->done == 0 && send_is_under_way(operation, step);' \
     'bool waits = false;'
 bug 'a step that only passes on gets no memory' "$bind" \
-    'if (step->stages &&' \
-    'if (step->stages ||'
+    'if (step_has(step, STEP_STAGES) &&' \
+    'if (step_has(step, STEP_STAGES) ||'
 bug 'hosts are counted, not their ranks' "$heartbeat" \
     '        all += heartbeat->rank_counts[h];
         if (heartbeat->hosts[h].is_heard && !is_suspected(heartbeat, h))

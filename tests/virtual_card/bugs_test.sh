@@ -7,10 +7,9 @@
 #                  again; memory is read after it was deregistered; a message without a receive is taken; a write completes when its
 #                  first packet is acknowledged; packets of another user, another socket or an earlier device are believed; a peer
 #                  that is gone and is sent nothing is not found
-#     card_test    control messages are heard as they come; last words have no places of their own; a message of another signature is
-#                  shown; a peer is believed that posted more receives than it can; memory stays registered when links are given up; a
-#                  rank sleeps while its device has something left to do; a sender that waits hears only when the receiver is idle
-#                  that a part of a landing is free, or again what was offered
+#     card_test    a message of another signature is shown; a peer is believed that posted more receives than it can; memory stays
+#                  registered when links are given up; a rank sleeps while its device has something left to do; a sender that waits
+#                  hears only when the receiver is idle that a part of a landing is free, or again what was offered
 #     hostile_test a receiver is believed that it consumed what the card still has to read
 # ctest: label=long label=nosan label=once timeout=600
 set -euo pipefail

@@ -19,11 +19,12 @@
  *   3. At most one way has shared slots.
  *
  * It routes links, and nothing else: what is known of ranks, and told to them, is control's
- * (transport/control.h). It neither has links to ranks of several ways at once, nor closes the transports that it is made
- * of.
+ * (transport/control.h). It neither has links to ranks of several ways at once, nor closes the
+ * transports that it is made of.
  *
  * The creator of a router keeps the ways, uses them for what only they can do, and closes them: it
- * frees the router first, and closes the last way last.
+ * frees the router first. When it has closed the last way, it calls the others no more but to close
+ * them.
  *
  * Threads: as for the ways; wake and wake_all from any thread.
  */
