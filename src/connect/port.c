@@ -204,7 +204,7 @@ static enum tutti_status read_protocol(enum tcp_protocol *wanted)
     return TUTTI_OK;
 }
 
-/* What the environment says. */
+/* Reads the job's key, the range of ports and the protocol from the environment. */
 static enum tutti_status read_options(const struct launcher_place *place, struct secret_key *key,
                                       uint16_t *first, struct listener_options *options)
 {

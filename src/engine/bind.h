@@ -29,7 +29,7 @@ struct program_source {
     size_t offset;
 };
 
-/* What a step is, or does. */
+/* The properties of a step. */
 enum step_flag {
     /* One source in memory, nothing but sending. */
     STEP_ONLY_SENDS = 1u << 0,

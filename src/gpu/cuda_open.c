@@ -1,4 +1,4 @@
-/* cuda_open.c - a device: what it is, and all that this library needs on it. */
+/* cuda_open.c - describes a device, and makes all that this library needs on it. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

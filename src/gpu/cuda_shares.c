@@ -1,4 +1,4 @@
-/* cuda_shares.c - memory that other processes map: what this process exports, and what it imports. */
+/* cuda_shares.c - exports memory of devices to other processes, and imports theirs. */
 #include <assert.h>
 #include <fcntl.h>
 #include <string.h>

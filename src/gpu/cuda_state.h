@@ -1,7 +1,7 @@
 /* cuda_state.h - CUDA's driver and its devices in this process, and the functions that the files of this driver share.
  *
  *     cuda.c           finds the driver, opens each device once; the table of functions (gpu/gpu.h)
- *     cuda_open.c      a device: what it is, its kernels, streams and pinned memory
+ *     cuda_open.c      describes a device, and makes its kernels, streams and pinned memory
  *     cuda_find.c      whose memory an address is
  *     cuda_memory.c    allocates memory of devices, and pinned memory
  *     cuda_copy.c      copies, and reads for links

@@ -1,4 +1,4 @@
-/* Control messages beside links: what they wait for, and what control hears of links.
+/* Control messages beside links wait for data, and control hears of trouble with links.
  *
  * ctest: label=notsan */
 #include <setjmp.h>

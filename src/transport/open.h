@@ -2,10 +2,10 @@
  * one.
  *
  *     ranks of this host ── host ─────────────────────────┐
- *                                                         ├── all: what links are opened on, and moves
+ *                                                         ├── all: opens links, and moves everything
  *     ranks of other hosts ┬ links: cards, say ───────────┤
  *                          └ tcp: links, if no others ────┘
- *                             └── control: what is known of those ranks, and told to them
+ *                             └── control: knows those ranks, and tells them messages
  *
  * Only this module knows which transports there are; its callers know the contracts (transport.h,
  * control.h). Threads: one at a time.

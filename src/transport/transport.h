@@ -1,5 +1,5 @@
 /* transport.h - the contract for links: between the engine and the transports, which carry bytes.
- * What a rank knows of its peers, and tells them beside all links, is control (control.h).
+ * Control (control.h) knows a rank's peers, and tells them messages beside all links.
  *
  * A transport gives *links*: one-way streams of messages from one rank to another, or to all others
  * of a *group* that the transport names, FIFO, with numbers that run on across operations, so that

@@ -18,8 +18,8 @@
  *      descriptor, sleeps are short.
  *   3. At most one way has shared slots.
  *
- * It routes links, and nothing else: what is known of ranks, and told to them, is control's
- * (transport/control.h). It neither has links to ranks of several ways at once, nor closes the
+ * It routes links, and nothing else: control (transport/control.h) knows ranks and tells them
+ * messages. The router neither has links to ranks of several ways at once, nor closes the
  * transports that it is made of.
  *
  * The creator of a router keeps the ways, uses them for what only they can do, and closes them: it
