@@ -539,15 +539,17 @@ static bool end_rank(struct run *run, int rank)
     return true;
 }
 
-/* A rank whose last lane is done goes on to its second run. */
-static bool lane_ended(struct run *run, int rank)
+/* A rank whose lanes are all done goes on to its second run; one without a step takes both at once. */
+static bool end_runs(struct run *run, int rank)
 {
     struct rank_state *state = &run->ranks[rank];
-    if (--state->lanes_running > 0) return true;
-    if (!end_rank(run, rank)) return false;
-    if (state->run + 1 == RUN_COUNT) return true;
-    state->run++;
-    return begin_rank(run, rank);
+    while (state->lanes_running == 0) {
+        if (!end_rank(run, rank)) return false;
+        if (state->run + 1 == RUN_COUNT) return true;
+        state->run++;
+        if (!begin_rank(run, rank)) return false;
+    }
+    return true;
 }
 
 static bool run_lane(struct run *run, uint32_t lane)
@@ -566,7 +568,9 @@ static bool run_lane(struct run *run, uint32_t lane)
         post_message(run, &turn);
         run->lanes[lane].posting = false;
         if (!complete(run, &turn)) return false;
-        if (lane_is_done(run, lane)) return lane_ended(run, rank);
+        if (!lane_is_done(run, lane)) continue;
+        run->ranks[rank].lanes_running--;
+        return end_runs(run, rank);
     }
     return true;
 }
@@ -574,10 +578,8 @@ static bool run_lane(struct run *run, uint32_t lane)
 static bool run_all(struct run *run)
 {
     const int rank_count = run->plan->shape.rank_count;
-    for (int rank = 0; rank < rank_count; rank++) {
-        if (!begin_rank(run, rank)) return false;
-        if (run->ranks[rank].lanes_running == 0 && !end_rank(run, rank)) return false;
-    }
+    for (int rank = 0; rank < rank_count; rank++)
+        if (!begin_rank(run, rank) || !end_runs(run, rank)) return false;
     while (run->queue_count > 0) {
         const uint32_t lane = run->queue[run->queue_head];
         run->queue_head = (run->queue_head + 1) % run->wiring.lane_count;

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
+#include "plan/text.h"
 #include "plan/verify.h"
 #include "tests/plans/explore.h"
 #include "tests/plans/plan_rounds.h"
@@ -169,6 +170,20 @@ static void a_proof_ends_with_its_budget(void **state)
         expect_too_costly(plan, budget.work, cost.bytes, "MiB of memory");
         plan_free(plan);
     }
+}
+
+/* One rank that has everything in place: both runs of it are proven, and paid for, though it does nothing. */
+static void a_rank_without_steps_runs_twice_too(void **state)
+{
+    (void)state;
+    static const char text[] = "plan allreduce ranks 1 parts 1\nrank 0\n";
+    struct plan *plan;
+    char message[200];
+    assert_int_equal(plan_parse(text, sizeof text - 1, &plan, message, sizeof message), TUTTI_OK);
+    struct plan_budget budget = plan_budget_default();
+    expect_proven(plan, &(struct verify_options){.in_place = true, .budget = &budget});
+    assert_in_range(verify_cost_of(plan).work, 1, budget.work);
+    plan_free(plan);
 }
 
 /* Few bytes that name many chunks: no array of them is made. */
@@ -1026,6 +1041,7 @@ int main(void)
         cmocka_unit_test(steps_messages_and_rank_order_are_reported),
         cmocka_unit_test(one_tree_for_all_chunks_is_told_from_many),
         cmocka_unit_test(a_proof_ends_with_its_budget),
+        cmocka_unit_test(a_rank_without_steps_runs_twice_too),
         cmocka_unit_test(what_chunks_would_take_is_said_before),
         cmocka_unit_test(a_thousand_ranks_are_verified),
         cmocka_unit_test(a_send_reads_until_the_receiver_has_it),
