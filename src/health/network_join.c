@@ -12,6 +12,7 @@
 #include "health/network_state.h"
 #include "health/remote_rank.h"
 #include "os/clock.h"
+#include "transport/transport.h"
 
 enum {
     PASSES_A_LOOK = 64, /* at the clock, in a wait */
@@ -35,6 +36,13 @@ static enum tutti_status ask_missing(struct network *network, uint64_t now)
     return TUTTI_OK;
 }
 
+/* The join ends with that failure, which the other ranks hear before this one goes. */
+static enum tutti_status settle_failed(struct health *health)
+{
+    (void)network_settle(health, clock_now_ns() + NETWORK_FAREWELL_NS);
+    return health_check(health);
+}
+
 /* Names the ranks of the hosts of which nobody has come, to all that have. */
 static enum tutti_status fail_missing(struct health *health)
 {
@@ -49,13 +57,26 @@ static enum tutti_status fail_missing(struct health *health)
     health_fail(health, NULL, TUTTI_INIT_TIMEOUT, missing.first,
                 "after the start-up deadline %d of %d ranks are missing: %s%s", missing.count,
                 health->team->size, missing.text, trouble);
-    (void)network_settle(health, clock_now_ns() + NETWORK_FAREWELL_NS);
-    return health_check(health);
+    return settle_failed(health);
 }
 
-/* Whether one of the missing ranks has died, or this one cannot let others in. */
+/* A rank whose words arrive changed is not missing: to wait for it until the deadline would blame it for that. */
+static enum tutti_status fail_corrupt(struct health *health, int rank)
+{
+    char who[128];
+    health_name_rank(health, rank, who, sizeof who);
+    health_fail(health, NULL, TUTTI_CORRUPT, rank,
+                "during start-up, what %s sent to rank %d arrived changed, twice", who,
+                health->team->rank);
+    return settle_failed(health);
+}
+
+/* Whether one of the missing ranks has died or cannot be understood, or this one cannot let others in. */
 static enum tutti_status look_around(struct health *health, uint64_t begin_ns, uint64_t now)
 {
+    const struct transport *links = health->network->transport;
+    const int corrupt = links->ops->corrupt_rank(links);
+    if (corrupt >= 0) return fail_corrupt(health, corrupt);
     const int dead = remote_find_dead(health, now);
     if (dead < 0) return port_starves(begin_ns, now);
     char who[128];

@@ -9,8 +9,8 @@
 struct health;
 
 /* Blocks until the ranks of all hosts have come this far, look() returns an error, or the deadline
- * passes. look NULL: it has no objection. Errors: INIT_TIMEOUT, PROC_FAILED, the error of look(),
- * or the status of a failure that came from another host. */
+ * passes. look NULL: it has no objection. Errors: INIT_TIMEOUT, PROC_FAILED, CORRUPT, the error of
+ * look(), or the status of a failure that came from another host. */
 enum tutti_status network_join(struct health *health, enum tutti_status (*look)(void *context),
                                void *look_context, uint64_t deadline_ns);
 

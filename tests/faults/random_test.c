@@ -445,11 +445,12 @@ static void known_seeds_are_survived(void **state)
 }
 
 /* Those that found something once. 60094: after an agreement of which no call had failed, whoever freed the communicator waited for one
- * that had left. */
+ * that had left. 328201342517: a rank whose words arrived changed while a communicator was made counted as missing, after the whole
+ * start-up deadline. */
 static void seeds_that_found_bugs_are_survived(void **state)
 {
     (void)state;
-    static const uint64_t seeds[] = {60094};
+    static const uint64_t seeds[] = {60094, UINT64_C(328201342517)};
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
         struct fault_campaign campaign = known;
         campaign.seed = seeds[i];
