@@ -324,9 +324,11 @@ static enum tutti_status remove_files(const struct folder *folder, int fd, const
         return failed(folder, "removing", path);
     }
     enum tutti_status status = remove_manifest(folder, fd, path);
+    errno = 0;
     for (const struct dirent *entry; status == TUTTI_OK && (entry = readdir(entries)) != NULL;)
         if (is_of_checkpoint(entry->d_name) && unlinkat(fd, entry->d_name, 0) != 0)
             status = failed(folder, "removing files of", path);
+    if (status == TUTTI_OK && errno != 0) status = failed(folder, "reading", path);
     closedir(entries);
     return status;
 }

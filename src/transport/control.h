@@ -106,7 +106,8 @@ struct control_ops {
     /* OK, or the error by which the last `progress` found that this rank can no longer reach its
      * peers; then it also sets this thread's error message. */
     enum tutti_status (*check)(const struct control *control);
-    /* The peer has left, or is taken for dead: nothing more is done to reach it. */
+    /* The peer has left, or is taken for dead: nothing waits for it any more. An attempt to connect to it goes on all the same, since
+     * a rank that is taken for dead by mistake has to hear of the agreement on that. */
     void (*forget)(struct control *control, int peer);
 };
 
