@@ -89,8 +89,9 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_text(struct tutti_plan *pl
 /* Predicts how long a call that runs this plan takes on the machines of comm, with blocks of count
  * elements in private memory. The prediction comes from the model that chooses algorithms. Compare
  * it with the times of tutti_comm_explain. Verifies the plan first. Not collective; does not block.
- * *time_ns is set on success only. INVALID_COMM, INVALID_DTYPE; INVALID_ALGORITHM: the plan is
- * wrong, too costly to be proven, or for another number of ranks; NO_MEMORY. */
+ * *time_ns is set on success only. INVALID_COMM, INVALID_DTYPE; INVALID_COUNT: more than a call can
+ * move; INVALID_ALGORITHM: the plan is wrong, too costly to be proven, or for another number of
+ * ranks; NO_MEMORY. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_cost(struct tutti_plan *plan,
                                                            const struct tutti_comm *comm,
                                                            size_t count, enum tutti_dtype dtype,

@@ -37,10 +37,10 @@ static inline void call_record(struct tutti_comm *comm, const struct call *call,
     const struct call_description *what = &call->what;
     const size_t count =
         __builtin_expect(what->varies, 0) ? call_all_blocks(comm, call) : what->count;
-    recorder_begin(
-        &comm->health.recorder, sequence, begin_ticks,
-        record_what(what->collective, what->dtype, what->op, slot, what->started, what->varies),
-        count, what->root, what->signature, algorithm);
+    recorder_begin(&comm->health.recorder, sequence, begin_ticks,
+                   record_what(what->collective, what->dtype, what->op, slot, what->started,
+                               what->varies, (unsigned)what->purpose),
+                   count, what->root, what->signature, algorithm);
 }
 
 static inline void call_record_request(struct tutti_comm *comm, const struct call_request *request,

@@ -183,6 +183,12 @@ static const char *hidden_difference(const struct call_description *mine,
                : " with another algorithm (or plan of it) or another `deterministic`";
 }
 
+static bool is_other_function(const struct call_description *one,
+                              const struct call_description *other)
+{
+    return one->collective != other->collective || one->purpose != other->purpose;
+}
+
 static bool compare_with(struct tutti_comm *comm, const struct call_request *request, int peer)
 {
     struct call_description theirs;
@@ -194,7 +200,7 @@ static bool compare_with(struct tutti_comm *comm, const struct call_request *req
     char who[128], what[96];
     health_name_rank(&comm->health, peer, who, sizeof who);
     board_describe(&theirs, what, sizeof what);
-    if (theirs.collective != mine->collective)
+    if (is_other_function(&theirs, mine))
         call_fail(comm, &request->base, TUTTI_DESYNC, peer, "called by rank %d while %s called %s",
                   comm->team.rank, who, what);
     else
@@ -221,7 +227,7 @@ static bool compare_earlier_with(struct tutti_comm *comm, const struct call_requ
         board_describe(&mine, my_call, sizeof my_call);
         board_describe(&theirs, their_call, sizeof their_call);
         call_fail(comm, &request->base,
-                  theirs.collective != mine.collective ? TUTTI_DESYNC : TUTTI_MISMATCH, peer,
+                  is_other_function(&theirs, &mine) ? TUTTI_DESYNC : TUTTI_MISMATCH, peer,
                   "before it, rank %d called %s while %s called %s%s", comm->team.rank, my_call,
                   who, their_call, hidden_difference(&mine, &theirs));
         return true;

@@ -209,7 +209,7 @@ static void record(struct tutti_comm *comm, struct message_request *request)
     request->record = recorder_next(&comm->health.message_recorder);
     recorder_begin(&comm->health.message_recorder, request->record, clock_ticks(),
                    record_what(call->is_send ? RECORD_SEND : RECORD_RECV, call->dtype, 0,
-                               TRANSPORT_SLOT_MESSAGES, false, false),
+                               TRANSPORT_SLOT_MESSAGES, false, false, CALL_FOR_USER),
                    call->count, call->peer, (uint64_t)(int64_t)call->tag, NULL);
 }
 

@@ -38,12 +38,13 @@ enum tutti_status own_sum(struct tutti_comm *comm, void *data, size_t count, enu
     return call_run(comm, &call);
 }
 
-enum tutti_status own_allgather(struct tutti_comm *comm, void *blocks, size_t count,
-                                enum tutti_dtype dtype, uint64_t timeout_ns)
+enum tutti_status own_allgather(struct tutti_comm *comm, enum call_purpose purpose, void *blocks,
+                                size_t count, enum tutti_dtype dtype, uint64_t timeout_ns)
 {
     struct call call = call_of(comm, COLLECTIVE_ALLGATHER, count, dtype);
     call.send = (char *)blocks + (size_t)comm->team.rank * count * dtype_size(dtype);
     call.recv = blocks;
     call.timeout_ns = timeout_ns;
+    call.what.purpose = purpose;
     return call_run(comm, &call);
 }

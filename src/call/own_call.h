@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "health/board.h"
 #include "tutti/tutti.h"
 
 enum tutti_status own_barrier(struct tutti_comm *comm);
@@ -16,8 +17,8 @@ enum tutti_status own_broadcast(struct tutti_comm *comm, void *data, size_t coun
                                 enum tutti_dtype dtype, int root);
 /* The sum of all ranks' elements, in place on all. */
 enum tutti_status own_sum(struct tutti_comm *comm, void *data, size_t count, enum tutti_dtype dtype);
-/* A block of each rank, of `count` elements, to all: in place, blocks in the order of ranks. */
-enum tutti_status own_allgather(struct tutti_comm *comm, void *blocks, size_t count,
-                                enum tutti_dtype dtype, uint64_t timeout_ns);
+/* A block of each rank, of `count` elements, to all: in place, blocks in the order of ranks. Users know it by its purpose. */
+enum tutti_status own_allgather(struct tutti_comm *comm, enum call_purpose purpose, void *blocks,
+                                size_t count, enum tutti_dtype dtype, uint64_t timeout_ns);
 
 #endif

@@ -250,6 +250,16 @@ static const char *derivation_name(int32_t derivation)
     }
 }
 
+static enum call_purpose purpose_of(enum derivation derivation)
+{
+    switch (derivation) {
+    case DERIVE_DUP: return CALL_FOR_DUP;
+    case DERIVE_MESH: return CALL_FOR_MESH;
+    case DERIVE_SPLIT: break;
+    }
+    return CALL_FOR_SPLIT;
+}
+
 /* All ranks see the same choices, so all find the same culprit. */
 static enum tutti_status check_agreement(struct tutti_comm *comm, const struct choice *choices)
 {
@@ -273,7 +283,8 @@ static enum tutti_status exchange(struct tutti_comm *comm, const struct derive_w
 {
     choices[comm->team.rank] = (struct choice){(int32_t)wish->derivation, (int32_t)wish->signature,
                                                wish->color, wish->key};
-    TRY(own_allgather(comm, choices, CHOICE_WORDS, TUTTI_INT32, timeout_ns));
+    TRY(own_allgather(comm, purpose_of(wish->derivation), choices, CHOICE_WORDS, TUTTI_INT32,
+                      timeout_ns));
     return check_agreement(comm, choices);
 }
 

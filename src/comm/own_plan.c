@@ -227,10 +227,13 @@ static enum tutti_status blame_line(const char *text, const char *message)
         else
             step++;
     }
-    const int length = (int)strcspn(text, "\n");
+    const int all = (int)strcspn(text, "\n"), length = all < 100 ? all : 100;
+    if (lane < 0) /* what a rank begins with, before its first lane */
+        return error_set(TUTTI_INVALID_ALGORITHM, "a plan: rank %d: \"%.*s\": %s", rank, length,
+                         text, cause);
     return error_set(TUTTI_INVALID_ALGORITHM,
                      "a plan: rank %d lane %d step %d cannot be read: \"%.*s\": %s", rank, lane,
-                     step + 1, length < 100 ? length : 100, text, cause);
+                     step + 1, length, text, cause);
 }
 
 /* Steps become a plan, once. */
@@ -398,16 +401,20 @@ enum tutti_status tutti_plan_cost(struct tutti_plan *plan, const struct tutti_co
         return error_set(TUTTI_INVALID_DTYPE, "tutti_plan_cost: dtype %d is none", (int)dtype);
     if (time_ns == NULL)
         return error_set(TUTTI_INVALID_OPTIONS, "tutti_plan_cost: time_ns is NULL");
+    const size_t count_max = SIZE_MAX / 2 / dtype_size(dtype) / (size_t)comm->team.size;
+    if (count > count_max)
+        return error_set(TUTTI_INVALID_COUNT,
+                         "tutti_plan_cost: count must be at most %zu elements of %zu bytes with %d "
+                         "ranks, is %zu",
+                         count_max, dtype_size(dtype), comm->team.size, count);
     const struct plan_budget limits = plan_budget_default();
     TRY(complete("plan_cost", &limits, plan));
     TRY(check_rank_count(plan, comm));
     TRY(make_algorithm("plan_cost", &limits, plan, "in memory", &algorithm));
-    const size_t element_bytes = dtype_size(dtype), count_max = SIZE_MAX / 2 / element_bytes;
-    const size_t elements = count < count_max ? count : count_max;
     const struct tune_question question = {
-        .collective = plan->shape.collective, .dtype = dtype, .bytes = elements * element_bytes};
+        .collective = plan->shape.collective, .dtype = dtype, .bytes = count * dtype_size(dtype)};
     const enum tutti_status status =
-        predict(&comm->team.members.site, &question, elements, algorithm, time_ns);
+        predict(&comm->team.members.site, &question, count, algorithm, time_ns);
     loaded_free(algorithm);
     return status;
 }
@@ -496,8 +503,8 @@ enum tutti_status tutti_plan_register(struct tutti_plan *plan, struct tutti_comm
         memcpy(all[rank].plan, &of_plan, sizeof of_plan);
         memcpy(all[rank].name, &of_name, sizeof of_name);
     }
-    enum tutti_status status =
-        own_allgather(comm, all, REGISTRATION_WORDS, TUTTI_INT32, comm->team.settings.timeout_ns);
+    enum tutti_status status = own_allgather(comm, CALL_FOR_REGISTER, all, REGISTRATION_WORDS,
+                                             TUTTI_INT32, comm->team.settings.timeout_ns);
     if (status == TUTTI_OK) status = judge(all, rank, comm->team.size, why);
     free(all);
     if (status == TUTTI_OK) return plans_add_own(comm, algorithm);

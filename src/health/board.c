@@ -66,6 +66,7 @@ struct call_description board_read_word(uint32_t what)
         .op = (enum op)(what >> 16 & 255),
         .started = (what >> 24 & 1) != 0,
         .varies = (what >> 25 & 1) != 0,
+        .purpose = (enum call_purpose)((what >> 27 & 7) % CALL_PURPOSE_COUNT),
     };
 }
 
@@ -298,8 +299,26 @@ bool board_is_engaged(struct board_call *calls)
     return false;
 }
 
+const char *call_purpose_name(enum call_purpose purpose)
+{
+    switch (purpose) {
+    case CALL_FOR_SPLIT: return "comm_split";
+    case CALL_FOR_DUP: return "comm_dup";
+    case CALL_FOR_MESH: return "mesh_create";
+    case CALL_FOR_REGISTER: return "plan_register";
+    case CALL_FOR_USER:
+    case CALL_PURPOSE_COUNT: break;
+    }
+    return NULL;
+}
+
 void board_describe(const struct call_description *description, char *text, size_t text_bytes)
 {
+    const char *const made_for = call_purpose_name(description->purpose);
+    if (made_for != NULL) {
+        snprintf(text, text_bytes, "%s()", made_for);
+        return;
+    }
     const enum collective collective = description->collective;
     int used = snprintf(text, text_bytes, "%s%s%s(", collective_name(collective),
                         description->varies ? "v" : "", description->started ? "_start" : "");

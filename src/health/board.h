@@ -24,6 +24,17 @@
 #include "transport/transport.h"
 #include "tutti/tutti.h"
 
+/* What the library makes a collective for that no user has called: messages name this function. */
+enum call_purpose {
+    CALL_FOR_USER,
+    CALL_FOR_SPLIT,
+    CALL_FOR_DUP,
+    CALL_FOR_MESH,
+    CALL_FOR_REGISTER,
+    CALL_PURPOSE_COUNT
+};
+static_assert(CALL_PURPOSE_COUNT <= 8, "three bits");
+
 /* A call as others see it. */
 struct call_description {
     enum collective collective;
@@ -32,7 +43,8 @@ struct call_description {
     int root;
     size_t count;
     bool started;
-    bool varies;        /* blocks have different counts: a v form */
+    bool varies; /* blocks have different counts: a v form */
+    enum call_purpose purpose;
     uint64_t signature; /* of all the above and the algorithm */
 };
 
@@ -51,7 +63,7 @@ struct board_call {
     _Atomic uint64_t ended; /* the same number when it is over */
     _Atomic uint64_t signature, count;
     _Atomic uint32_t
-        what; /* collective, dtype, op: a byte each; then started, varies, gated: a bit each */
+        what; /* collective, dtype, op: a byte each; then started, varies, gated: a bit each; purpose */
     _Atomic int32_t root;
 };
 
@@ -122,7 +134,7 @@ static inline uint32_t board_word_of(const struct call_description *description)
 {
     return (uint32_t)description->collective | (uint32_t)description->dtype << 8 |
            (uint32_t)description->op << 16 | (uint32_t)description->started << 24 |
-           (uint32_t)description->varies << 25;
+           (uint32_t)description->varies << 25 | (uint32_t)description->purpose << 27;
 }
 
 /* The description in such a word, which may be foreign. Count, root and signature are 0. */
@@ -249,7 +261,9 @@ static inline bool board_is_in_minority(const struct board *board)
 {
     return atomic_load_explicit(&board->is_in_minority, memory_order_relaxed) != 0;
 }
-/* "allreduce(count 7, float32, sum)" */
+/* The function of tutti.h without its prefix; NULL: the user's own. */
+const char *call_purpose_name(enum call_purpose purpose);
+/* "allreduce(count 7, float32, sum)", "comm_dup()" */
 void board_describe(const struct call_description *description, char *text, size_t text_bytes);
 
 static inline bool board_has_failed(const struct board *board)

@@ -32,6 +32,7 @@ static const struct call_description some_call = {.collective = COLLECTIVE_REDUC
                                                   .root = 2,
                                                   .count = 77,
                                                   .started = true,
+                                                  .purpose = CALL_FOR_MESH,
                                                   .signature = 0x1234567890abcdef};
 
 static void ranks_come_and_leave(void **state)
@@ -207,6 +208,7 @@ static void expect_some_call(const struct call_description *read)
     assert_int_equal(read->root, some_call.root);
     assert_int_equal(read->count, some_call.count);
     assert_true(read->started);
+    assert_int_equal(read->purpose, some_call.purpose);
     assert_int_equal(read->signature, some_call.signature);
 }
 
@@ -324,6 +326,10 @@ static void descriptions_name_what_matters(void **state)
     (void)state;
     char text[96];
     board_describe(&some_call, text, sizeof text);
+    assert_string_equal(text, "mesh_create()");
+    struct call_description of_user = some_call;
+    of_user.purpose = CALL_FOR_USER;
+    board_describe(&of_user, text, sizeof text);
     assert_string_equal(text, "reduce_start(count 77, bfloat16, max, root 2)");
     struct call_description call = {
         .collective = COLLECTIVE_ALLREDUCE, .dtype = TUTTI_INT64, .count = 3};

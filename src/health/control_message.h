@@ -51,6 +51,7 @@ struct call_message {
     uint8_t has_finding, is_stopped; /* the rank knows of another that holds the call up */
     uint8_t is_gated; /* the call waits for its gate there. An older version says no, or nothing */
     int32_t finding;
+    uint32_t purpose; /* enum call_purpose; an older version says 0: the user's */
     uint64_t sequence, finding_sequence; /* of latest calls in all slots: its own, and that rank's */
     struct straggler_message straggler;
     struct progress_message progress;

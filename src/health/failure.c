@@ -29,7 +29,8 @@ bool health_call_under_way(const struct health *health, struct call_name *name)
                                           .root = record.root,
                                           .count = record.count,
                                           .started = record.started,
-                                          .varies = record.varies};
+                                          .varies = record.varies,
+                                          .purpose = (enum call_purpose)record.purpose};
     board_describe(&what, name->what, sizeof name->what);
     name->sequence = record.number;
     return true;

@@ -150,6 +150,7 @@ static void answer(struct network *network, int peer, const struct control_messa
                                                .has_ended = board_has_ended(calls, asked->begun),
                                                .started = what.started,
                                                .varies = what.varies,
+                                               .purpose = (uint32_t)what.purpose,
                                                .is_gated = board_is_gated(calls, asked->begun)};
     struct board_finding finding;
     message.u.call.sequence = health_sequence_of(health, health->board_number);
@@ -194,6 +195,7 @@ static void hear_call(struct network *network, int peer, const struct control_me
         .count = heard->count,
         .started = heard->started != 0,
         .varies = heard->varies != 0,
+        .purpose = (enum call_purpose)(heard->purpose % CALL_PURPOSE_COUNT),
         .signature = heard->signature};
     if (heard->is_described && message->begun > 0) board_begin(calls, &what, message->begun);
     if (heard->is_described && message->begun > 0 && heard->is_gated == 1)

@@ -87,6 +87,7 @@ bool recorder_read(const struct recorder *recorder, uint64_t number, struct reco
                         .slot = what >> 12 & 31,
                         .started = (what >> 17 & 1) != 0,
                         .varies = (what >> 18 & 1) != 0,
+                        .purpose = what >> 20 & 7,
                         .is_gated = (what & RECORDER_GATED) != 0,
                         .root = atomic_load_explicit(&entry->root, memory_order_acquire),
                         .algorithm = atomic_load_explicit(&entry->algorithm, memory_order_acquire),

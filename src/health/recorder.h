@@ -49,7 +49,7 @@ struct record_entry {
     const char *_Atomic algorithm;
     _Atomic uint64_t waits; /* 0: for nobody; else since when, in ms of the ring, and then the peer + 1 */
     _Atomic uint32_t
-        what; /* kind, dtype, op, slot, started, varies, gated, status at its end: see recorder_begin */
+        what; /* kind, dtype, op, slot, started, varies, gated, purpose, status at its end: see recorder_begin */
     _Atomic int32_t root; /* of a message: the peer */
 };
 static_assert(sizeof(struct record_entry) == 64, "one cache line a call");
@@ -75,7 +75,8 @@ struct record {
     unsigned kind; /* enum collective, RECORD_SEND or RECORD_RECV */
     unsigned dtype, op, slot;
     bool started, varies;
-    bool is_gated; /* waits for its gate; if it is over: waited until the end */
+    unsigned purpose; /* enum call_purpose */
+    bool is_gated;    /* waits for its gate; if it is over: waited until the end */
     int root;
     const char *algorithm;     /* of this process, for good; or NULL */
     uint64_t begin_ns, end_ns; /* end 0: not over */
@@ -137,10 +138,10 @@ static inline void recorder_begin(struct recorder *recorder, uint64_t number, ui
 }
 
 static inline uint32_t record_what(unsigned kind, enum tutti_dtype dtype, unsigned op, int slot,
-                                   bool started, bool varies)
+                                   bool started, bool varies, unsigned purpose)
 {
     return kind | (uint32_t)dtype << 4 | op << 8 | (uint32_t)slot << 12 | (uint32_t)started << 17 |
-           (uint32_t)varies << 18;
+           (uint32_t)varies << 18 | purpose << 20;
 }
 enum { RECORDER_GATED = 1 << 19 };
 static_assert(RECORD_KINDS <= 16 && DTYPE_COUNT <= 16 && OP_COUNT <= 16, "four bits each");

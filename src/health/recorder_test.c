@@ -12,8 +12,8 @@
 static void begin(struct recorder *recorder, uint64_t number, size_t count)
 {
     recorder_begin(recorder, number, clock_ticks(),
-                   record_what(COLLECTIVE_REDUCE, TUTTI_FLOAT64, OP_MAX, 3, true, false), count, 5,
-                   0xfeedu + number, "ring");
+                   record_what(COLLECTIVE_REDUCE, TUTTI_FLOAT64, OP_MAX, 3, true, false, 2), count,
+                   5, 0xfeedu + number, "ring");
 }
 
 static void what_was_recorded_is_read(void **state)
@@ -33,6 +33,7 @@ static void what_was_recorded_is_read(void **state)
     assert_int_equal(record.op, OP_MAX);
     assert_int_equal(record.slot, 3);
     assert_true(record.started && !record.varies);
+    assert_int_equal(record.purpose, 2);
     assert_int_equal(record.count, 77);
     assert_int_equal(record.root, 5);
     assert_int_equal(record.signature, 0xfeedu + 1);
@@ -151,7 +152,7 @@ static void a_short_call_is_timed_once(void **state)
     (void)state;
     struct recorder recorder = {0};
     struct record record;
-    const uint32_t what = record_what(COLLECTIVE_BARRIER, TUTTI_FLOAT32, OP_SUM, 0, false, false);
+    const uint32_t what = record_what(COLLECTIVE_BARRIER, TUTTI_FLOAT32, OP_SUM, 0, false, false, 0);
     assert_int_equal(recorder_init(&recorder), TUTTI_OK);
     const uint64_t before_ns = clock_now_ns(), millisecond = 1000000;
     nanosleep(&(struct timespec){0, 20000000}, NULL);

@@ -126,6 +126,20 @@ static void a_step_that_cannot_be_read_is_named(void **state)
     assert_int_equal(tutti_plan_free(plan), TUTTI_OK);
 }
 
+static void a_scratch_chunk_that_is_like_none_is_named(void **state)
+{
+    (void)state;
+    static const uint32_t likes[] = {1, UINT32_MAX};
+    for (int i = 0; i < 2; i++) {
+        struct tutti_plan *plan;
+        assert_int_equal(tutti_plan_create("allreduce", 2, 0, 1, &plan), TUTTI_OK);
+        assert_int_equal(tutti_plan_scratch(plan, 1, likes[i]), TUTTI_OK);
+        assert_int_equal(tutti_plan_step(plan, 1, 0, "in[0] -> scratch[0]"), TUTTI_OK);
+        expect(tutti_plan_verify(plan), TUTTI_INVALID_ALGORITHM, "rank 1: \"scratch like ");
+        assert_int_equal(tutti_plan_free(plan), TUTTI_OK);
+    }
+}
+
 /* Few bytes that name millions of chunks: the text of a plan that is right. */
 static void a_plan_that_costs_too_much_is_refused(void **state)
 {
@@ -223,7 +237,7 @@ static enum tutti_status add(struct tutti_comm *comm, int rank, bool in_place, b
 static int register_and_run(struct tutti_comm *comm, int rank, int size, uint64_t seed,
                             void *context)
 {
-    (void)size, (void)seed, (void)context;
+    (void)seed, (void)context;
     struct tutti_plan *plan;
     uint64_t time_ns = 0, longer_ns = 0;
     bool is_right;
@@ -232,6 +246,11 @@ static int register_and_run(struct tutti_comm *comm, int rank, int size, uint64_
     RANKS_EXPECT(tutti_plan_cost(plan, comm, COUNT, TUTTI_FLOAT32, &time_ns) == TUTTI_OK);
     RANKS_EXPECT(tutti_plan_cost(plan, comm, 1000 * COUNT, TUTTI_FLOAT32, &longer_ns) == TUTTI_OK);
     RANKS_EXPECT(time_ns > 0 && longer_ns > time_ns);
+    const size_t count_max = SIZE_MAX / 2 / sizeof(float) / (size_t)size;
+    RANKS_EXPECT(tutti_plan_cost(plan, comm, count_max, TUTTI_FLOAT32, &time_ns) == TUTTI_OK);
+    RANKS_EXPECT(tutti_plan_cost(plan, comm, count_max + 1, TUTTI_FLOAT32, &time_ns) ==
+                 TUTTI_INVALID_COUNT);
+    RANKS_EXPECT(strstr(tutti_error_message(), "count must be at most") != NULL);
     RANKS_EXPECT(tutti_plan_register(plan, comm, "ring") == TUTTI_INVALID_OPTIONS);
     RANKS_EXPECT(tutti_plan_register(plan, comm, "no/name") == TUTTI_INVALID_OPTIONS);
     RANKS_EXPECT(tutti_plan_register(plan, comm, "mine") == TUTTI_OK);
@@ -291,6 +310,34 @@ static void the_name_of_a_plan_outlives_the_communicator(void **state)
     assert_int_equal(ranks_run(RANKS, &options, name_after_the_end, NULL), 0);
 }
 
+/* One rank registers while the others reduce: they hear of the function that it called, not of the collective inside. */
+static int register_alone(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+{
+    (void)size, (void)seed, (void)context;
+    struct tutti_plan *plan;
+    int sum = 0;
+    RANKS_EXPECT(write_ring(&plan) == TUTTI_OK);
+    const enum tutti_status status =
+        rank == 1 ? tutti_plan_register(plan, comm, "mine")
+                  : tutti_allreduce(&sum, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm);
+    RANKS_EXPECT(status == TUTTI_DESYNC);
+    RANKS_EXPECT(strstr(tutti_error_message(), "plan_register()") != NULL);
+    RANKS_EXPECT(strstr(tutti_error_message(), "allgather") == NULL);
+    RANKS_EXPECT(tutti_plan_free(plan) == TUTTI_OK);
+    return 0;
+}
+
+static void a_rank_that_registers_alone_is_told_so_by_that_name(void **state)
+{
+    (void)state;
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .deadline_ms = 20000};
+    for (int hosts = 1; hosts <= 2; hosts++) {
+        setenv("TUTTI_TEST_HOSTS", hosts == 1 ? "1" : "2", 1);
+        assert_int_equal(ranks_run(RANKS, &options, register_alone, NULL), 0);
+    }
+    unsetenv("TUTTI_TEST_HOSTS");
+}
+
 enum difference { OTHER_PLAN, OTHER_NAME, WRONG_PLAN, OTHER_RANKS };
 
 /* Rank 1 does something else. */
@@ -342,6 +389,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_is_written_and_read_back),
+        cmocka_unit_test(a_scratch_chunk_that_is_like_none_is_named),
         cmocka_unit_test(scratch_has_the_size_of_its_class),
         cmocka_unit_test(a_wrong_plan_is_refused_with_its_step),
         cmocka_unit_test(a_step_that_cannot_be_read_is_named),
@@ -352,6 +400,7 @@ int main(void)
         cmocka_unit_test(a_registered_plan_runs_by_its_name),
         cmocka_unit_test(the_name_of_a_plan_outlives_the_communicator),
         cmocka_unit_test(ranks_that_do_not_agree_are_told),
+        cmocka_unit_test(a_rank_that_registers_alone_is_told_so_by_that_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
