@@ -56,6 +56,8 @@ struct plan_budget plans_limits(const struct tutti_comm *comm, uint64_t left_ns)
     return limits;
 }
 
+static const uint64_t FIND_WRONG_NS = 2000000000;
+
 static struct plan_budget limits_until(const struct tutti_comm *comm, uint64_t deadline_ns)
 {
     const uint64_t now_ns = clock_now_ns();
@@ -217,6 +219,14 @@ enum tutti_status plans_prove(struct tutti_comm *comm, uint64_t deadline_ns)
     enum tutti_status status = prove_rules(comm, &limits);
     if (status == TUTTI_OK) status = prove_folder(comm, &limits);
     return status == TUTTI_ABORTED ? health_check(&comm->health) : status;
+}
+
+enum tutti_status plans_find_wrong(struct tutti_comm *comm)
+{
+    struct plan_budget limits = plan_budget_default();
+    limits.deadline_ns = clock_now_ns() + FIND_WRONG_NS;
+    const enum tutti_status status = prove_rules(comm, &limits);
+    return status == TUTTI_INVALID_ALGORITHM ? status : TUTTI_OK;
 }
 
 static bool is_for_machines(struct tutti_comm *comm, const struct candidate *candidate,

@@ -36,6 +36,9 @@ uint32_t plans_fingerprint(const struct tutti_comm *comm);
  * ranks: a plan that a rule names is wrong or too costly; such a plan of the folder is left out. TIMEOUT: the proofs took too long here, and
  * maybe not on other ranks. NO_MEMORY. Else the status with which the communicator has failed meanwhile. */
 enum tutti_status plans_prove(struct tutti_comm *comm, uint64_t deadline_ns);
+/* For a rank that cannot join because the others have other plans, and may have gone: whether a rule of its own names a plan that is wrong.
+ * Blocks for 2 s at most. INVALID_ALGORITHM, with the file and the step; OK: not as far as was seen. */
+enum tutti_status plans_find_wrong(struct tutti_comm *comm);
 /* Sets the plans that compete in team.members.site, which is new but for them: the plans of the
  * folder that are for its machines. The log says why other plans are not used. NO_MEMORY. */
 enum tutti_status plans_offer(struct tutti_comm *comm);

@@ -39,6 +39,7 @@ static void warn(const struct tutti_comm *comm, int odd_one)
         own_host, odd_one, its_host, option_names.CALIBRATION);
 }
 
+/* A rank whose own plan is wrong says that instead: its file, and where. */
 static enum tutti_status agree_on_plans(struct tutti_comm *comm,
                                         const struct rendezvous_member *members)
 {
@@ -48,6 +49,7 @@ static enum tutti_status agree_on_plans(struct tutti_comm *comm,
         if (odd_one < 0 && of_rank(comm, members, r).plans != first) odd_one = r;
     }
     if (odd_one < 0) return TUTTI_OK;
+    TRY(plans_find_wrong(comm));
     return error_set(TUTTI_MISMATCH,
                      "ranks 0 and %d have different plans: the files that rules name, and those in "
                      "the folder of "
@@ -73,7 +75,7 @@ enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
     for (int r = 1; r < comm->team.size; r++) {
         const struct fingerprints its = of_rank(comm, members, r);
         if (its.table != first.table)
-            return error_set(TUTTI_INVALID_OPTIONS,
+            return error_set(TUTTI_MISMATCH,
                              "ranks 0 and %d have different tables of measured choices: %s has to "
                              "name the same one on all ranks",
                              r, option_names.TABLE);

@@ -8,8 +8,9 @@
 #include "call/communicator.h"
 
 /* As the ranks meet, members: those of this host. If not all have the same calibration, no rank
- * uses one. INVALID_OPTIONS, on all ranks: not all have the same table of measured choices.
- * MISMATCH, on all ranks: not all have the same plans from files. */
+ * uses one. MISMATCH, on all ranks: not all have the same table of measured choices, or the same
+ * plans from files; but a rank with a wrong plan gets INVALID_ALGORITHM, as plans_find_wrong
+ * says. */
 enum tutti_status comm_agree_on_knowledge(struct tutti_comm *comm,
                                           const struct rendezvous_member *members);
 

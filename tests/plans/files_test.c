@@ -274,6 +274,18 @@ static void ranks_with_different_plans_are_told(void **state)
     munmap(meeting, sizeof *meeting);
 }
 
+static void a_plan_that_is_wrong_on_one_rank_is_refused_there_with_its_step(void **state)
+{
+    (void)state;
+    struct meeting *const meeting = meet_with("ring.plan", "wrong.plan");
+    for (int r = 0; r < RANKS; r++)
+        if (r == 2)
+            expect(meeting, r, TUTTI_INVALID_ALGORITHM, "rank 1 lane 0 step 1 (recv)");
+        else
+            expect(meeting, r, TUTTI_MISMATCH, "ranks 0 and 2 have different plans");
+    munmap(meeting, sizeof *meeting);
+}
+
 static void who_cannot_read_its_plan_is_named(void **state)
 {
     (void)state;
@@ -694,6 +706,7 @@ int main(void)
         cmocka_unit_test(a_call_names_a_file),
         cmocka_unit_test(a_wrong_plan_is_refused_with_its_step),
         cmocka_unit_test(ranks_with_different_plans_are_told),
+        cmocka_unit_test(a_plan_that_is_wrong_on_one_rank_is_refused_there_with_its_step),
         cmocka_unit_test(who_cannot_read_its_plan_is_named),
         cmocka_unit_test(ranks_that_call_with_different_files_are_told),
         cmocka_unit_test(a_file_that_is_wrong_on_all_ranks_fails_that_call_alone),
