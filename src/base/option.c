@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_size.h"
 #include "base/status.h"
 
 enum { CHOICES_MAX = 4 };
@@ -171,20 +172,6 @@ static bool read_duration(const char *text, uint64_t *duration_ns)
     return false;
 }
 
-static bool read_bytes(const char *text, size_t *bytes)
-{
-    static const char units[] = "kmg";
-    char *end;
-    if (*text < '0' || *text > '9') return false;
-    const unsigned long long value = strtoull(text, &end, 10);
-    const char *const unit = *end != '\0' ? strchr(units, *end) : NULL;
-    const unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
-    if (unit != NULL) end++;
-    if (*end != '\0' || value > SIZE_MAX >> shift >> 1) return false;
-    *bytes = (size_t)value << shift;
-    return true;
-}
-
 /* -1: it is none of them. */
 static int find_choice(const struct row *row, const char *text)
 {
@@ -229,7 +216,10 @@ enum tutti_status option_bytes(enum option_id option, size_t *bytes)
     const char *const text = value_of(row);
     assert(row->kind == IS_BYTES);
     assert(text != NULL);
-    return read_bytes(text, bytes) ? TUTTI_OK : option_refuse(option, text);
+    uint64_t read;
+    if (!byte_size_read(text, NULL, SIZE_MAX >> 1, &read)) return option_refuse(option, text);
+    *bytes = (size_t)read;
+    return TUTTI_OK;
 }
 
 enum tutti_status option_duration(enum option_id option, uint64_t *duration_ns)

@@ -287,6 +287,9 @@ static enum tutti_status find_file(const struct tutti_comm *comm, struct call *c
                                    const struct plan_budget *limits, const char *path)
 {
     struct stored_plan *stored;
+    if (path[0] == '\0')
+        return error_set(TUTTI_INVALID_ALGORITHM,
+                         "algorithm \"file:\": the path of a file is needed");
     TRY(stored_plan_find(path, limits, &stored));
     const struct algorithm *const algorithm = stored_plan_algorithm(stored);
     if (algorithm->collective != call->what.collective)

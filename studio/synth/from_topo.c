@@ -109,7 +109,7 @@ static enum tutti_status choose_unit(struct maker *maker)
             char ends[2][TOPO_LABEL_SIZE];
             for (int k = 0; k < 2; k++) topo_label(&topo->nodes[topo->links[i].ends[k]], ends[k]);
             return error_set(TUTTI_INVALID_OPTIONS,
-                             "link %d, from %.60s to %.60s, has no bytes_per_second", i + 1,
+                             "link %d, from %.60s to %.60s, needs bytes_per_second above 0", i + 1,
                              ends[0], ends[1]);
         }
         if (own < least) least = own;

@@ -199,7 +199,7 @@ static void a_link_that_does_not_say_what_it_carries_is_named(void **state)
         read(MACHINE(ACCELERATOR("0") ", " ACCELERATOR("1"), "{\"ends\": [\"g0\", \"g1\"]}"),
              &graph, &notes),
         TUTTI_INVALID_OPTIONS);
-    assert_non_null(strstr(tutti_error_message(), "has no bytes_per_second"));
+    assert_non_null(strstr(tutti_error_message(), "needs bytes_per_second above 0"));
     assert_null(graph.edges);
 }
 

@@ -321,7 +321,8 @@ static int call_apart(struct tutti_comm *comm, int rank, int size, uint64_t seed
     const struct calls *const calls = context;
     char algorithm[2 * PATH_SIZE];
     bool is_right;
-    snprintf(algorithm, sizeof algorithm, "file:%s", path_of(rank == 2 ? calls->odd : "ring.plan"));
+    const char *const name = rank == 2 ? calls->odd : "ring.plan";
+    snprintf(algorithm, sizeof algorithm, "file:%s", name[0] != '\0' ? path_of(name) : "");
     enum tutti_status status = add(comm, rank, algorithm, false, &is_right);
     if (rank == 2 && calls->own != TUTTI_OK) {
         RANKS_EXPECT(status == calls->own);
@@ -344,6 +345,7 @@ static void ranks_that_call_with_different_files_are_told(void **state)
         {"twoshot.plan", "another algorithm (or plan of it)", TUTTI_OK, ""},
         {"none.plan", refused, TUTTI_INVALID_OPTIONS, "none.plan: No such file"},
         {"wrong.plan", refused, TUTTI_INVALID_ALGORITHM, "rank 1 lane 0 step 1 (recv)"},
+        {"", refused, TUTTI_INVALID_ALGORITHM, "the path of a file is needed"},
         {"three.plan", refused, TUTTI_INVALID_ALGORITHM, "is a plan for 3 ranks, and there are 4"},
         {"broadcast.plan", refused, TUTTI_INVALID_ALGORITHM, "is a plan for broadcast"},
     };

@@ -74,7 +74,7 @@ is_proven() { # file
     "$bin/tutti-plan" verify "$1" --in-place >proof 2>&1 || fail "$1: $(head -c 500 proof)"
 }
 for collective in allgather reduce_scatter allreduce broadcast reduce gather scatter alltoall; do
-    expect 0 "; the bound of " $collective --topo "$dgx1" --greedy --size 8M -o made.plan
+    expect 0 "; the bound of " $collective --topo "$dgx1" --greedy --size 8m -o made.plan
     is_proven made.plan
     # predicted P us for N bytes; the bound ..., is B us
     sed -n 's/^predicted \([^ ]*\) us.* is \([^ ]*\) us$/\1 \2/p' out |
@@ -198,7 +198,7 @@ expect 0 "16 trees" allgather --topo "$dgx1" --pieces $((64 * ${percent:-1} / 10
 echo "mistakes are named"
 printf '{"tutti_topology": 1, "root": {"kind": "machine", "children": [{"kind": "accelerator", "id": "a", "name": "left", "ranks": [0]},
  {"kind": "accelerator", "id": "b", "name": "right", "ranks": [%s]}]}, "links": [{"ends": ["a", "b"] %s}]}' 1 '' >silent.json
-expect 1 "link 1, from accelerator left to accelerator right, has no bytes_per_second" allgather --topo silent.json
+expect 1 "link 1, from accelerator left to accelerator right, needs bytes_per_second above 0" allgather --topo silent.json
 sed 's/\[1\]/[2]/; s/"b"\] /&, "bytes_per_second": 1e9/' silent.json >numbers.json
 expect 1 "rank 2 of 2" allgather --topo numbers.json
 sed 's/"b"\] /&, "bytes_per_second": 1e9/' silent.json >pair.json

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/byte_size.h"
 #include "base/option.h"
 
 static const char usage[] =
@@ -112,22 +113,9 @@ static int complain(const char *format, ...)
 
 static bool parse_bytes(const char *text, size_t *bytes)
 {
-    char *end;
-    errno = 0;
-    if (*text < '0' || *text > '9') return false;
-    const unsigned long long value = strtoull(text, &end, 10);
-    unsigned shift = 0;
-    switch (*end) {
-    case 'k':
-    case 'K': shift = 10; break;
-    case 'm':
-    case 'M': shift = 20; break;
-    case 'g':
-    case 'G': shift = 30; break;
-    }
-    if (shift) end++;
-    if (errno || *end || value > (SIZE_MAX >> 1) >> shift) return false;
-    *bytes = (size_t)value << shift;
+    uint64_t read;
+    if (!byte_size_read(text, NULL, SIZE_MAX >> 1, &read)) return false;
+    *bytes = (size_t)read;
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_size.h"
 #include "path/path.h"
 #include "studio/foreign/msccl_export.h"
 #include "transport/paths.h"
@@ -251,15 +252,10 @@ static enum exit_code read_option(int letter, struct options *options)
 /* "4M" */
 static bool read_bytes(const char *text, size_t *bytes)
 {
-    static const char suffixes[] = "KMG";
-    int number;
-    const char *rest;
-    if (!read_number(text, INT_MAX, &number, &rest)) return false;
-    const char *suffix = *rest != '\0' ? strchr(suffixes, *rest) : NULL;
-    if (*rest != '\0' && (suffix == NULL || rest[1] != '\0')) return false;
-    const unsigned shift = suffix != NULL ? 10 * (unsigned)(suffix - suffixes + 1) : 0;
-    *bytes = (size_t)number << shift;
-    return *bytes <= EXPLAIN_BYTES_MAX;
+    uint64_t read;
+    if (!byte_size_read(text, NULL, EXPLAIN_BYTES_MAX, &read)) return false;
+    *bytes = (size_t)read;
+    return true;
 }
 
 static enum exit_code read_question(int count, char **words, struct options *options)

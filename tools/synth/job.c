@@ -61,13 +61,23 @@ static enum tutti_status check(const struct options *options, const struct job *
     return TUTTI_OK;
 }
 
+/* Before work that may take minutes. */
+static void note_ranks(int rank_count)
+{
+    if (rank_count > LOADED_RANKS_MAX)
+        fprintf(stderr, "tutti-synth: jobs have at most %d ranks, and the plan will be for %d\n",
+                LOADED_RANKS_MAX, rank_count);
+}
+
 static enum tutti_status begin(const struct options *options, struct job *job)
 {
     struct topo topo = {0};
     enum tutti_status status = read_topology(options->topology, &topo);
     if (status == TUTTI_OK) status = synth_graph_from_topo(&topo, &job->graph, &job->notes);
     topo_release(&topo);
-    return status == TUTTI_OK ? check(options, job) : status;
+    if (status == TUTTI_OK) status = check(options, job);
+    if (status == TUTTI_OK && options->output != NULL) note_ranks(job->graph.rank_count);
+    return status;
 }
 
 static void watch_over(const struct job *job)
@@ -172,16 +182,15 @@ static enum tutti_status write_whole(const struct job *job, const char *name, co
     return status;
 }
 
-static void note_size(const struct plan *plan)
+static void note_steps(const struct plan *plan)
 {
     uint64_t steps = 0;
     for (int rank = 0; rank < plan->shape.rank_count; rank++)
         steps += plan->ranks[rank]->step_count;
-    if (steps > LOADED_STEPS_MAX || plan->shape.rank_count > LOADED_RANKS_MAX)
+    if (steps > LOADED_STEPS_MAX)
         fprintf(stderr,
-                "tutti-synth: jobs take plans of at most %d steps and %d ranks, and this one has "
-                "%" PRIu64 " and %d\n",
-                LOADED_STEPS_MAX, LOADED_RANKS_MAX, steps, plan->shape.rank_count);
+                "tutti-synth: jobs take plans of at most %d steps, and this one has %" PRIu64 "\n",
+                LOADED_STEPS_MAX, steps);
 }
 
 enum tutti_status job_write(const struct job *job, const char *name, const struct plan *plan)
@@ -200,6 +209,6 @@ enum tutti_status job_write(const struct job *job, const char *name, const struc
         status = write_whole(job, name, text, size);
     free(text);
     job_show(job, NULL);
-    if (status == TUTTI_OK) note_size(plan);
+    if (status == TUTTI_OK) note_steps(plan);
     return status;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_size.h"
 #include "studio/synth/direct.h"
 #include "studio/synth/exact.h"
 #include "studio/synth/forest.h"
@@ -151,15 +152,10 @@ static enum exit_code read_seconds(const char *text, double *seconds)
 /* "4M" */
 static enum exit_code read_size(const char *text, double *size_bytes)
 {
-    static const char suffixes[] = "KMG";
-    char *end;
-    const long value = strtol(text, &end, 10);
-    const char *suffix = *end != '\0' ? strchr(suffixes, *end) : NULL;
-    const bool is_read = end != text && (*end == '\0' || (suffix != NULL && end[1] == '\0'));
-    const long shift = suffix != NULL ? 10 * (suffix - suffixes + 1) : 0;
-    if (!is_read || value < 1 || value > (1L << 40) >> shift)
+    uint64_t bytes;
+    if (!byte_size_read(text, NULL, UINT64_C(1) << 40, &bytes) || bytes == 0)
         return usage_error("--size must be bytes from 1 to 1024G, is '%s'", text);
-    *size_bytes = (double)(value << shift);
+    *size_bytes = (double)bytes;
     return EXIT_FINE;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_size.h"
 #include "base/collective.h"
 #include "base/dtype.h"
 
@@ -78,23 +79,10 @@ static enum exit_code read_collectives(const char *text, struct options *options
 /* A power of two, at most half of what a table can have; *end is behind it. */
 static bool read_bytes(const char *text, const char **end, size_t *bytes)
 {
-    uint64_t value = 0;
-    unsigned shift = 0;
-    for (; *text >= '0' && *text <= '9' && value < UINT64_C(1) << 47; text++)
-        value = value * 10 + (uint64_t)(*text - '0');
-    switch (*text) {
-    case 'k':
-    case 'K': shift = 10; break;
-    case 'm':
-    case 'M': shift = 20; break;
-    case 'g':
-    case 'G': shift = 30; break;
-    }
-    *end = text + (shift > 0);
-    if (value == 0 || (value & (value - 1)) != 0 || value > (UINT64_C(1) << 46) >> shift)
-        return false;
-    *bytes = (size_t)(value << shift);
-    return true;
+    uint64_t read;
+    if (!byte_size_read(text, end, UINT64_C(1) << 46, &read)) return false;
+    *bytes = (size_t)read;
+    return read != 0 && (read & (read - 1)) == 0;
 }
 
 static enum exit_code read_sizes(const char *text, struct options *options)
