@@ -56,7 +56,7 @@ static struct engine_mood mood_for(enum path_way way, const struct path_table *t
                                 .paths = table};
 }
 
-static struct transport *const *open_tcp(struct world *world, enum path_way way)
+static struct link_world open_tcp(struct world *world, enum path_way way)
 {
     world->tcp = tcp_world_create(world->job->size,
                                   (struct tcp_mood){.streams = 1,
@@ -64,17 +64,17 @@ static struct transport *const *open_tcp(struct world *world, enum path_way way)
                                                     .piece_count = way == PATH_STAGE ? 1 : ROOM,
                                                     .is_plain = true},
                                   1);
-    return tcp_world_transports(world->tcp);
+    return tcp_world_links(world->tcp);
 }
 
-static struct transport *const *open_card(struct world *world, enum path_way way)
+static struct link_world open_card(struct world *world, enum path_way way)
 {
     world->card = card_world_create(
         world->job->size,
         (struct card_mood){
             .is_virtual = true, .packets = 8, .card = {.piece_count = way == PATH_STAGE ? 1 : 0}},
         1);
-    return card_world_transports(world->card);
+    return card_world_links(world->card);
 }
 
 /* Opens a world over the links of one table, which follow another table, with everything that `way`
@@ -86,12 +86,10 @@ static void world_open(struct world *world, const struct engine_job *job, enum t
     if (number == TABLE_LOCAL || number == TABLE_LOCAL_CHECKED) {
         world->net = engine_net_create(job->size, mood_for(way, paths), 1);
     } else {
-        const bool is_tcp = number == TABLE_TCP;
-        struct transport *const *transports = is_tcp ? open_tcp(world, way) : open_card(world, way);
-        for (int r = 0; r < job->size; r++) transports[r]->paths.tables[0] = paths;
-        world->net =
-            engine_net_over(job->size, transports, is_tcp ? tcp_world_step : card_world_step,
-                            is_tcp ? (void *)world->tcp : (void *)world->card, 1);
+        const struct link_world links =
+            number == TABLE_TCP ? open_tcp(world, way) : open_card(world, way);
+        for (int r = 0; r < job->size; r++) links.ranks[r]->paths.tables[0] = paths;
+        world->net = engine_net_over(&links, 1);
     }
     for (int r = 0; r < job->size; r++) engine_rank_prepare(job, world->net, r, &world->ranks[r]);
 }

@@ -21,6 +21,13 @@ static inline int chance_below(struct chance *chance, int bound)
     return (int)(chance_draw(chance) % (uint64_t)bound);
 }
 
+/* The next number, of 31 bits, of the sequence in which *random is the state. A cheaper draw, for worlds that take one in each step. */
+static inline uint64_t chance_next(uint64_t *random)
+{
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return *random >> 33;
+}
+
 /* Between 1 and max, of any order of magnitude. */
 static inline size_t chance_of_any_size(struct chance *chance, size_t max)
 {

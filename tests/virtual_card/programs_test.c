@@ -30,19 +30,13 @@ static struct engine_job draw_job(int i, int size)
 static void run_every_algorithm(int size, struct card_mood mood, uint64_t seed)
 {
     struct card_world *world = card_world_create(size, mood, seed);
-    struct engine_net *net =
-        engine_net_over(size, card_world_transports(world), card_world_step, world, seed);
-    struct engine_rank ranks[ENGINE_RANKS_MAX];
+    const struct link_world links = card_world_links(world);
+    struct engine_net *net = engine_net_over(&links, seed);
     struct virtual_card_counts counts;
     for (int i = 0; i < algo_count; i++) {
         if (!algo_supports(&algo_list[i], size)) continue;
         const struct engine_job job = draw_job(i, size);
-        for (int r = 0; r < size; r++) engine_rank_prepare(&job, net, r, &ranks[r]);
-        engine_run(&job, net, ranks);
-        for (int r = 0; r < size; r++) {
-            engine_expect_right(&job, r, &ranks[r]);
-            engine_rank_release(&ranks[r]);
-        }
+        engine_run_job_over(&job, net);
     }
     card_world_settle(world);
     card_world_count(world, &counts);

@@ -1,5 +1,4 @@
-/* card_game.h - many links between two ranks at once over network cards: messages of any size, committed and posted, taken in any portions,
- * expected or not. Every byte comes once and in order, and a link that is not read holds up no other. Assertions are cmocka's. */
+/* card_game.h - the game of link_game.h between two ranks over network cards, one or several. Assertions are cmocka's. */
 #ifndef TUTTI_TESTS_WORLDS_CARD_GAME_H
 #define TUTTI_TESTS_WORLDS_CARD_GAME_H
 

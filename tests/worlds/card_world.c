@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "tests/kit/chance.h"
 #include "tests/virtual_card/socket_wire.h"
 #include "transport/ofi/choice.h"
 #include "transport/ofi/device.h"
@@ -16,7 +17,7 @@ enum { SETTLE_STEPS_MAX = 2000000, EVENTS = SIM_MESSAGE + 1 };
 struct card_world {
     struct card_mood mood;
     int size;
-    uint64_t random;
+    uint64_t seed, random;
     struct sim *sim; /* or NULL: sockets, or a provider */
     struct virtual_net *net;
     struct transport *ranks[CARD_WORLD_RANKS_MAX];
@@ -30,8 +31,7 @@ struct card_world {
 
 uint64_t card_world_draw(struct card_world *world)
 {
-    world->random = world->random * 6364136223846793005u + 1442695040888963407u;
-    return world->random >> 33;
+    return chance_next(&world->random);
 }
 
 static unsigned cards_of(const struct card_world *world, int rank)
@@ -175,7 +175,7 @@ struct card_world *card_world_create(int size, struct card_mood mood, uint64_t s
     if (mood.cards == 0) world->mood.cards = 1;
     world->size = size;
     for (int r = 0; r < size; r++) world->contexts[r][0] = (struct rank_context){world, r, 0};
-    world->random = seed;
+    world->seed = world->random = seed;
     if (mood.fabric != NULL)
         open_fabric(world);
     else if (mood.is_virtual)
@@ -200,6 +200,16 @@ void card_world_free(struct card_world *world)
 struct transport *const *card_world_transports(const struct card_world *world)
 {
     return world->ranks;
+}
+
+struct link_world card_world_links(struct card_world *world)
+{
+    return (struct link_world){.size = world->size,
+                               .ranks = world->ranks,
+                               .step = card_world_step,
+                               .world = world,
+                               .random = &world->random,
+                               .seed = world->seed};
 }
 
 void card_world_step(void *context)

@@ -10,6 +10,7 @@
 
 #include "tests/virtual_card/device.h"
 #include "tests/virtual_card/virtual_net.h"
+#include "tests/worlds/link_world.h"
 #include "transport/card/card.h"
 
 enum { CARD_WORLD_RANKS_MAX = 8 };
@@ -32,6 +33,7 @@ bool card_world_has_fabric(const char *provider);
 struct card_world *card_world_create(int size, struct card_mood mood, uint64_t seed);
 void card_world_free(struct card_world *world);
 struct transport *const *card_world_transports(const struct card_world *world);
+struct link_world card_world_links(struct card_world *world);
 uint64_t card_world_draw(struct card_world *world);
 /* A rank moves its links, or an event happens. */
 void card_world_step(void *world);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "tests/kit/chance.h"
 #include "tests/worlds/engine_memory.h"
 #include "transport/paths.h"
 
@@ -72,9 +73,7 @@ struct engine_net {
     struct path_row rows[PATH_WAY_COUNT]; /* where links reach other memory */
     int size;
     uint64_t random, written, handed_on, shared, multicast;
-    struct transport *const *transports; /* of somebody else, or NULL */
-    void (*step)(void *context);
-    void *context;
+    struct link_world other; /* whose transports these are; without ranks: none */
     int hosts[ENGINE_RANKS_MAX][ENGINE_RANKS_MAX]; /* [rank]: the ranks of its host */
     /* last: multicast */
     struct wire *wires[ENGINE_RANKS_MAX][TRANSPORT_CHANNEL_COUNT][ENGINE_RANKS_MAX + 1];
@@ -85,7 +84,7 @@ struct engine_net {
 
 uint64_t engine_net_draw(struct engine_net *net)
 {
-    return engine_random(&net->random);
+    return chance_next(&net->random);
 }
 
 /* ------------------------------------------------------------------------------------------ memory */
@@ -611,22 +610,19 @@ struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t
     return net;
 }
 
-struct engine_net *engine_net_over(int size, struct transport *const *transports,
-                                   void (*step)(void *context), void *context, uint64_t seed)
+struct engine_net *engine_net_over(const struct link_world *world, uint64_t seed)
 {
     struct engine_net *net = calloc(1, sizeof *net);
     assert_non_null(net);
-    net->size = size;
+    net->size = world->size;
     net->random = seed;
-    net->transports = transports;
-    net->step = step;
-    net->context = context;
+    net->other = *world;
     return net;
 }
 
 struct transport *engine_net_transport(struct engine_net *net, int rank)
 {
-    if (net->transports != NULL) return net->transports[rank];
+    if (net->other.ranks != NULL) return net->other.ranks[rank];
     return &net->endpoints[rank].base;
 }
 
@@ -711,5 +707,5 @@ void engine_net_expect_empty(struct engine_net *net)
 
 void engine_net_step(struct engine_net *net)
 {
-    if (net->step != NULL) net->step(net->context);
+    if (net->other.step != NULL) net->other.step(net->other.world);
 }

@@ -1,5 +1,5 @@
-/* engine_net.h - links between the ranks of a test of the engine, all in one thread: slow, short of room and moody. Or the transports of
- * somebody else. Assertions are cmocka's. */
+/* engine_net.h - links between the ranks of a test of the engine, all in one thread: slow, short of room and moody. Or those of
+ * another world. Assertions are cmocka's. */
 #ifndef TUTTI_TESTS_WORLDS_ENGINE_NET_H
 #define TUTTI_TESTS_WORLDS_ENGINE_NET_H
 
@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "tests/engine/engine_dummy.h"
+#include "tests/worlds/link_world.h"
 #include "transport/transport.h"
 
 enum { ENGINE_RANKS_MAX = 8 };
@@ -28,20 +29,13 @@ struct engine_mood {
     bool reaches_far; /* links reach such memory, too */
 };
 
-static inline uint64_t engine_random(uint64_t *random)
-{
-    *random = *random * 6364136223846793005u + 1442695040888963407u;
-    return *random >> 33;
-}
-
 struct engine_net; /* opaque: the links of all ranks */
 
 struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t seed);
-/* The same over transports of somebody else, which stay his: `step` moves them before each look. */
-struct engine_net *engine_net_over(int size, struct transport *const *transports,
-                                   void (*step)(void *context), void *context, uint64_t seed);
+/* The same over the transports of another world, which stays its owner's, and is moved before each look. */
+struct engine_net *engine_net_over(const struct link_world *world, uint64_t seed);
 void engine_net_free(struct engine_net *net);
-/* Moves the transports of somebody else; nothing otherwise. */
+/* Moves that other world; nothing otherwise. */
 void engine_net_step(struct engine_net *net);
 struct transport *engine_net_transport(struct engine_net *net, int rank);
 uint64_t engine_net_draw(struct engine_net *net);

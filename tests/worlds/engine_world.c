@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "engine/program_links.h"
 #include "tests/kit/call.h"
+#include "tests/kit/chance.h"
 #include "tests/worlds/engine_memory.h"
 
 enum {
@@ -26,12 +27,12 @@ static const int32_t UNTOUCHED = -1, SCRIBBLED = -2;
 void engine_job_vary(struct engine_job *job, size_t count_max, uint64_t seed)
 {
     uint64_t random = seed;
-    engine_random(&random);
+    chance_next(&random);
     job->varies = true;
     for (int s = 0; s < job->size; s++) {
         for (int d = 0; d < job->size; d++) {
-            const uint64_t kind = engine_random(&random) % 5;
-            const size_t many = engine_random(&random) % (count_max + 1);
+            const uint64_t kind = chance_next(&random) % 5;
+            const size_t many = chance_next(&random) % (count_max + 1);
             job->counts[s][d] = kind < 2 ? kind : kind == 2 ? many % 9 : many;
         }
     }

@@ -131,6 +131,23 @@ struct router_world *router_world_open(const struct host_shape *shape, enum numb
     return router_world_open_ways(shape, numbering, same_process, false);
 }
 
+static void move_all(void *context)
+{
+    struct router_world *const world = context;
+    for (int r = 0; r < world->size; r++) world->ranks[r]->ops->progress(world->ranks[r]);
+}
+
+struct link_world router_world_links(struct router_world *world, uint64_t seed)
+{
+    world->random = seed;
+    return (struct link_world){.size = world->size,
+                               .ranks = world->ranks,
+                               .step = move_all,
+                               .world = world,
+                               .random = &world->random,
+                               .seed = seed};
+}
+
 void router_world_close(struct router_world *world)
 {
     for (int r = 0; r < world->size; r++) router_free(world->ranks[r]);

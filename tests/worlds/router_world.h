@@ -10,6 +10,7 @@
 #include "algo/algo.h"
 #include "tests/worlds/engine_world.h"
 #include "tests/worlds/host_map.h"
+#include "tests/worlds/link_world.h"
 #include "transport/router/router.h"
 #include "transport/transport.h"
 
@@ -27,6 +28,7 @@ struct router_world {
     struct transport *second[ROUTER_RANKS_MAX]; /* a third way, see router_world_open_ways; or NULL */
     int second_numbers[ROUTER_RANKS_MAX][ROUTER_RANKS_MAX];
     struct segment *segments[ROUTER_RANKS_MAX]; /* the test's own way in, of the first rank of a host; NULL */
+    uint64_t random;                            /* of games, see link_world.h */
 };
 
 /* same_process: ranks of a host know that they share their memory. */
@@ -35,6 +37,8 @@ struct router_world *router_world_open(const struct host_shape *shape, enum numb
 /* has_second: a third way, before that to all ranks, joins the ranks of two hosts. */
 struct router_world *router_world_open_ways(const struct host_shape *shape, enum numbering numbering,
                                             bool same_process, bool has_second);
+/* All ranks move their links in each step. */
+struct link_world router_world_links(struct router_world *world, uint64_t seed);
 /* Fills in the ways of a rank. */
 void router_world_ways(const struct router_world *world, int rank, struct router_options *options);
 void router_world_close(struct router_world *world);

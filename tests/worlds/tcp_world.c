@@ -1,5 +1,4 @@
 #include "tests/worlds/tcp_world.h"
-#include "transport/paths.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -14,6 +13,9 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "tests/kit/chance.h"
+#include "transport/paths.h"
 
 enum { ALIGNMENT = 64, WIRE_BYTES = 32 << 10, SETTLE_STEPS_MAX = 2000000 };
 
@@ -52,7 +54,7 @@ struct tcp_world {
     void *memory; /* in which it lies */
     struct tcp_mood mood;
     int size;
-    uint64_t random;
+    uint64_t seed, random;
     unsigned broken, flipped;
     size_t until_flip[TCP_WORLD_RANKS_MAX][TCP_WORLD_RANKS_MAX]; /* by sender and receiver */
     struct transport *ranks[TCP_WORLD_RANKS_MAX];
@@ -67,8 +69,7 @@ struct tcp_world {
 
 uint64_t tcp_world_draw(struct tcp_world *world)
 {
-    world->random = world->random * 6364136223846793005u + 1442695040888963407u;
-    return world->random >> 33;
+    return chance_next(&world->random);
 }
 
 static struct wire *wire_of(struct tcp_world *world, int a, int b, unsigned stream)
@@ -104,7 +105,7 @@ struct tcp_world *tcp_world_create(int size, struct tcp_mood mood, uint64_t seed
     world->memory = memory;
     world->mood = mood;
     world->size = size;
-    world->random = seed;
+    world->seed = world->random = seed;
     for (int r = 0; r < size; r++) {
         world->rank_contexts[r] = (struct rank_context){world, r};
         const struct tcp_options options = {.rank = r,
@@ -150,6 +151,16 @@ void tcp_world_free(struct tcp_world *world)
 struct transport *const *tcp_world_transports(const struct tcp_world *world)
 {
     return world->ranks;
+}
+
+struct link_world tcp_world_links(struct tcp_world *world)
+{
+    return (struct link_world){.size = world->size,
+                               .ranks = world->ranks,
+                               .step = tcp_world_step,
+                               .world = world,
+                               .random = &world->random,
+                               .seed = world->seed};
 }
 
 /* --------------------------------------------------------------------------------------------- fans */

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tests/worlds/link_world.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
@@ -33,6 +34,7 @@ struct tcp_world; /* opaque */
 struct tcp_world *tcp_world_create(int size, struct tcp_mood mood, uint64_t seed);
 void tcp_world_free(struct tcp_world *world);
 struct transport *const *tcp_world_transports(const struct tcp_world *world);
+struct link_world tcp_world_links(struct tcp_world *world);
 /* The same for programs in slot 0: with links to all, made of one to each in another slot. */
 struct transport *const *tcp_world_fans(struct tcp_world *world);
 uint64_t tcp_world_draw(struct tcp_world *world);

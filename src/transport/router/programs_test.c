@@ -18,12 +18,6 @@ static const struct host_shape shapes[] = {{.hosts = {2, 3, 1}}, {.hosts = {2, 2
                                            {.hosts = {1, 7}},    {.hosts = {1, 1, 1}}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-static void move_all(void *context)
-{
-    struct router_world *world = context;
-    for (int r = 0; r < world->size; r++) world->ranks[r]->ops->progress(world->ranks[r]);
-}
-
 static void every_program_is_right(void **state)
 {
     (void)state;
@@ -32,21 +26,15 @@ static void every_program_is_right(void **state)
     for (int s = 0; s < SHAPES; s++) {
         struct router_world *world = router_world_open_ways(
             &shapes[s], (enum numbering)(s % NUMBERING_COUNT), s % 2 == 0, s / 2 % 2 == 1);
-        struct engine_net *net =
-            engine_net_over(world->size, world->ranks, move_all, world, (uint64_t)s);
+        const struct link_world links = router_world_links(world, (uint64_t)s);
+        struct engine_net *net = engine_net_over(&links, (uint64_t)s);
         uint64_t multicast = 0;
         unsigned in_shared_slots = 0;
         for (int i = 0; i < algo_count; i++) {
             if (!router_world_supports(&algo_list[i], world)) continue;
             hierarchical += algo_list[i].needs_levels;
-            struct engine_rank ranks[ENGINE_RANKS_MAX];
             const struct engine_job job = router_world_job(world, i, s, counts[(i + s) % 3]);
-            for (int r = 0; r < world->size; r++) engine_rank_prepare(&job, net, r, &ranks[r]);
-            engine_run(&job, net, ranks);
-            for (int r = 0; r < world->size; r++) {
-                engine_expect_right(&job, r, &ranks[r]);
-                engine_rank_release(&ranks[r]);
-            }
+            engine_run_job_over(&job, net);
             const struct router_shared shared = router_world_shared(world);
             multicast = shared.multicast;
             in_shared_slots += shared.in_shared_slots;

@@ -754,7 +754,8 @@ static void programs_are_right_on_ranks_that_sleep(void **state)
         if (!algorithm->needs_levels && i % 4 != 0) continue;
         struct router_world *world =
             router_world_open(&mixed, (enum numbering)(i % NUMBERING_COUNT), i % 2 == 0);
-        struct engine_net *net = engine_net_over(world->size, world->ranks, NULL, NULL, (uint64_t)i);
+        const struct link_world links = {.size = world->size, .ranks = world->ranks};
+        struct engine_net *net = engine_net_over(&links, (uint64_t)i);
         if (router_world_supports(algorithm, world)) {
             const struct engine_job job = router_world_job(world, i, 0, i % 2 == 0 ? 1000 : 30011);
             struct engine_rank ranks[ENGINE_RANKS_MAX];

@@ -21,9 +21,9 @@ static void run_every_algorithm(int size, struct tcp_mood mood, const size_t *co
                                 int count_count, uint64_t seed)
 {
     struct tcp_world *world = tcp_world_create(size, mood, seed);
-    struct engine_net *net =
-        engine_net_over(size, tcp_world_fans(world), tcp_world_step, world, seed);
-    struct engine_rank ranks[ENGINE_RANKS_MAX];
+    struct link_world links = tcp_world_links(world);
+    links.ranks = tcp_world_fans(world);
+    struct engine_net *net = engine_net_over(&links, seed);
     for (int i = 0; i < algo_count; i++) {
         if (!algo_supports(&algo_list[i], size)) continue;
         for (int c = 0; c < count_count; c++) {
@@ -37,12 +37,7 @@ static void run_every_algorithm(int size, struct tcp_mood mood, const size_t *co
                 .count = counts[c],
                 .in_place = in_place ? IN_PLACE : 0,
                 .is_cut = (i + c) % 3 == 2};
-            for (int r = 0; r < size; r++) engine_rank_prepare(&job, net, r, &ranks[r]);
-            engine_run(&job, net, ranks);
-            for (int r = 0; r < size; r++) {
-                engine_expect_right(&job, r, &ranks[r]);
-                engine_rank_release(&ranks[r]);
-            }
+            engine_run_job_over(&job, net);
         }
     }
     tcp_world_settle(world);
