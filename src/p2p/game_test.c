@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "p2p/p2p.h"
+#include "tests/kit/chance.h"
 #include "tests/worlds/p2p_world.h"
 
 static uint64_t seed;
@@ -53,7 +54,7 @@ struct game {
 
 static unsigned roll(struct game *game, unsigned sides)
 {
-    return (unsigned)(draw(&game->random) % sides);
+    return (unsigned)(chance_next(&game->random) % sides);
 }
 
 static char content(int message, size_t i)

@@ -105,9 +105,8 @@ static void a_small_message_is_one_message_of_the_link(void **state)
     struct p2p_request send = send_request(from, sizeof from, 1, 0);
     start(&world, 0, &send);
     assert_true(send.done); /* and it has left at once */
-    const struct wire *wire = wire_of(world.net, 0, 1, P2P_CHANNEL_MESSAGES);
-    assert_int_equal(wire->sent, 1);
-    assert_int_equal(wire->messages[0].bytes, 40);
+    assert_int_equal(engine_net_sent(world.net, 0, 1, P2P_CHANNEL_MESSAGES), 1);
+    assert_int_equal(engine_net_last_bytes(world.net, 0, 1, P2P_CHANNEL_MESSAGES), 40);
     struct p2p_request recv = recv_request(to, sizeof to, 0, 0);
     start(&world, 1, &recv);
     assert_true(p2p_progress(world.ranks[1]));
@@ -417,11 +416,11 @@ static void links_that_cannot_be_opened_are_reported(void **state)
         struct world world = open_world(ROOMY, 3, usual);
         struct p2p_request send = send_request(from, 5000, 1, 1),
                            recv = recv_request(to, 5000, 0, 1);
-        world.net->opens_left = opens;
+        engine_net_bound_links(world.net, opens);
         assert_int_equal(p2p_start(world.ranks[0], &send), TUTTI_NO_SPACE);
         assert_false(p2p_is_busy(world.ranks[0]));
-        assert_int_equal(wire_of(world.net, 0, 1, P2P_CHANNEL_MESSAGES)->sent, 0);
-        world.net->opens_left = -1;
+        assert_int_equal(engine_net_sent(world.net, 0, 1, P2P_CHANNEL_MESSAGES), 0);
+        engine_net_bound_links(world.net, -1);
         start(&world, 0, &send);
         start(&world, 1, &recv);
         settle(&world);
@@ -434,7 +433,7 @@ static void links_that_cannot_be_opened_are_reported(void **state)
                            recv = recv_request(to, 5000, 0, 1);
         start(&world, 0, &send);
         start(&world, 1, &recv);
-        world.net->opens_left = opens;
+        engine_net_bound_links(world.net, opens);
         p2p_progress(world.ranks[1]);
         assert_int_equal(p2p_status(world.ranks[1]), TUTTI_NO_SPACE);
         assert_false(p2p_progress(world.ranks[1]));
@@ -467,7 +466,11 @@ static void everything_can_be_dropped_at_any_time(void **state)
 
 static void put(struct world *world, int channel, const void *data, size_t bytes)
 {
-    assert_true(wire_put(wire_of(world->net, 0, 1, channel), data, bytes));
+    struct link_tx *const link = world_link(world, 0, 1, channel);
+    void *const place = link->ops->reserve(link, bytes);
+    assert_non_null(place);
+    if (bytes > 0) memcpy(place, data, bytes);
+    link->ops->commit(link, bytes);
 }
 
 static void put_envelope(struct world *world, struct envelope envelope, size_t payload_bytes)
@@ -649,8 +652,8 @@ static void a_message_by_reference_is_read_like_others(void **state)
     fill(message + 16, 200, 8);
     struct p2p_request recv = recv_request(to, 200, 0, 1);
     start(&world, 1, &recv);
-    struct wire *wire = wire_of(world.net, 0, 1, P2P_CHANNEL_MESSAGES);
-    while (!wire_put_reference(wire, message, sizeof message)) continue;
+    struct link_tx *const link = world_link(&world, 0, 1, P2P_CHANNEL_MESSAGES);
+    while (!link->ops->post(link, message, sizeof message)) continue;
     settle(&world);
     expect_message(&recv, 0, 1, 200);
     expect_filled(to, 200, 8);
@@ -661,10 +664,13 @@ static void pieces_without_room_for_an_envelope_are_not_supported(void **state)
 {
     (void)state;
     struct p2p *p2p;
-    struct net *net = net_create(2, (struct mood){32, 1, 1, REACH_NONE}, seed);
-    assert_int_equal(p2p_create(&net->endpoints[0].base, SLOT, &usual, &p2p), TUTTI_UNSUPPORTED);
+    const struct engine_mood mood = {
+        .for_messages = true, .piece_bytes = 32, .pieces = 1, .delay = 1};
+    struct engine_net *net = engine_net_create(2, mood, seed);
+    assert_int_equal(p2p_create(engine_net_transport(net, 0), SLOT, &usual, &p2p),
+                     TUTTI_UNSUPPORTED);
     assert_null(p2p);
-    net_free(net);
+    engine_net_free(net);
 }
 
 /* ---------------------------------------------------------------------------------------------- threads */

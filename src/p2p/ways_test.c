@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "tests/kit/chance.h"
 #include "tests/kit/changed_table.h"
 #include "tests/worlds/card_world.h"
 #include "tests/worlds/p2p_world.h"
@@ -25,6 +26,7 @@ struct stage {
     struct world near; /* where there are no others */
     struct tcp_world *tcp;
     struct card_world *card;
+    struct link_world links; /* of those two */
     struct p2p *ranks[PAIR];
 };
 
@@ -36,25 +38,26 @@ static struct stage stage_open(enum table_number number, const struct path_table
                                         .unexpected_count_max = 50,
                                         .shares_cores = cores == PATH_SHARED_CORES};
     struct stage stage = {.tcp = NULL};
-    struct transport *const *transports = stage.near.transports;
     if (number == TABLE_TCP) {
         stage.tcp = tcp_world_create(
             PAIR,
             (struct tcp_mood){
                 .streams = 1, .piece_bytes = 64 << 10, .piece_count = 8, .is_plain = true},
             seed);
-        transports = tcp_world_transports(stage.tcp);
+        stage.links = tcp_world_links(stage.tcp);
     } else if (number == TABLE_CARD) {
         stage.card =
             card_world_create(PAIR, (struct card_mood){.is_virtual = true, .packets = 8}, seed);
-        transports = card_world_transports(stage.card);
+        stage.links = card_world_links(stage.card);
     } else {
         stage.near = world_open(way == PATH_READ ? READABLE : COPYABLE, PAIR, options, seed);
     }
+    const bool is_near = stage.links.ranks == NULL;
+    struct transport *const *const transports = is_near ? stage.near.transports : stage.links.ranks;
     for (int r = 0; r < PAIR; r++) {
         transports[r]->paths.tables[0] = paths;
         stage.ranks[r] = stage.near.ranks[r];
-        if (stage.ranks[r] != NULL) continue;
+        if (is_near) continue;
         assert_int_equal(
             p2p_create(transports[r], TRANSPORT_SLOT_MESSAGES, &options, &stage.ranks[r]), TUTTI_OK);
         assert_int_equal(p2p_listen(stage.ranks[r]), TUTTI_OK);
@@ -75,11 +78,10 @@ static void stage_close(struct stage *stage)
 
 static void move(struct stage *stage, uint64_t *random)
 {
-    struct p2p *const p2p = stage->ranks[draw(random) % PAIR];
+    struct p2p *const p2p = stage->ranks[chance_next(random) % PAIR];
     p2p_progress(p2p);
     assert_int_equal(p2p_fault(p2p), -1);
-    if (stage->tcp != NULL) tcp_world_step(stage->tcp);
-    if (stage->card != NULL) card_world_step(stage->card);
+    if (stage->links.step != NULL) stage->links.step(stage->links.world);
 }
 
 /* ----------------------------------------------------------------------------------------------- messages */

@@ -7,11 +7,14 @@
 
 #include <cmocka.h>
 
+#include "base/status.h"
 #include "tests/kit/chance.h"
 #include "tests/worlds/engine_memory.h"
 #include "transport/paths.h"
 
-enum { DEPTH_MAX = 8, NEAR_BYTES_MAX = 5000 * 4 /* that one fetch brings */ };
+enum { DEPTH_MAX = 16, FETCH_BYTES = 5000 * 4 };
+
+enum { REFERENCE = 1 }; /* to memory, by its address */
 
 struct message {
     char *copy; /* of what was committed, in memory that a sanitizer can watch; NULL: posted */
@@ -71,7 +74,7 @@ struct engine_net {
     struct engine_mood mood;
     struct path_table paths[2];           /* within a host, and between hosts */
     struct path_row rows[PATH_WAY_COUNT]; /* where links reach other memory */
-    int size;
+    int size, links_left;                 /* see engine_net_bound_links */
     uint64_t random, written, handed_on, shared, multicast;
     struct link_world other; /* whose transports these are; without ranks: none */
     int hosts[ENGINE_RANKS_MAX][ENGINE_RANKS_MAX]; /* [rank]: the ranks of its host */
@@ -209,6 +212,16 @@ static void net_written(struct link_tx *link, size_t bytes)
     send_message(wire, NULL, destination, bytes);
     wire->messages[(wire->sent - 1) % DEPTH_MAX].written = true;
     wire->net->written++;
+}
+
+/* Not always, so that some is sent in another way. */
+static bool net_refer(struct link_tx *link, const void *address, size_t bytes,
+                      struct link_reference *reference)
+{
+    (void)bytes;
+    struct engine_net *const net = ((struct wire *)link)->net;
+    *reference = (struct link_reference){REFERENCE, (uint64_t)(uintptr_t)address};
+    return net->mood.for_messages && net->mood.reach != REACH_NONE && engine_net_draw(net) % 2 == 0;
 }
 
 /* ------------------------------------------------------------------------------------- shared slots */
@@ -375,6 +388,7 @@ static bool net_take(struct link_rx *link, void *destination, size_t bytes)
     const struct reader *reader = (const struct reader *)link;
     const struct engine_dummy *dummy = reader->wire->net->mood.dummy;
     assert_true(may_reach(reader->wire->net, reader->rank));
+    if (is_moody(reader->wire->net)) return false;
     engine_memory_begin(dummy);
     memcpy(destination, elsewhere(reader, bytes), bytes);
     engine_memory_end(dummy);
@@ -384,9 +398,11 @@ static bool net_take(struct link_rx *link, void *destination, size_t bytes)
 static bool net_fetch(struct link_rx *link)
 {
     struct reader *reader = (struct reader *)link;
-    size_t bytes = message_of(reader)->bytes - reader->done;
-    if (bytes > NEAR_BYTES_MAX) bytes = NEAR_BYTES_MAX;
+    const size_t left = message_of(reader)->bytes - reader->done,
+                 wish = reader->wire->net->mood.fetch_bytes, most = wish > 0 ? wish : FETCH_BYTES,
+                 bytes = left < most ? left : most;
     const char *data = elsewhere(reader, bytes);
+    if (is_moody(reader->wire->net)) return false;
     reader->near = malloc(bytes);
     assert_non_null(reader->near);
     engine_memory_begin(reader->wire->net->mood.dummy);
@@ -408,6 +424,15 @@ static void net_advertise(struct link_rx *link, void *destination, size_t bytes)
     wire->offer = (struct offer){wire->read[reader] + 1, destination, bytes};
 }
 
+static enum link_state net_copy(struct link_rx *link, const struct link_reference *reference,
+                                size_t offset, void *destination, size_t bytes)
+{
+    if (reference->kind != REFERENCE) return LINK_FAULT;
+    if (is_moody(((struct reader *)link)->wire->net)) return LINK_EMPTY;
+    memcpy(destination, (const char *)(uintptr_t)reference->where + offset, bytes);
+    return LINK_READY;
+}
+
 static const struct link_tx_ops tx_ops = {.reserve = net_reserve,
                                           .commit = net_commit,
                                           .reach = net_reach,
@@ -416,7 +441,7 @@ static const struct link_tx_ops tx_ops = {.reserve = net_reserve,
                                           .has_room = net_has_room,
                                           .advertised_at = net_advertised_at,
                                           .written = net_written,
-                                          .refer = link_no_refer};
+                                          .refer = net_refer};
 static const struct link_rx_ops rx_ops = {.peek = net_peek,
                                           .take = net_take,
                                           .fetch = net_fetch,
@@ -424,7 +449,7 @@ static const struct link_rx_ops rx_ops = {.peek = net_peek,
                                           .forward = net_forward,
                                           .advertise = net_advertise,
                                           .place_directly = link_no_place_directly,
-                                          .copy = link_no_copy};
+                                          .copy = net_copy};
 
 static bool are_near(const struct engine_net *net, int a, int b)
 {
@@ -436,6 +461,7 @@ static unsigned capabilities_of(const struct engine_net *net, int rank, int peer
 {
     if (peer != LINK_TO_GROUP && !are_near(net, rank, peer)) return 0;
     return (net->mood.shares > 0 ? LINK_SHARES : 0) |
+           (net->mood.for_messages && peer != LINK_TO_GROUP ? LINK_REFERS : 0) |
            (net->mood.expects && peer != LINK_TO_GROUP ? LINK_ADVERTISES : 0);
 }
 
@@ -467,13 +493,23 @@ static void net_limits(struct transport *transport, size_t *piece_bytes_max,
     *piece_count_max = mood->pieces;
 }
 
+static enum tutti_status count_link(struct engine_net *net, const struct transport *transport,
+                                    int slot, int peer)
+{
+    assert_int_equal(slot, net->mood.for_messages ? TRANSPORT_SLOT_MESSAGES : 0);
+    assert_true(peer >= 0 && peer < net->size && peer != transport->rank);
+    if (net->links_left == 0) return error_set(TUTTI_NO_SPACE, "no more links");
+    if (net->links_left > 0) net->links_left--;
+    return TUTTI_OK;
+}
+
 static enum tutti_status net_open_tx(struct transport *transport, int slot, int channel, int peer,
                                      size_t bytes, struct link_tx **link)
 {
-    (void)bytes;
-    assert_int_equal(slot, 0);
-    assert_true(peer >= 0 && peer != transport->rank);
-    *link = &wire_of(((struct endpoint *)transport)->net, channel, transport->rank, peer)->tx;
+    struct engine_net *const net = ((struct endpoint *)transport)->net;
+    assert_true(bytes <= net->mood.piece_bytes || !net->mood.for_messages);
+    TRY(count_link(net, transport, slot, peer));
+    *link = &wire_of(net, channel, transport->rank, peer)->tx;
     return TUTTI_OK;
 }
 
@@ -507,7 +543,7 @@ static struct reader *reader_of(struct transport *transport, int channel, int pe
 static enum tutti_status net_open_rx(struct transport *transport, int slot, int channel, int peer,
                                      struct link_rx **link)
 {
-    assert_int_equal(slot, 0);
+    TRY(count_link(((struct endpoint *)transport)->net, transport, slot, peer));
     *link = &reader_of(transport, channel, peer, false)->rx;
     return TUTTI_OK;
 }
@@ -598,6 +634,7 @@ struct engine_net *engine_net_create(int size, struct engine_mood mood, uint64_t
     assert_true(mood.pieces <= DEPTH_MAX);
     net->mood = mood;
     net->size = size;
+    net->links_left = -1;
     net->random = seed;
     for (int t = 0; t < 2; t++) {
         net->paths[t] = mood.paths != NULL ? *mood.paths : *transport_paths("local");
@@ -673,6 +710,24 @@ void engine_net_put(struct engine_net *net, int rank, const void *data, size_t b
     char *copy = engine_memory_take(NULL, bytes);
     memcpy(copy, data, bytes);
     send_message(only, copy, copy, bytes);
+}
+
+void engine_net_bound_links(struct engine_net *net, int links)
+{
+    net->links_left = links;
+}
+
+uint64_t engine_net_sent(const struct engine_net *net, int writer, int reader, int channel)
+{
+    const struct wire *const wire = net->wires[writer][channel][reader];
+    return wire != NULL ? wire->sent : 0;
+}
+
+size_t engine_net_last_bytes(const struct engine_net *net, int writer, int reader, int channel)
+{
+    const struct wire *const wire = net->wires[writer][channel][reader];
+    assert_true(wire != NULL && wire->sent > 0);
+    return wire->messages[(wire->sent - 1) % DEPTH_MAX].bytes;
 }
 
 uint64_t engine_net_handed_on(const struct engine_net *net)

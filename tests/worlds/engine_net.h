@@ -1,5 +1,5 @@
-/* engine_net.h - links between the ranks of a test of the engine, all in one thread: slow, short of room and moody. Or those of
- * another world. Assertions are cmocka's. */
+/* engine_net.h - links between ranks in one thread, for tests of the engine and of point to point (p2p_world.h): slow, short of room and
+ * moody. Or those of another world. Assertions are cmocka's. */
 #ifndef TUTTI_TESTS_WORLDS_ENGINE_NET_H
 #define TUTTI_TESTS_WORLDS_ENGINE_NET_H
 
@@ -27,6 +27,9 @@ struct engine_mood {
         *dummy;       /* in whose memory some ranks have their buffers and their places; or NULL */
     unsigned far;     /* those ranks, a bit each */
     bool reaches_far; /* links reach such memory, too */
+    /* Links are those of point to point: in its slot, opened for pieces; they refer to memory, if they reach it and are in the mood. */
+    bool for_messages;
+    size_t fetch_bytes; /* that one fetch brings at most; 0: many */
 };
 
 struct engine_net; /* opaque: the links of all ranks */
@@ -43,6 +46,11 @@ uint64_t engine_net_draw(struct engine_net *net);
 const struct memory_kind *engine_net_kind(const struct engine_net *net, int rank);
 /* Sends what the programs did not, on the one link that this rank writes. */
 void engine_net_put(struct engine_net *net, int rank, const void *data, size_t bytes);
+/* From now on so many more links can be opened; -1: any number, as in the beginning. */
+void engine_net_bound_links(struct engine_net *net, int links);
+/* Messages so far on the link between two ranks, and the bytes of the last one. */
+uint64_t engine_net_sent(const struct engine_net *net, int writer, int reader, int channel);
+size_t engine_net_last_bytes(const struct engine_net *net, int writer, int reader, int channel);
 /* Messages so far that were stored where they were expected. */
 uint64_t engine_net_written(const struct engine_net *net);
 /* Messages so far that were changed in place and forwarded. */
