@@ -5,15 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include <cmocka.h>
 
 #include "base/status.h"
 #include "health/network_state.h"
 #include "health/remote_rank.h"
-#include "os/byte_stream.h"
 #include "tests/worlds/tcp_control.h"
+#include "tests/worlds/tcp_peer.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
@@ -64,7 +63,6 @@ static struct board *make_board(void)
 static void open_world(struct world *world)
 {
     struct discovery_entry entries[SIZE] = {{.host = 1}, {.host = 2}};
-    int ends[2];
     memset(world, 0, sizeof *world);
     struct health *health = world->health = aligned_alloc(64, (sizeof *health + 63) / 64 * 64);
     assert_non_null(health);
@@ -88,10 +86,7 @@ static void open_world(struct world *world)
     options = (struct tcp_options){
         .rank = 1, .size = SIZE, .streams = 1, .hears = hear, .hears_context = world};
     assert_int_equal(tcp_create(&options, &world->peer), TUTTI_OK);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(world->network.transport, 1, 0, byte_stream_plain(ends[0])),
-                     TUTTI_OK);
-    assert_int_equal(tcp_attach(world->peer, 0, 0, byte_stream_plain(ends[1])), TUTTI_OK);
+    tcp_peer_join(world->network.transport, world->peer, 0);
 }
 
 static void close_world(struct world *world)

@@ -4,13 +4,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "os/clock.h"
 #include "tests/worlds/local_world.h"
+#include "tests/worlds/tcp_peer.h"
 #include "transport/local/ends.h"
 #include "transport/local/local.h"
 #include "transport/local/segment.h"
@@ -39,14 +39,6 @@ static void open_host(struct router_world *world, const int *ranks, int count, b
     }
 }
 
-static void connect_ranks(struct transport *const *transports, int a, int b)
-{
-    int ends[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    assert_int_equal(tcp_attach(transports[a], b, 0, byte_stream_plain(ends[0])), TUTTI_OK);
-    assert_int_equal(tcp_attach(transports[b], a, 0, byte_stream_plain(ends[1])), TUTTI_OK);
-}
-
 static void create_tcp(const struct router_world *world, struct transport **transports)
 {
     for (int r = 0; r < world->size; r++) {
@@ -69,7 +61,7 @@ static void open_second(struct router_world *world)
                 (world->map.host_of[r] == hosts[0] && world->map.host_of[other] == hosts[1]) ||
                 (world->map.host_of[r] == hosts[1] && world->map.host_of[other] == hosts[0]);
             world->second_numbers[r][other] = joined || r == other ? other : -1;
-            if (joined && other < r) connect_ranks(world->second, other, r);
+            if (joined && other < r) tcp_peer_join(world->second[other], world->second[r], 0);
         }
 }
 
@@ -119,7 +111,7 @@ struct router_world *router_world_open_ways(const struct host_shape *shape, enum
         if (ranks[0] == r && count > 1) open_host(world, ranks, count, same_process);
         for (int other = 0; other < r; other++)
             if (world->map.host_of[other] != world->map.host_of[r])
-                connect_ranks(world->far, other, r);
+                tcp_peer_join(world->far[other], world->far[r], 0);
     }
     for (int r = 0; r < world->size; r++) world->ranks[r] = create_router(world, r);
     return world;

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/crc32c.h"
+#include "tests/worlds/tcp_peer.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/tcp.h"
 
@@ -42,17 +42,9 @@ static void hear(void *context, int peer, const void *note, size_t bytes)
     bench->last_note = *(const unsigned char *)note;
 }
 
-static void look(struct bench *bench, int times)
-{
-    for (int i = 0; i < times; i++) {
-        bench->transport->ops->progress(bench->transport);
-        nanosleep(&(struct timespec){0, 1000}, NULL);
-    }
-}
-
 static void progress(struct bench *bench)
 {
-    look(bench, 100);
+    tcp_peer_move(bench->transport, 100);
 }
 
 static void put(struct bench *bench, const void *bytes, size_t count)
@@ -62,28 +54,20 @@ static void put(struct bench *bench, const void *bytes, size_t count)
 
 static void put_head(struct bench *bench, struct tcp_frame frame)
 {
-    unsigned char head[TCP_FRAME_HEAD_BYTES];
-    tcp_frame_write(&frame, head);
-    put(bench, head, sizeof head);
+    assert_true(tcp_peer_put_head(bench->fd, frame));
 }
 
 /* Makes a new connection, which the peer begins with nothing but READY. */
 static void connect_peer(struct bench *bench, bool is_checked)
 {
-    int ends[2];
+    struct tcp_frame ready = tcp_peer_ready(PIECE_BYTES, PIECES);
+    ready.flags = is_checked ? TCP_FRAME_CHECKED : 0;
     if (bench->fd >= 0) close(bench->fd);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(bench->transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
-    bench->fd = ends[1];
+    bench->fd = tcp_peer_open(bench->transport, 1, 0);
     put_head(bench, (struct tcp_frame){.kind = TCP_FRAME_CREDIT,
                                        .flags = TCP_FRAME_RESUME,
                                        .place = TCP_FRAME_NO_PLACE});
-    put_head(bench, (struct tcp_frame){.kind = TCP_FRAME_READY,
-                                       .flags = is_checked ? TCP_FRAME_CHECKED : 0,
-                                       .sequence = 1,
-                                       .offset = PIECE_BYTES,
-                                       .signature = TCP_FRAME_VERSION,
-                                       .place = 2 * PIECES});
+    put_head(bench, ready);
 }
 
 static void open_bench(struct bench *bench, bool is_checked)
@@ -128,7 +112,7 @@ static void put_frame(struct bench *bench, struct tcp_frame frame, unsigned char
     if (change == HEAD_FLIPPED) bytes[9] ^= 1;
     for (size_t at = 0; at < count; at += portion) {
         put(bench, bytes + at, at + portion < count ? portion : count - at);
-        if (portion < count) look(bench, 2);
+        if (portion < count) tcp_peer_move(bench->transport, 2);
     }
     progress(bench);
 }
@@ -355,15 +339,12 @@ static void who_speaks_something_else_is_heard_twice(void **state)
     static const char other[] = "GET / HTTP/1.1\r\nHost: somebody-else.example\r\n\r\n";
     struct bench bench;
     struct link_view view;
-    int ends[2];
     open_bench(&bench, true);
     put(&bench, other, sizeof other);
     progress(&bench);
     expect_lost(&bench, 2);
     close(bench.fd);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(bench.transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
-    bench.fd = ends[1];
+    bench.fd = tcp_peer_open(bench.transport, 1, 0);
     put(&bench, other, sizeof other); /* now before it is ready */
     progress(&bench);
     assert_true(report_of(&bench).is_corrupt);

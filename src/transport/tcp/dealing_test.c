@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "tests/worlds/tcp_peer.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/tcp.h"
 
@@ -33,19 +33,9 @@ struct bench {
     char *memory;
 };
 
-static void put_frame(int fd, struct tcp_frame frame)
-{
-    unsigned char head[TCP_FRAME_HEAD_BYTES];
-    tcp_frame_write(&frame, head);
-    assert_int_equal(send(fd, head, sizeof head, MSG_NOSIGNAL), sizeof head);
-}
-
 static void progress(struct bench *bench)
 {
-    for (int i = 0; i < 100; i++) {
-        bench->transport->ops->progress(bench->transport);
-        nanosleep(&(struct timespec){0, 1000}, NULL);
-    }
+    tcp_peer_move(bench->transport, 100);
 }
 
 static void open_bench(struct bench *bench, unsigned streams)
@@ -59,20 +49,13 @@ static void open_bench(struct bench *bench, unsigned streams)
         assert_int_equal(transport->ops->open_tx(transport, l, 0, 1, 65536, &bench->tx[l]),
                          TUTTI_OK);
     for (unsigned s = 0; s < streams; s++) {
-        int ends[2];
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-        assert_int_equal(tcp_attach(transport, 1, s, byte_stream_plain(ends[0])), TUTTI_OK);
-        bench->ends[s] = ends[1];
+        const int end = bench->ends[s] = tcp_peer_open(transport, 1, s);
         for (uint8_t l = 0; l < LINKS; l++)
-            put_frame(ends[1], (struct tcp_frame){.kind = TCP_FRAME_CREDIT,
-                                                  .flags = TCP_FRAME_RESUME,
-                                                  .slot = l,
-                                                  .place = TCP_FRAME_NO_PLACE});
-        put_frame(ends[1], (struct tcp_frame){.kind = TCP_FRAME_READY,
-                                              .sequence = 1,
-                                              .offset = 65536,
-                                              .signature = TCP_FRAME_VERSION,
-                                              .place = 2 * PIECES});
+            assert_true(tcp_peer_put_head(end, (struct tcp_frame){.kind = TCP_FRAME_CREDIT,
+                                                                  .flags = TCP_FRAME_RESUME,
+                                                                  .slot = l,
+                                                                  .place = TCP_FRAME_NO_PLACE}));
+        assert_true(tcp_peer_put_head(end, tcp_peer_ready(65536, PIECES)));
     }
     progress(bench);
 }
@@ -133,8 +116,7 @@ static void read_all(struct bench *bench)
             record_bytes(&bench->records[s], bytes, (size_t)got);
             idle = 0;
         }
-        bench->transport->ops->progress(bench->transport);
-        nanosleep(&(struct timespec){0, 1000}, NULL);
+        tcp_peer_move(bench->transport, 1);
     }
 }
 
@@ -236,25 +218,18 @@ static void what_was_lost_goes_again_over_any_connection(void **state)
     read_all(&bench);
     assert_int_equal(count_data(&bench.records[0], 1), 6);
     close(bench.ends[0]);
-    int ends[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(bench.transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
-    bench.ends[0] = ends[1];
+    const int end = bench.ends[0] = tcp_peer_open(bench.transport, 1, 0);
     bench.records[0] = (struct record){0};
     commit_small(&bench, 1);
     read_all(&bench);
     assert_int_equal(count_data(&bench.records[0], 1), 0); /* it has not said anything yet */
-    put_frame(ends[1], (struct tcp_frame){.kind = TCP_FRAME_CREDIT,
-                                          .flags = TCP_FRAME_RESUME,
-                                          .slot = 1,
-                                          .consumed = 2,
-                                          .sequence = 0x5, /* 2 and 4 */
-                                          .place = TCP_FRAME_NO_PLACE});
-    put_frame(ends[1], (struct tcp_frame){.kind = TCP_FRAME_READY,
-                                          .sequence = 1,
-                                          .offset = 65536,
-                                          .signature = TCP_FRAME_VERSION,
-                                          .place = 2 * PIECES});
+    assert_true(tcp_peer_put_head(end, (struct tcp_frame){.kind = TCP_FRAME_CREDIT,
+                                                          .flags = TCP_FRAME_RESUME,
+                                                          .slot = 1,
+                                                          .consumed = 2,
+                                                          .sequence = 0x5, /* 2 and 4 */
+                                                          .place = TCP_FRAME_NO_PLACE}));
+    assert_true(tcp_peer_put_head(end, tcp_peer_ready(65536, PIECES)));
     read_all(&bench);
     static const uint64_t again[] = {3, 5, 6};
     int f = -1;

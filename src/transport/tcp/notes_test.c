@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "tests/worlds/tcp_peer.h"
 #include "tests/worlds/tcp_world.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/tcp.h"
@@ -314,11 +315,7 @@ static void who_hears_may_answer_at_once(void **state)
             .rank = r, .size = 2, .streams = 1, .hears = answer, .hears_context = &echoes[r]};
         assert_int_equal(tcp_create(&options, &echoes[r].transport), TUTTI_OK);
     }
-    int ends[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    for (int r = 0; r < 2; r++)
-        assert_int_equal(tcp_attach(echoes[r].transport, 1 - r, 0, byte_stream_plain(ends[r])),
-                         TUTTI_OK);
+    tcp_peer_join(echoes[0].transport, echoes[1].transport, 0);
     assert_int_equal(tcp_tell(echoes[0].transport, 1, "?", 1), TUTTI_OK);
     for (int i = 0; echoes[0].heard < 100; i++) {
         assert_true(i < STEPS_MAX);
@@ -326,24 +323,6 @@ static void who_hears_may_answer_at_once(void **state)
     }
     assert_int_equal(echoes[0].answered, echoes[0].heard);
     for (int r = 0; r < 2; r++) tcp_close(echoes[r].transport);
-}
-
-static void attach_pair(struct transport *a, struct transport *b, unsigned stream)
-{
-    int ends[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(a, b->rank, stream, byte_stream_plain(ends[0])), TUTTI_OK);
-    assert_int_equal(tcp_attach(b, a->rank, stream, byte_stream_plain(ends[1])), TUTTI_OK);
-}
-
-/* A connection to the other rank that is closed at its other end, and does not come again. */
-static void attach_closed(struct transport *transport, unsigned stream)
-{
-    int ends[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    close(ends[1]);
-    assert_int_equal(tcp_attach(transport, 1 - transport->rank, stream, byte_stream_plain(ends[0])),
-                     TUTTI_OK);
 }
 
 static void what_was_heard_is_said_again_when_it_was_lost(void **state)
@@ -354,13 +333,14 @@ static void what_was_heard_is_said_again_when_it_was_lost(void **state)
         const struct tcp_options options = {.rank = r, .size = 2, .streams = 2};
         assert_int_equal(tcp_create(&options, &ranks[r]), TUTTI_OK);
     }
-    for (unsigned s = 0; s < 2; s++) attach_pair(ranks[0], ranks[1], s);
+    for (unsigned s = 0; s < 2; s++) tcp_peer_join(ranks[0], ranks[1], s);
     for (int i = 0; i < 1000; i++) ranks[i % 2]->ops->progress(ranks[i % 2]);
     assert_int_equal(tcp_tell(ranks[0], 1, "why", 3), TUTTI_OK);
     ranks[0]->ops->progress(ranks[0]);
     for (int i = 0; i < 100000; i++) ranks[1]->ops->progress(ranks[1]);
     assert_false(tcp_is_settled(ranks[0], 1)); /* it lies in the connection */
-    for (int r = 0; r < 2; r++) attach_closed(ranks[r], 0);
+    for (int r = 0; r < 2; r++)
+        tcp_peer_open_closed(ranks[r], 1 - r, 0); /* nobody makes it again */
     for (int i = 0; i < 100000; i++) ranks[i % 2]->ops->progress(ranks[i % 2]);
     for (int r = 0; r < 2; r++) {
         struct peer_report report;

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "os/clock.h"
+#include "tests/worlds/tcp_peer.h"
 #include "tests/worlds/tcp_world.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/link.h"
@@ -85,23 +86,6 @@ static void progress(struct transport *a, struct transport *b)
     }
 }
 
-static void connect_ranks(struct transport *a, struct transport *b, unsigned stream)
-{
-    int ends[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(a, b->rank, stream, byte_stream_plain(ends[0])), TUTTI_OK);
-    assert_int_equal(tcp_attach(b, a->rank, stream, byte_stream_plain(ends[1])), TUTTI_OK);
-}
-
-/* A connection to rank 1 that is closed at the other end. */
-static void attach_closed(struct transport *transport)
-{
-    int ends[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    close(ends[1]);
-    assert_int_equal(tcp_attach(transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
-}
-
 static void connections_are_wanted_once_and_again_after_a_loss(void **state)
 {
     (void)state;
@@ -115,8 +99,8 @@ static void connections_are_wanted_once_and_again_after_a_loss(void **state)
     progress(a, b);
     assert_true(wishes.count[1][0] == 1 && wishes.count[1][1] == 1 && wishes.count[2][0] == 0);
     assert_int_equal(state_of(a, 1), PEER_WANTED);
-    connect_ranks(a, b, 0);
-    connect_ranks(a, b, 1);
+    tcp_peer_join(a, b, 0);
+    tcp_peer_join(a, b, 1);
     progress(a, b);
     struct peer_report report;
     tcp_report(a, 1, &report);
@@ -140,8 +124,8 @@ static void a_rank_with_more_connections_uses_those_that_both_have(void **state)
     struct link_view view;
     assert_int_equal(a->ops->open_tx(a, 0, 0, 1, PIECE_BYTES, &tx), TUTTI_OK);
     assert_int_equal(b->ops->open_rx(b, 0, 0, 0, &rx), TUTTI_OK);
-    connect_ranks(a, b, 0);
-    connect_ranks(a, b, 1);
+    tcp_peer_join(a, b, 0);
+    tcp_peer_join(a, b, 1);
     progress(a, b);
     assert_true(wishes.count[1][2] == 1 && wishes.count[1][3] == 1);
     for (unsigned char i = 1; i <= 3 * PIECES; i++) {
@@ -168,11 +152,11 @@ static void what_was_under_way_comes_over_the_next_connection(void **state)
     struct link_view view;
     assert_int_equal(a->ops->open_tx(a, 0, 0, 1, PIECE_BYTES, &tx), TUTTI_OK);
     assert_int_equal(b->ops->open_rx(b, 0, 0, 0, &rx), TUTTI_OK);
-    connect_ranks(a, b, 0);
+    tcp_peer_join(a, b, 0);
     progress(a, b);
     assert_true(send_filled(tx, 1, 100)); /* in the kernel, and never read */
     assert_true(send_filled(tx, 2, PIECE_BYTES));
-    connect_ranks(a, b, 0);
+    tcp_peer_join(a, b, 0);
     assert_true(send_filled(tx, 3, 0));
     progress(a, b);
     static const size_t sizes[] = {100, PIECE_BYTES, 0};
@@ -199,13 +183,7 @@ static struct way connect_by_way(struct transport *a, struct transport *b, unsig
 {
     struct transport *const ranks[2] = {a, b};
     struct way way;
-    for (int r = 0; r < 2; r++) {
-        int ends[2];
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-        assert_int_equal(
-            tcp_attach(ranks[r], ranks[1 - r]->rank, stream, byte_stream_plain(ends[0])), TUTTI_OK);
-        way.ends[r] = ends[1];
-    }
+    for (int r = 0; r < 2; r++) way.ends[r] = tcp_peer_open(ranks[r], ranks[1 - r]->rank, stream);
     return way;
 }
 
@@ -244,7 +222,7 @@ static void a_link_opened_while_a_connection_is_replaced_loses_nothing(void **st
     struct link_view view;
     char lost[2 * PIECE_BYTES];
     assert_int_equal(a->ops->open_tx(a, 0, 0, 1, PIECE_BYTES, &tx), TUTTI_OK);
-    connect_ranks(a, b, 0);
+    tcp_peer_join(a, b, 0);
     const struct way old = connect_by_way(a, b, 1);
     for (int i = 0; i < 3; i++) {
         progress(a, b);
@@ -294,8 +272,8 @@ static void who_finishes_cuts_nothing_off(void **state)
         assert_int_equal(ranks[r]->ops->open_rx(ranks[r], 0, 0, 1 - r, &rx[r]), TUTTI_OK);
     }
     assert_true(tcp_world_finish(ranks[0])); /* no peer is there, and nothing is to be said */
-    connect_ranks(ranks[0], ranks[1], 0);
-    connect_ranks(ranks[0], ranks[1], 1);
+    tcp_peer_join(ranks[0], ranks[1], 0);
+    tcp_peer_join(ranks[0], ranks[1], 1);
     unsigned received[2] = {0};
     for (unsigned char i = 0; i < PIECES; i++)
         for (int r = 0; r < 2; r++) assert_true(send_filled(tx[r], i, PIECE_BYTES));
@@ -336,10 +314,8 @@ static const struct tcp_frame heard = {.kind = TCP_FRAME_HEARD, .place = TCP_FRA
 
 static void put_frame(int fd, struct tcp_frame frame)
 {
-    unsigned char head[TCP_FRAME_HEAD_BYTES];
     static const char zeros[TCP_FRAME_BYTES_MAX + 1];
-    tcp_frame_write(&frame, head);
-    (void)!send(fd, head, sizeof head, MSG_NOSIGNAL);
+    (void)tcp_peer_put_head(fd, frame);
     (void)!send(fd, zeros, frame.bytes, MSG_NOSIGNAL);
 }
 
@@ -355,12 +331,9 @@ static struct lonely open_lonely(void)
 {
     struct lonely lonely = {.transport = create_rank(0, 1, NULL)};
     struct transport *transport = lonely.transport;
-    int ends[2];
     assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, PIECE_BYTES, &lonely.tx), TUTTI_OK);
     assert_int_equal(transport->ops->open_rx(transport, 0, 0, 1, &lonely.rx), TUTTI_OK);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
-    lonely.fd = ends[1];
+    lonely.fd = tcp_peer_open(transport, 1, 0);
     return lonely;
 }
 
@@ -581,10 +554,7 @@ static void notes_overtake_pieces(void **state)
     setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &few, sizeof few);
     assert_int_equal(tcp_attach(transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
     put_frame(ends[1], grant);
-    struct tcp_frame its_ready = ready;
-    its_ready.offset = PIECE;
-    its_ready.place = 64;
-    put_frame(ends[1], its_ready);
+    put_frame(ends[1], tcp_peer_ready(PIECE, 32));
     progress(transport, NULL);
     assert_true(tx->ops->post(tx, memory, BYTES));
     progress(transport, NULL);
@@ -644,10 +614,7 @@ static void the_kernel_holds_little_that_it_cannot_send(void **state)
     assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, BYTES, &tx), TUTTI_OK);
     assert_int_equal(tcp_attach(transport, 1, 0, byte_stream_plain(own)), TUTTI_OK);
     put_frame(peer, grant);
-    struct tcp_frame its_ready = ready;
-    its_ready.offset = TCP_FRAME_BYTES_MAX;
-    its_ready.place = 64;
-    put_frame(peer, its_ready);
+    put_frame(peer, tcp_peer_ready(TCP_FRAME_BYTES_MAX, 32));
     progress(transport, NULL);
     assert_true(tx->ops->post(tx, memory, BYTES));
     progress(transport, NULL);
@@ -673,7 +640,7 @@ static void last_words_are_heard_where_nothing_can_be_written(void **state)
     assert_int_equal(a->ops->open_rx(a, 0, 0, 1, &to_a), TUTTI_OK);
     assert_int_equal(b->ops->open_tx(b, 0, 0, 0, 100, &from_b), TUTTI_OK);
     assert_int_equal(b->ops->open_rx(b, 0, 0, 0, &to_b), TUTTI_OK);
-    connect_ranks(a, b, 0);
+    tcp_peer_join(a, b, 0);
     progress(a, b);
     assert_int_equal(state_of(a, 1), PEER_UP);
     const unsigned wanted_before = wishes.count[1][0];
@@ -696,14 +663,12 @@ static void a_broken_peer_harms_nobody_else(void **state)
     struct link_tx *tx;
     struct link_rx *rx, *from_broken;
     struct link_view view;
-    int ends[2];
     assert_int_equal(a->ops->open_rx(a, 0, 0, 1, &from_broken), TUTTI_OK);
     assert_int_equal(a->ops->open_rx(a, 0, 0, 2, &rx), TUTTI_OK);
     assert_int_equal(b->ops->open_tx(b, 0, 0, 0, 100, &tx), TUTTI_OK);
-    connect_ranks(a, b, 0);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(a, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
-    put_frame(ends[1], small); /* before it is ready */
+    tcp_peer_join(a, b, 0);
+    const int end = tcp_peer_open(a, 1, 0);
+    put_frame(end, small); /* before it is ready */
     progress(a, b);
     assert_true(send_filled(tx, 6, 50));
     progress(a, b);
@@ -711,10 +676,10 @@ static void a_broken_peer_harms_nobody_else(void **state)
     assert_int_equal(state_of(a, 1), PEER_BROKEN);
     assert_int_equal(rx->ops->peek(rx, &view), LINK_READY);
     /* It gets no second try. */
-    attach_closed(a);
+    tcp_peer_open_closed(a, 1, 0);
     progress(a, b);
     assert_int_equal(state_of(a, 1), PEER_BROKEN);
-    close(ends[1]);
+    close(end);
     tcp_close(a);
     tcp_close(b);
 }
@@ -737,7 +702,7 @@ static void a_sleeper_wakes_when_something_comes(void **state)
     struct link_view view;
     assert_int_equal(a->ops->open_tx(a, 0, 0, 1, 100, &tx), TUTTI_OK);
     assert_int_equal(b->ops->open_rx(b, 0, 0, 0, &rx), TUTTI_OK);
-    connect_ranks(a, b, 0);
+    tcp_peer_join(a, b, 0);
     progress(a, b);
     b->ops->sleep_begin(b);
     b->ops->progress(b);
@@ -796,18 +761,13 @@ static void expect_blocked_makes_readable(bool by_last_look)
     const struct tcp_options options = {.size = 2, .streams = 1, .piece_count = 32};
     struct transport *transport;
     struct link_tx *tx;
-    int ends[2];
     char *const memory = calloc(1, BYTES);
     assert_non_null(memory);
     assert_int_equal(tcp_create(&options, &transport), TUTTI_OK);
     assert_int_equal(transport->ops->open_tx(transport, 0, 0, 1, BYTES, &tx), TUTTI_OK);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    assert_int_equal(tcp_attach(transport, 1, 0, byte_stream_plain(ends[0])), TUTTI_OK);
-    put_frame(ends[1], grant);
-    struct tcp_frame its_ready = ready;
-    its_ready.offset = TCP_FRAME_BYTES_MAX;
-    its_ready.place = 64;
-    put_frame(ends[1], its_ready);
+    const int end = tcp_peer_open(transport, 1, 0);
+    put_frame(end, grant);
+    put_frame(end, tcp_peer_ready(TCP_FRAME_BYTES_MAX, 32));
     progress(transport, NULL);
     if (by_last_look) transport->ops->sleep_begin(transport);
     assert_true(tx->ops->post(tx, memory, BYTES)); /* more than the kernel takes */
@@ -816,18 +776,18 @@ static void expect_blocked_makes_readable(bool by_last_look)
     if (!by_last_look) transport->ops->sleep_begin(transport);
     assert_false(transport->ops->progress(transport));
     assert_false(is_readable(transport));
-    drain(ends[1]);
+    drain(end);
     assert_true(is_readable(transport));
     transport->ops->sleep(transport, 1000000000);
     assert_true(transport->ops->progress(transport));
     while (!tcp_is_idle(transport)) {
         transport->ops->progress(transport);
-        drain(ends[1]);
+        drain(end);
     }
     progress(transport, NULL);
     assert_false(is_readable(transport)); /* room is nothing to wake up for any more */
     tcp_close(transport);
-    close(ends[1]);
+    close(end);
     free(memory);
 }
 
@@ -847,7 +807,7 @@ static void a_sleeper_wakes_when_what_was_blocked_can_go_on(void **state)
     struct link_rx *rx[8];
     char *const memory = calloc(1, BYTES);
     assert_non_null(memory);
-    connect_ranks(a, b, 0);
+    tcp_peer_join(a, b, 0);
     for (int l = 0; l < 8; l++) {
         assert_int_equal(a->ops->open_tx(a, l, 0, 1, BYTES, &tx[l]), TUTTI_OK);
         assert_int_equal(b->ops->open_rx(b, l, 0, 0, &rx[l]), TUTTI_OK);
