@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/crc32c.h"
+#include "tests/kit/chance.h"
 
 typedef uint32_t checksum(uint32_t so_far, const void *data, size_t bytes);
 
@@ -28,10 +29,7 @@ static unsigned char *make_bytes(size_t bytes, uint64_t seed)
 {
     unsigned char *made = malloc(bytes);
     assert_non_null(made);
-    for (size_t i = 0; i < bytes; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        made[i] = (unsigned char)(seed >> 56);
-    }
+    for (size_t i = 0; i < bytes; i++) made[i] = (unsigned char)(chance_next(&seed) >> 23);
     return made;
 }
 

@@ -18,6 +18,7 @@
 #include "connect/listener.h"
 #include "os/clock.h"
 #include "tests/kit/belongings.h"
+#include "tests/kit/chance.h"
 
 static const uint64_t SECOND_NS = 1000000000;
 static const char SECRET[] = "a secret of this test";
@@ -711,10 +712,8 @@ static void ten_thousand_strangers_do_not_keep_anybody_out(void **state)
                            : sent(pair.caller, &pair.address, (uint32_t)batch, 30 * SECOND_NS);
         for (int i = 0; i < BATCH; i++) {
             unsigned char bytes[300];
-            for (size_t b = 0; b < sizeof bytes; b++) {
-                random = random * 6364136223846793005u + 1442695040888963407u;
-                bytes[b] = (unsigned char)(random >> 56);
-            }
+            for (size_t b = 0; b < sizeof bytes; b++)
+                bytes[b] = (unsigned char)(chance_next(&random) >> 23);
             if (i % 3 == 0) memcpy(bytes, "TUTTIHI1\1\0\0\0", 12);
             fds[i] = stranger(&pair.address);
             say(fds[i], bytes, 1 + bytes[20] % sizeof bytes);

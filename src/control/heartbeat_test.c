@@ -7,14 +7,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "control/heartbeat.h"
+#include "tests/kit/chance.h"
 
-enum { HOSTS = 16, QUEUE = 4096 };
+enum { HOSTS = 16, QUEUE = 4096, USUAL_SEED = 20260101 };
 static const uint64_t MS = 1000000, PERIOD = 100 * 1000000u;
 
 /* -------------------------------------------------------------------------------------- a small world */
@@ -51,8 +51,8 @@ struct world {
 
 static uint64_t chance(struct world *world, uint64_t below)
 {
-    world->seed = world->seed * 6364136223846793005u + 1442695040888963407u;
-    return below == 0 ? 0 : (world->seed >> 33) % below;
+    const uint64_t number = chance_next(&world->seed);
+    return below == 0 ? 0 : number % below;
 }
 
 static void open_world(struct world *world, uint64_t seed, int count)
@@ -195,16 +195,9 @@ static void expect_nothing_happened(const struct world *world)
 
 /* ------------------------------------------------------------------------------------------ schedules */
 
-static uint64_t first_seed(void)
-{
-    const char *text = getenv("TUTTI_TEST_SEED");
-    const uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : 20260101;
-    print_message("seed %llu\n", (unsigned long long)seed);
-    return seed;
-}
-
-#define SCHEDULES(seed, count) \
-    for (uint64_t seed = first_seed(), last_seed = seed + (count); seed < last_seed; seed++)
+#define SCHEDULES(seed, count)                                                                  \
+    for (uint64_t seed = chance_seed(USUAL_SEED), last_seed = seed + (count); seed < last_seed; \
+         seed++)
 
 static void nobody_is_suspected_who_is_there(void **state)
 {
@@ -309,7 +302,7 @@ static void who_loses_the_others_after_a_verdict_is_a_minority(void **state)
 {
     (void)state;
     struct world world;
-    open_world(&world, first_seed(), 5);
+    open_world(&world, chance_seed(USUAL_SEED), 5);
     for (int h = 0; h < world.count; h++) world.counts[h] = 1;
     run(&world, 1500 * MS);
     world.hosts[0].is_dead = world.hosts[3].is_dead = true;

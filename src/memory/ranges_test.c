@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -65,9 +64,7 @@ static void compare(const struct ranges *set, struct chance *chance)
 static void finds_what_a_list_finds(void **state)
 {
     (void)state;
-    const char *const text = getenv("TUTTI_TEST_SEED");
-    struct chance chance = {.seed = text != NULL ? strtoull(text, NULL, 0) : 1};
-    print_message("TUTTI_TEST_SEED=%llu\n", (unsigned long long)chance.seed);
+    struct chance chance = {.seed = chance_seed(1)};
     struct ranges set = {0};
     for (int turn = 0; turn < TURNS; turn++) {
         const int i = chance_below(&chance, COUNT);

@@ -714,9 +714,7 @@ static void random_turn(struct registrations *cache, struct chance *chance, stru
 static void random_operations_never_show_the_device_old_memory(void **state)
 {
     (void)state;
-    const char *const text = getenv("TUTTI_TEST_SEED");
-    struct chance chance = {.seed = text != NULL ? strtoull(text, NULL, 0) : 1};
-    print_message("TUTTI_TEST_SEED=%llu\n", (unsigned long long)chance.seed);
+    struct chance chance = {.seed = chance_seed(1)};
     device.holds_pages = true;
     arena.seed = chance.seed;
     arena.memory = map(SLOTS * SLOT_PAGES);

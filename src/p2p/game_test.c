@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "os/clock.h"
 #include "p2p/p2p.h"
 #include "tests/kit/chance.h"
 #include "tests/worlds/p2p_world.h"
@@ -371,7 +372,7 @@ static void any_game_is_played_by_the_rules(void **state)
 
 int main(void)
 {
-    seed = test_seed();
+    seed = chance_seed(clock_now_ns());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_game_is_played_by_the_rules),
     };

@@ -12,6 +12,7 @@
 #include "os/clock.h"
 #include "p2p/envelope.h"
 #include "p2p/p2p.h"
+#include "tests/kit/chance.h"
 #include "tests/worlds/p2p_world.h"
 
 static uint64_t seed;
@@ -742,7 +743,7 @@ static void ranks_that_are_threads_exchange_messages(void **state)
 
 int main(void)
 {
-    seed = test_seed();
+    seed = chance_seed(clock_now_ns());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_of_every_size_arrive),
         cmocka_unit_test(a_small_message_is_one_message_of_the_link),

@@ -1,3 +1,4 @@
+#include "tests/kit/chance.h"
 #include "transport/link_set.h"
 
 #include <setjmp.h>
@@ -28,8 +29,7 @@ static void expect_equal(const struct link_set *set, const bool *members)
 
 static unsigned chance(uint64_t *state)
 {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(*state >> 33);
+    return (unsigned)chance_next(state);
 }
 
 static void a_set_has_what_was_added_and_not_removed(void **state)

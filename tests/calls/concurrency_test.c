@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "tests/kit/chance.h"
 #include "tests/kit/patient.h"
 #include "tests/worlds/ranks.h"
 
@@ -66,8 +67,7 @@ static void order_jobs(int *order, const struct batch *batch, uint64_t seed, int
     if (batch->order != 2 && batch->order != 4) return;
     if (batch->order == 4) seed += (uint64_t)rank * 77;
     for (int i = batch->jobs - 1; i > 0; i--) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        const int j = (int)(seed >> 33) % (i + 1);
+        const int j = (int)chance_next(&seed) % (i + 1);
         const int other = order[i];
         order[i] = order[j];
         order[j] = other;

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "tests/kit/chance.h"
 #include "tests/kit/patient.h"
 #include "tests/worlds/ranks.h"
 
@@ -34,12 +35,6 @@ static bool is_filled(const uint8_t *data, size_t bytes, int source, int number)
     for (size_t i = 0; i < bytes; i++)
         if (data[i] != byte_of(source, number, i)) return false;
     return true;
-}
-
-static uint64_t draw(uint64_t *random)
-{
-    *random = *random * 6364136223846793005u + 1442695040888963407u;
-    return *random >> 33;
 }
 
 /* --------------------------------------------------------------------------------------------- forms */
@@ -271,16 +266,16 @@ enum { MESSAGES = 150, TAGS = 3 };
 static size_t bytes_of(uint64_t seed, int source, int number)
 {
     uint64_t random = seed + (uint64_t)(source * 1000 + number);
-    draw(&random);
+    chance_next(&random);
     static const size_t limits[] = {30, 500, 20000, 70000};
-    return 8 + draw(&random) % limits[draw(&random) % 4];
+    return 8 + chance_next(&random) % limits[chance_next(&random) % 4];
 }
 
 static int tag_of(uint64_t seed, int source, int number)
 {
     uint64_t random = seed * 3 + (uint64_t)(source * 1000 + number);
-    draw(&random);
-    return (int)(draw(&random) % TAGS);
+    chance_next(&random);
+    return (int)(chance_next(&random) % TAGS);
 }
 
 struct outbox {
@@ -315,9 +310,9 @@ static int receive_all(struct tutti_comm *comm, int rank, int size, uint64_t see
     uint64_t random = seed + 99;
     RANKS_EXPECT(data != NULL);
     for (int left = (size - 1) * MESSAGES; left > 0; left--) {
-        int source = 1 + (int)(draw(&random) % (uint64_t)(size - 1)), first = 0;
+        int source = 1 + (int)(chance_next(&random) % (uint64_t)(size - 1)), first = 0;
         while (first < MESSAGES && came[source][first]) first++;
-        const unsigned way = (unsigned)draw(&random) % 4;
+        const unsigned way = (unsigned)chance_next(&random) % 4;
         if (first == MESSAGES) source = TUTTI_ANY_RANK;
         const int tag =
             way == 0 && source != TUTTI_ANY_RANK ? tag_of(seed, source, first) : TUTTI_ANY_TAG;

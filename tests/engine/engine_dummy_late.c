@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/engine/engine_dummy.h"
+#include "tests/kit/chance.h"
 
 enum { STARTED_MAX = 4096, GROUPS_MAX = 64, LAZINESS = 3 };
 
@@ -30,8 +31,7 @@ struct late {
 
 static uint64_t draw(struct late *late)
 {
-    late->random = late->random * 6364136223846793005u + 1442695040888963407u;
-    return late->random >> 33;
+    return chance_next(&late->random);
 }
 
 static void *copy_list(const void *list, size_t count, size_t item_bytes)

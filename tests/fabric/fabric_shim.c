@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/kit/chance.h"
 #include "transport/ofi/calls.h"
 
 enum { REGIONS_MAX = 4096, LATE_MAX = 4096, QUEUES_MAX = 8 };
@@ -39,8 +40,7 @@ static struct {
 
 static unsigned draw(unsigned bound)
 {
-    state.random = state.random * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(state.random >> 33) % bound;
+    return (unsigned)chance_next(&state.random) % bound;
 }
 
 static bool happens(unsigned permille)

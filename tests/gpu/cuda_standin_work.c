@@ -10,6 +10,7 @@
 
 #include "os/clock.h"
 #include "tests/gpu/cuda_standin_memory.h"
+#include "tests/kit/chance.h"
 
 enum {
     QUEUES_MAX = 64,
@@ -112,8 +113,7 @@ static void *allocate(size_t bytes)
 
 static uint64_t draw(void)
 {
-    state.random = state.random * 6364136223846793005u + 1442695040888963407u;
-    return state.random >> 33;
+    return chance_next(&state.random);
 }
 
 /* Half of all items are prompt; some of the others are very late. */

@@ -2,8 +2,11 @@
 #ifndef TUTTI_TESTS_KIT_CHANCE_H
 #define TUTTI_TESTS_KIT_CHANCE_H
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "tests/kit/elements.h"
 
@@ -26,6 +29,15 @@ static inline uint64_t chance_next(uint64_t *random)
 {
     *random = *random * 6364136223846793005u + 1442695040888963407u;
     return *random >> 33;
+}
+
+/* TUTTI_TEST_SEED, which repeats a run, or the usual one; printed. */
+static inline uint64_t chance_seed(uint64_t usual)
+{
+    const char *const wanted = getenv("TUTTI_TEST_SEED");
+    const uint64_t seed = wanted != NULL ? strtoull(wanted, NULL, 0) : usual;
+    printf("TUTTI_TEST_SEED=%" PRIu64 "\n", seed);
+    return seed;
 }
 
 /* Between 1 and max, of any order of magnitude. */

@@ -1,15 +1,11 @@
 #include "tests/worlds/p2p_world.h"
 
-#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "os/clock.h"
 #include "tests/kit/chance.h"
 #include "tests/worlds/local_world.h"
 #include "transport/local/local.h"
@@ -97,12 +93,4 @@ void start(struct world *world, int rank, struct p2p_request *request)
     request->id = request->moved_bytes = 7;
     request->state = -1;
     assert_int_equal(p2p_start(world->ranks[rank], request), TUTTI_OK);
-}
-
-uint64_t test_seed(void)
-{
-    const char *const wanted = getenv("TUTTI_TEST_SEED");
-    const uint64_t seed = wanted != NULL ? strtoull(wanted, NULL, 0) : clock_now_ns();
-    printf("TUTTI_TEST_SEED=%" PRIu64 "\n", seed);
-    return seed;
 }

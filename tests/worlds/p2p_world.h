@@ -48,7 +48,4 @@ void start(struct world *world, int rank, struct p2p_request *request);
 struct p2p_request send_request(const void *buffer, size_t bytes, int peer, int tag);
 struct p2p_request recv_request(void *buffer, size_t bytes, int peer, int tag);
 
-/* TUTTI_TEST_SEED, or a fresh one; printed. */
-uint64_t test_seed(void);
-
 #endif
