@@ -2,15 +2,14 @@
  * Nothing may be written beyond its place, nothing may be read that was given back, nothing is given
  * back that still has to be read, and a broken peer stays broken.
  *
- * The input is a script: an operation (one byte) and its arguments. The wire is two queues in
- * memory, so that the script sees what the transport sends, and can answer it. */
+ * The input is a script: an operation (one byte) and its arguments. The script sees
+ * what the transport sends, and can answer it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/virtual_card/card_remote.h"
-#include "tests/virtual_card/packet.h"
+#include "tests/virtual_card/queue_wire.h"
 #include "transport/card/card.h"
-#include "transport/card/message.h"
 
 enum {
     LINKS = 3,
@@ -18,15 +17,12 @@ enum {
     PIECES = 2,
     RECEIVES = 8,
     POSTS_MAX = 8,
-    QUEUE_MAX = 32,
     SEEN_MAX = 16,
-    EXPECTED_BYTES = 255 * 16,
-    NONCE = 1000,
-    PEER_NONCE = 2000
+    EXPECTED_BYTES = 255 * 16
 };
 
 struct script {
-    struct card_wire wire;
+    struct queue_wire wire;
     const uint8_t *data;
     size_t left;
     struct transport *transport;
@@ -41,12 +37,7 @@ struct script {
     unsigned seen_count, acked;
     uint64_t data_taken[LINKS + 1]; /* messages of its links */
     uint64_t key, key_length;       /* that was offered last */
-    struct {
-        size_t bytes;
-        unsigned char packet[CARD_PACKET_BYTES_MAX];
-    } queue[QUEUE_MAX]; /* to the transport */
-    unsigned queue_first, queue_count;
-    bool is_stopped, is_full;
+    bool is_stopped;
 };
 
 static unsigned next(struct script *script)
@@ -62,92 +53,27 @@ static void *must(void *memory)
     return memory;
 }
 
-/* ---------------------------------------------------------------------------------------------- wire */
-
-static enum card_wire_result wire_send(struct card_wire *wire, int to, const void *bytes,
-                                       size_t count)
-{
-    struct script *script = (struct script *)wire;
-    struct card_packet packet;
-    struct card_message message;
-    if (to != 1 || count < sizeof packet || count > CARD_PACKET_BYTES_MAX) abort();
-    if (script->is_full) return CARD_WIRE_FULL;
-    memcpy(&packet, bytes, sizeof packet);
-    if (packet.kind == CARD_PACKET_SEND || packet.kind == CARD_PACKET_WRITE)
-        script->seen[script->seen_count++ % SEEN_MAX] =
-            (struct card_ack){.op = packet.op, .generation = packet.generation};
-    if (packet.kind != CARD_PACKET_SEND || packet.bytes < sizeof message) return CARD_WIRE_TOOK;
-    script->taken++;
-    memcpy(&message, (const char *)bytes + sizeof packet, sizeof message);
-    if (message.kind <= CARD_MESSAGE_ASK)
-        script->data_taken[message.index / TRANSPORT_CHANNEL_COUNT]++;
-    if (message.kind != CARD_MESSAGE_GRANT || message.key == 0) return CARD_WIRE_TOOK;
-    script->key = message.key;
-    script->key_length = message.length;
-    return CARD_WIRE_TOOK;
-}
-
-static size_t wire_receive(struct card_wire *wire, void *packet, int *from)
-{
-    struct script *script = (struct script *)wire;
-    if (script->queue_count == 0) return 0;
-    const unsigned first = script->queue_first++ % QUEUE_MAX;
-    script->queue_count--;
-    *from = 1;
-    memcpy(packet, script->queue[first].packet, script->queue[first].bytes);
-    return script->queue[first].bytes;
-}
-
-static uint64_t wire_now_ns(const struct card_wire *wire)
-{
-    return ((const struct script *)wire)->taken * 1000000;
-}
-
-static void wire_nothing(struct card_wire *wire)
-{
-    (void)wire;
-}
-
-static void wire_sleep(struct card_wire *wire, uint64_t timeout_ns)
-{
-    (void)wire, (void)timeout_ns;
-}
-
-static int wire_descriptor(struct card_wire *wire)
-{
-    (void)wire;
-    return -1;
-}
-
-static const struct card_wire_ops wire_ops = {.send = wire_send,
-                                              .receive = wire_receive,
-                                              .now_ns = wire_now_ns,
-                                              .look_again = wire_nothing,
-                                              .sleep = wire_sleep,
-                                              .wake = wire_nothing,
-                                              .descriptor = wire_descriptor,
-                                              .close = wire_nothing};
-
 /* --------------------------------------------------------------------------------------------- packets */
+
+static void packet_left(struct queue_wire *wire, const struct card_packet *packet,
+                        const struct card_message *message)
+{
+    struct script *script = (struct script *)wire;
+    script->seen[script->seen_count++ % SEEN_MAX] =
+        (struct card_ack){.op = packet->op, .generation = packet->generation};
+    if (message == NULL) return;
+    script->taken++;
+    wire->now_ns = script->taken * 1000000;
+    if (message->kind <= CARD_MESSAGE_ASK)
+        script->data_taken[message->index / TRANSPORT_CHANNEL_COUNT]++;
+    if (message->kind != CARD_MESSAGE_GRANT || message->key == 0) return;
+    script->key = message->key;
+    script->key_length = message->length;
+}
 
 static void put(struct script *script, const struct card_packet *packet, const void *data)
 {
-    if (script->queue_count == QUEUE_MAX) return;
-    const unsigned last = (script->queue_first + script->queue_count++) % QUEUE_MAX;
-    unsigned char *bytes = script->queue[last].packet;
-    memcpy(bytes, packet, sizeof *packet);
-    if (packet->bytes > 0) memcpy(bytes + sizeof *packet, data, packet->bytes);
-    script->queue[last].bytes = sizeof *packet + packet->bytes;
-}
-
-static struct card_packet packet_of(enum card_packet_kind kind, size_t bytes)
-{
-    return (struct card_packet){.magic = CARD_PACKET_MAGIC,
-                                .kind = kind,
-                                .from = 1,
-                                .bytes = (uint32_t)bytes,
-                                .from_nonce = PEER_NONCE,
-                                .to_nonce = NONCE};
+    (void)queue_wire_put(&script->wire, packet, data); /* or it is lost */
 }
 
 /* Mostly the right number, or the script would soon be over; otherwise one near it, or a large
@@ -163,18 +89,14 @@ static void put_bytes(struct script *script)
 {
     size_t bytes = next(script);
     if (bytes > script->left) bytes = script->left;
-    if (bytes > 0 && script->queue_count < QUEUE_MAX) {
-        const unsigned last = (script->queue_first + script->queue_count++) % QUEUE_MAX;
-        memcpy(script->queue[last].packet, script->data, bytes);
-        script->queue[last].bytes = bytes;
-    }
+    if (bytes > 0) (void)queue_wire_put_bytes(&script->wire, script->data, bytes);
     script->data += bytes;
     script->left -= bytes;
 }
 
 static void put_connect(struct script *script)
 {
-    struct card_packet packet = packet_of(CARD_PACKET_CONNECT, 0);
+    struct card_packet packet = queue_wire_packet(CARD_PACKET_CONNECT, 0);
     const unsigned byte = next(script);
     if (byte % 4 == 1) packet.to_nonce = 0;
     if (byte % 16 == 2) packet.from_nonce = 3;
@@ -196,14 +118,14 @@ static void put_acks(struct script *script)
         acks[i].is_refused = byte >= 250;
         if (byte == 239) acks[i].op = next(script);
     }
-    const struct card_packet packet = packet_of(CARD_PACKET_ACK, count * sizeof *acks);
+    const struct card_packet packet = queue_wire_packet(CARD_PACKET_ACK, count * sizeof *acks);
     put(script, &packet, acks);
 }
 
 static void put_write(struct script *script)
 {
     static const char data[CARD_PACKET_DATA_MAX] = {5};
-    struct card_packet packet = packet_of(CARD_PACKET_WRITE, next(script) * 16);
+    struct card_packet packet = queue_wire_packet(CARD_PACKET_WRITE, next(script) * 16);
     packet.key = next(script) % 8 == 0 ? draw_number(script, script->key) : script->key;
     packet.offset = next(script) % 8 == 0 ? draw_number(script, 0) : next(script) * 16;
     put(script, &packet, data);
@@ -246,7 +168,7 @@ static void put_message(struct script *script)
     memcpy(data, &message, sizeof message);
     if (shape >> 7 && bytes == 0) bytes = next(script);
     script->sent++;
-    const struct card_packet packet = packet_of(CARD_PACKET_SEND, sizeof message + bytes);
+    const struct card_packet packet = queue_wire_packet(CARD_PACKET_SEND, sizeof message + bytes);
     put(script, &packet, data);
 }
 
@@ -362,7 +284,7 @@ static void play(struct script *script)
         case 9: consume(script, link); break;
         case 10: expect(script, link); break;
         case 11: script->transport->ops->flush(script->transport); break;
-        case 12: script->is_full = !script->is_full; break;
+        case 12: script->wire.is_full = !script->wire.is_full; break;
         case 13:
             if (next(script) % 8 == 0) stop(script);
             break;
@@ -377,7 +299,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct script *script = must(calloc(1, sizeof *script));
-    script->wire.ops = &wire_ops;
+    queue_wire_init(&script->wire, packet_left);
     script->data = data;
     script->left = size;
     const struct card_options options = {.size = 3,
@@ -388,9 +310,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                          .offer_bytes = 1,
                                          .asked_bytes = 2000,
                                          .landing_bytes = 1024};
-    const struct virtual_card_options device = {.size = 3, .nonce = NONCE, .seed = size};
+    const struct virtual_card_options device = {.size = 3, .nonce = QUEUE_WIRE_NONCE, .seed = size};
     setenv("TUTTI_LOG", "off", 1);
-    if (virtual_card_open(&options, &device, &script->wire, &script->transport) != TUTTI_OK)
+    if (virtual_card_open(&options, &device, &script->wire.base, &script->transport) != TUTTI_OK)
         abort();
     struct transport *transport = script->transport;
     for (int l = 0; l < LINKS; l++) {
@@ -398,7 +320,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             transport->ops->open_rx(transport, l, 0, 1, &script->rx[l]) != TUTTI_OK)
             abort();
     }
-    const struct card_packet connect = packet_of(CARD_PACKET_CONNECT, 0);
+    const struct card_packet connect = queue_wire_packet(CARD_PACKET_CONNECT, 0);
     put(script, &connect, NULL);
     play(script);
     card_close(transport);
