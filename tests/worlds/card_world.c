@@ -29,7 +29,7 @@ struct card_world {
     struct ofi_choice choice;
 };
 
-uint64_t card_world_draw(struct card_world *world)
+static uint64_t draw(struct card_world *world)
 {
     return chance_next(&world->random);
 }
@@ -217,7 +217,7 @@ void card_world_step(void *context)
     struct card_world *world = context;
     struct sim_event event;
     if (world->sim == NULL) {
-        struct transport *transport = world->ranks[card_world_draw(world) % (unsigned)world->size];
+        struct transport *transport = world->ranks[draw(world) % (unsigned)world->size];
         transport->ops->progress(transport);
     } else if (sim_next(world->sim, &event)) {
         virtual_net_happen(world->net, &event);

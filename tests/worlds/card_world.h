@@ -34,7 +34,6 @@ struct card_world *card_world_create(int size, struct card_mood mood, uint64_t s
 void card_world_free(struct card_world *world);
 struct transport *const *card_world_transports(const struct card_world *world);
 struct link_world card_world_links(struct card_world *world);
-uint64_t card_world_draw(struct card_world *world);
 /* A rank moves its links, or an event happens. */
 void card_world_step(void *world);
 /* Steps until every rank has consumed everything; expects that nothing was wrong, and that no memory is registered. */
