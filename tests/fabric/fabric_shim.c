@@ -138,7 +138,7 @@ static void check_local(const void *descriptor_given, const void *address, size_
     assert(region->is_bound || !state.shim->binds_to_endpoint);
 }
 
-/* Behind eight bytes of a message its sender says who it is (ofi/device.c). */
+/* Behind eight bytes of a message its sender says who it is (ofi/device_state.h). */
 static void mask(void *message, size_t bytes)
 {
     const struct fabric_shim *shim = state.shim;
