@@ -202,15 +202,27 @@ bool ofi_operations_write(struct card_device *base, int rank, const struct card_
     return true;
 }
 
+/* No more of it is given, and nothing of it is under way. */
+static bool is_over(const struct ofi_write *write)
+{
+    return write->has_failed && write->landed == write->given;
+}
+
 bool ofi_operations_give(struct ofi_device *device)
 {
     unsigned left = device->write_count;
     bool moved = false;
-    for (unsigned w = 0; left > 0 && w < OFI_WRITES_MAX; w++) {
-        if (!device->writes[w].is_used) continue;
+    for (unsigned w = 0; left > 0 && w < OFI_WRITES_MAX && device->done_count < device->done_room;
+         w++) {
+        struct ofi_write *const write = &device->writes[w];
+        if (!write->is_used) continue;
         left--;
-        if (device->writes[w].given < device->writes[w].memory.bytes)
+        if (is_over(write)) { /* its peer has ended */
+            complete_write(device, write, CARD_FLUSHED);
+            moved = true;
+        } else if (write->given < write->memory.bytes) {
             moved |= give_parts(device, w);
+        }
     }
     return moved;
 }
@@ -223,10 +235,8 @@ static void take_part(struct ofi_device *device, struct ofi_operation *operation
     struct ofi_write *write = &device->writes[operation->write];
     write->landed += operation->bytes;
     write->has_failed |= has_failed;
-    const bool is_all = write->landed == write->memory.bytes,
-               is_enough = write->has_failed && write->landed == write->given;
     give_operation_back(device, operation);
-    if (is_all || is_enough)
+    if (write->landed == write->memory.bytes || is_over(write))
         complete_write(device, write, write->has_failed ? CARD_FLUSHED : CARD_DONE);
 }
 

@@ -16,7 +16,8 @@ bool ofi_operations_send(struct card_device *base, int rank, const void *head, s
                          const struct card_memory *memory, uint64_t id);
 bool ofi_operations_write(struct card_device *base, int rank, const struct card_target *target,
                           uint64_t offset, const struct card_memory *memory, uint64_t id);
-/* Gives libfabric the parts of writes that it did not take before; true: it took some. */
+/* Gives libfabric the parts of writes that it did not take before, and completes writes whose peer has
+ * ended. True: something moved. */
 bool ofi_operations_give(struct ofi_device *device);
 /* libfabric is done with an operation, or says that it has failed. */
 void ofi_operations_done(struct ofi_device *device, struct ofi_operation *operation);

@@ -21,7 +21,8 @@ void ofi_peers_greet_again(struct ofi_device *device);
  * not reached. */
 void ofi_peers_trouble(struct ofi_device *device, int rank, const char *what, int error,
                        const char *reason);
-/* The peer's operations that libfabric has still complete, and are then dropped. */
+/* What libfabric has of the peer's operations completes by itself, and is then dropped. Writes of which it has nothing complete at the next
+ * look. */
 void ofi_peers_end(struct ofi_device *device, int rank, enum card_peer_state state);
 
 /* As card/device.h says. */

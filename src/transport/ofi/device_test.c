@@ -1,0 +1,214 @@
+/* Devices over libfabric's tcp;ofi_rxm, without links above them: what becomes of writes whose peer ends.
+ *
+ * ctest: label=notsan */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/fabric/fabric_shim.h"
+#include "tests/worlds/card_world.h"
+
+#if __has_include(<rdma/fabric.h>)
+
+#include "transport/ofi/device.h"
+
+enum { RANKS = 3, STEPS_MAX = 1000000, BYTES = 20000, WRITES = 1000, RECEIVES = 4 };
+
+static const char provider[] = "tcp;ofi_rxm";
+
+/* Rank 0 is connected with each of the others, which it writes to. */
+struct star {
+    struct ofi_choice choice;
+    struct end {
+        struct star *star;
+        int rank;
+        struct card_device *device;
+        char *memory; /* BYTES; of rank 0 the source of writes, of others their target */
+        uint64_t key;
+        char *receives; /* RECEIVES for each peer */
+        uint64_t receives_key;
+    } ends[RANKS];
+};
+
+static bool greets(void *context, int peer, const struct ofi_greeting *greeting)
+{
+    const struct end *const end = context;
+    struct card_device *const device = end->star->ends[peer].device;
+    return device != NULL && ofi_device_greeted(device, end->rank, greeting);
+}
+
+static void open_end(struct star *star, int rank)
+{
+    struct end *const end = &star->ends[rank];
+    const struct ofi_device_options options = {
+        .rank = rank, .size = RANKS, .choice = &star->choice, .greets = greets, .context = end};
+    struct card_device *device;
+    end->star = star;
+    end->rank = rank;
+    assert_int_equal(ofi_device_create(&options, &device), TUTTI_OK);
+    const size_t stride = device->head_room + device->message_bytes;
+    end->memory = calloc(1, BYTES);
+    end->receives = aligned_alloc(64, RANKS * RECEIVES * stride);
+    assert_true(end->memory != NULL && end->receives != NULL);
+    memset(end->memory, rank, BYTES);
+    assert_int_equal(device->ops->make_room(device, 2), TUTTI_OK);
+    end->key = device->ops->enroll(device, end->memory, BYTES,
+                                   rank == 0 ? CARD_ACCESS_SOURCE : CARD_ACCESS_WRITTEN);
+    end->receives_key =
+        device->ops->enroll(device, end->receives, RANKS * RECEIVES * stride, CARD_ACCESS_OWN);
+    assert_true(end->key != 0 && end->receives_key != 0);
+    end->device = device;
+}
+
+static void connect_end(struct end *end, int peer)
+{
+    struct card_device *const device = end->device;
+    const size_t stride = device->head_room + device->message_bytes;
+    assert_int_equal(device->ops->prepare(device, peer), TUTTI_OK);
+    for (int r = 0; r < RECEIVES; r++)
+        assert_true(device->ops->post_receive(
+            device, peer, end->receives_key,
+            end->receives + (size_t)(peer * RECEIVES + r) * stride + device->head_room, 0));
+    device->ops->connect(device, peer);
+}
+
+static void step(struct star *star)
+{
+    for (int r = 0; r < RANKS; r++) (void)star->ends[r].device->ops->progress(star->ends[r].device);
+}
+
+static void open_star(struct star *star)
+{
+    *star = (struct star){0};
+    assert_int_equal(ofi_choose_anew(provider, NULL, &star->choice), TUTTI_OK);
+    for (int r = 0; r < RANKS; r++) open_end(star, r);
+    struct card_device *const device = star->ends[0].device;
+    for (int r = 1; r < RANKS; r++) {
+        connect_end(&star->ends[0], r);
+        connect_end(&star->ends[r], 0);
+        for (int s = 0; device->ops->state(device, r) != CARD_PEER_UP; s++) {
+            assert_true(s < STEPS_MAX);
+            step(star);
+        }
+    }
+}
+
+static void close_star(struct star *star)
+{
+    for (int r = 0; r < RANKS; r++) {
+        struct end *const end = &star->ends[r];
+        end->device->ops->deregister(end->device, end->key);
+        end->device->ops->deregister(end->device, end->receives_key);
+        end->device->ops->free(end->device);
+        free(end->memory);
+        free(end->receives);
+    }
+    ofi_choice_release(&star->choice);
+}
+
+static bool write_to(struct star *star, int peer, uint64_t id)
+{
+    struct card_device *const from = star->ends[0].device, *const to = star->ends[peer].device;
+    const struct card_target target = to->ops->target(to, star->ends[peer].key);
+    const struct card_memory memory = {star->ends[0].key, star->ends[0].memory, BYTES};
+    return from->ops->write(from, peer, &target, 0, &memory, id);
+}
+
+/* ------------------------------------------------------------------------------------------------ tests */
+
+/* Gives rank 0's device writes to rank 1 until it takes no more, and ends rank 1. Each write completes, and writes to rank 2 go on. */
+static void end_with_writes(struct fabric_shim *shim, unsigned again_permille,
+                            void (*end)(struct card_device *device, int peer))
+{
+    struct star star;
+    unsigned char seen[WRITES] = {0};
+    unsigned given = 0, come = 0;
+    fabric_shim_use(shim, 1);
+    open_star(&star);
+    struct card_device *const device = star.ends[0].device;
+    shim->again_permille = again_permille;
+    while (given < WRITES && write_to(&star, 1, given)) given++;
+    assert_in_range(given, 1, WRITES - 1);
+    assert_false(write_to(&star, 2, given));
+    end(device, 1);
+    for (int s = 0; come < given; s++) {
+        struct card_completion completion;
+        if (s == STEPS_MAX)
+            fail_msg("%u of %u writes complete when their peer has ended", come, given);
+        step(&star);
+        while (device->ops->poll(device, &completion)) {
+            assert_int_equal(completion.work, CARD_WRITTEN);
+            assert_true(completion.peer == 1 && completion.id < given);
+            assert_int_equal(seen[completion.id]++, 0);
+            come++;
+        }
+    }
+    shim->again_permille = 0;
+    assert_true(write_to(&star, 2, given));
+    for (int s = 0;; s++) {
+        struct card_completion completion;
+        assert_true(s < STEPS_MAX);
+        step(&star);
+        if (!device->ops->poll(device, &completion)) continue;
+        assert_true(completion.peer == 2 && completion.result == CARD_DONE);
+        break;
+    }
+    assert_memory_equal(star.ends[2].memory, star.ends[0].memory, BYTES);
+    close_star(&star);
+    fabric_shim_use(NULL, 0);
+}
+
+static void break_pair(struct card_device *device, int peer)
+{
+    device->ops->break_pair(device, peer);
+}
+
+static void forget(struct card_device *device, int peer)
+{
+    device->ops->forget(device, peer);
+}
+
+static void fail_and_forget(struct card_device *device, int peer)
+{
+    ofi_device_fail(device, peer, "this test", 1);
+    device->ops->forget(device, peer);
+}
+
+/* libfabric has taken nothing of the writes, or some of their parts. */
+static void writes_to_a_peer_that_ends_complete(void **state)
+{
+    (void)state;
+    static struct fabric_shim whole = {.name = "nothing is taken"},
+                              parts = {.name = "some parts are taken", .message_bytes = 4096};
+    end_with_writes(&whole, 1000, break_pair);
+    end_with_writes(&whole, 1000, forget);
+    end_with_writes(&whole, 1000, fail_and_forget);
+    end_with_writes(&parts, 900, break_pair);
+    end_with_writes(&parts, 900, forget);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(writes_to_a_peer_that_ends_complete)};
+    setenv("TUTTI_LOG", "off", 0);
+    if (!card_world_has_fabric(provider)) {
+        print_message("skipped: provider %s of libfabric is not here\n", provider);
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 77;
+}
+
+#endif
