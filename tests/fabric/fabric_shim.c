@@ -232,7 +232,8 @@ static ssize_t read_queue(struct fid_cq *provider, struct fi_cq_msg_entry *entri
     struct fi_cq_msg_entry entry;
     ssize_t result = 1;
     size_t shown = 0;
-    if (queue->has_failed) return -FI_EAVAIL; /* others were shown before it */
+    if (queue->has_failed || state.shim->errors != 0)
+        return -FI_EAVAIL; /* others were shown before it */
     while (queue->late_count < LATE_MAX &&
            (result = state.real->read_queue(provider, &entry, 1)) == 1)
         queue->late[queue->late_count++] = entry;
@@ -266,6 +267,10 @@ static ssize_t read_queue(struct fid_cq *provider, struct fi_cq_msg_entry *entri
 static ssize_t read_error(struct fid_cq *provider, struct fi_cq_err_entry *error)
 {
     struct queue *queue = queue_of(provider);
+    if (state.shim->errors != 0) {
+        *error = (struct fi_cq_err_entry){.err = FI_EIO};
+        return state.shim->errors;
+    }
     if (!queue->has_failed) return state.real->read_error(provider, error);
     *error = (struct fi_cq_err_entry){
         .op_context = queue->failed.op_context, .flags = queue->failed.flags, .err = FI_EIO};

@@ -24,6 +24,7 @@ struct fabric_shim {
     int mask_from,
         mask_to; /* messages of rank mask_from say that they are of rank mask_to; the same: none */
     unsigned registered_max; /* regions at a time; 0: as the provider */
+    int errors; /* what it returns for the errors that it says it has, again and again: an error code, or 1 and an error of nothing; 0: none */
     unsigned devices_max; /* those opened after so many take only messages that are too short; 0: any number */
 };
 

@@ -64,22 +64,24 @@ static void take_entry(struct ofi_device *device, const struct fi_cq_msg_entry *
         ofi_operations_done(device, (struct ofi_operation *)context);
 }
 
-static void take_error(struct ofi_device *device)
+/* False: there is none, whatever the queue says. An error of nothing that this device has begun changes nothing. */
+static bool take_error(struct ofi_device *device)
 {
     struct fi_cq_err_entry error = {0};
-    if (device->provider.verbs->read_error(device->provider.queue, &error) != 1 ||
-        error.op_context == NULL)
-        return;
+    if (device->provider.verbs->read_error(device->provider.queue, &error) != 1) return false;
     struct ofi_context *const context = error.op_context;
-    if (context->work == OFI_RECEIVES)
+    if (context != NULL && context->work == OFI_RECEIVES)
         ofi_receives_drop(device, (struct ofi_receive *)context);
-    else
+    else if (context != NULL)
         ofi_operations_fail(device, (struct ofi_operation *)context, error.err);
+    return true;
 }
 
+/* What a device has begun completes once, so only errors of nothing could come without end. */
 static bool read_queue(struct ofi_device *device)
 {
     struct fi_cq_msg_entry entries[COMPLETIONS_A_LOOK];
+    unsigned errors = 0;
     bool moved = false;
     for (;;) {
         const unsigned room = device->done_room - device->done_count;
@@ -87,7 +89,7 @@ static bool read_queue(struct ofi_device *device)
         const ssize_t count =
             device->provider.verbs->read_queue(device->provider.queue, entries, COMPLETIONS_A_LOOK);
         if (count == -FI_EAVAIL) {
-            take_error(device);
+            if (errors++ == COMPLETIONS_A_LOOK || !take_error(device)) return moved;
             moved = true;
             continue;
         }

@@ -1,4 +1,4 @@
-/* Devices over libfabric's tcp;ofi_rxm, without links above them: what becomes of writes whose peer ends.
+/* Devices over libfabric's tcp;ofi_rxm, without links above them: what becomes of writes whose peer ends, and of errors.
  *
  * ctest: label=notsan */
 #include <setjmp.h>
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -16,9 +17,11 @@
 
 #if __has_include(<rdma/fabric.h>)
 
+#include <rdma/fi_errno.h>
+
 #include "transport/ofi/device.h"
 
-enum { RANKS = 3, STEPS_MAX = 1000000, BYTES = 20000, WRITES = 1000, RECEIVES = 4 };
+enum { RANKS = 3, STEPS_MAX = 1000000, BYTES = 20000, WRITES = 1000, RECEIVES = 4, LOOK_S = 20 };
 
 static const char provider[] = "tcp;ofi_rxm";
 
@@ -193,9 +196,47 @@ static void writes_to_a_peer_that_ends_complete(void **state)
     end_with_writes(&parts, 900, forget);
 }
 
+/* A look that goes on for ever ends the test. */
+static void look_at_errors(struct fabric_shim *shim, int errors)
+{
+    struct star star;
+    fabric_shim_use(shim, 1);
+    open_star(&star);
+    struct card_device *const device = star.ends[0].device;
+    shim->errors = errors;
+    alarm(LOOK_S);
+    for (int i = 0; i < 10; i++) {
+        const bool moved = device->ops->progress(device);
+        assert_true(moved == (errors == 1));
+    }
+    alarm(0);
+    shim->errors = 0;
+    assert_true(write_to(&star, 2, 7));
+    struct card_completion completion;
+    for (int s = 0; !device->ops->poll(device, &completion); s++) {
+        assert_true(s < STEPS_MAX);
+        step(&star);
+    }
+    assert_true(completion.id == 7 && completion.result == CARD_DONE);
+    close_star(&star);
+    fabric_shim_use(NULL, 0);
+}
+
+static void a_look_ends_whatever_errors_there_are(void **state)
+{
+    (void)state;
+    static struct fabric_shim shim = {.name = "errors without end"};
+    look_at_errors(&shim, -FI_EAGAIN); /* as if another thread had taken it */
+    look_at_errors(&shim, -FI_EIO);
+    look_at_errors(&shim, 1);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(writes_to_a_peer_that_ends_complete)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_to_a_peer_that_ends_complete),
+        cmocka_unit_test(a_look_ends_whatever_errors_there_are),
+    };
     setenv("TUTTI_LOG", "off", 0);
     if (!card_world_has_fabric(provider)) {
         print_message("skipped: provider %s of libfabric is not here\n", provider);
