@@ -227,8 +227,7 @@ static bool card_stop(struct transport *transport)
     card->shared.is_stopped = true;
     for (int r = 0; r < transport->size; r++)
         if (card->pairs[r] != NULL) card_pair_stop(card->pairs[r]);
-    card->shared.device->ops->stop(card->shared.device);
-    return true;
+    return card->shared.device->ops->stop(card->shared.device);
 }
 
 static void card_sleep_begin(struct transport *transport)
@@ -459,8 +458,9 @@ void card_close(struct transport *transport)
 {
     struct card *card = card_of(transport);
     if (card == NULL) return;
+    const bool is_untouched = card->shared.device->ops->stop(card->shared.device);
     card->shared.device->ops->free(card->shared.device);
-    for (int r = 0; r < transport->size; r++) card_pair_free(card->pairs[r]);
+    for (int r = 0; r < transport->size && is_untouched; r++) card_pair_free(card->pairs[r]);
     free(card->pairs);
     free(card);
 }

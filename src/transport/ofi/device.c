@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "os/close_on_exec.h"
 #include "transport/ofi/device_completions.h"
 #include "transport/ofi/device_operations.h"
@@ -171,12 +172,32 @@ static void ofi_sleep(struct card_device *base, uint64_t timeout_ns)
 
 /* ------------------------------------------------------------------------------------ life cycle */
 
-static void ofi_stop(struct card_device *base)
+/* Returns 0, or libfabric's error. An endpoint to which memory is bound cannot be closed before that; any other is closed first, so that
+ * nothing is under way in the memory. */
+static int let_go(struct ofi_device *device)
+{
+    const bool is_bound =
+        device->regions != NULL && ofi_provider_needs(&device->provider, FI_MR_ENDPOINT);
+    const int unregistered = is_bound ? ofi_regions_stop(device->regions) : 0,
+              closed = ofi_provider_stop(&device->provider);
+    return closed != 0 ? closed : unregistered;
+}
+
+/* A provider may not unregister memory, either, before the endpoint is closed. */
+static bool ofi_stop(struct card_device *base)
 {
     struct ofi_device *device = ofi_device_of(base);
-    if (device->is_stopped) return;
+    const bool is_first = !device->is_stopped;
     device->is_stopped = true;
-    ofi_provider_stop(&device->provider);
+    int result = device->has_let_go ? 0 : let_go(device);
+    if (result != 0) result = let_go(device);
+    device->has_let_go = result == 0;
+    if (result != 0 && is_first)
+        log_write(LOG_WARN,
+                  "network card: provider %s of libfabric does not close (%s): memory that it may "
+                  "still write to is kept, and not used again",
+                  device->options.choice->provider, ofi_provider_why(&device->provider, result));
+    return device->has_let_go;
 }
 
 static size_t ofi_bytes(const struct card_device *base)
@@ -191,11 +212,12 @@ static size_t ofi_bytes(const struct card_device *base)
 static void ofi_free(struct card_device *base)
 {
     struct ofi_device *device = ofi_device_of(base);
-    ofi_stop(base);
-    ofi_regions_free(device->regions);
-    ofi_provider_close(&device->provider);
+    const bool has_let_go = ofi_stop(base);
     if (device->both >= 0) close(device->both);
     if (device->bell >= 0) close(device->bell);
+    if (!has_let_go) return; /* libfabric has what is under way */
+    ofi_regions_free(device->regions);
+    ofi_provider_close(&device->provider);
     ofi_receives_free(device);
     ofi_operations_free(device);
     ofi_peers_free(device);

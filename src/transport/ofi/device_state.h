@@ -91,8 +91,8 @@ struct ofi_device {
     struct card_device base;
     struct ofi_device_options options;
     struct ofi_provider provider;
-    bool is_stopped;
-    size_t part_bytes; /* of a write, at most */
+    bool is_stopped, has_let_go; /* let go: libfabric touches no memory any more */
+    size_t part_bytes;           /* of a write, at most */
     int bell, both;
     _Atomic bool is_rung;
     bool is_restless, any_owed; /* greetings */

@@ -1,6 +1,7 @@
-/* Devices over libfabric's tcp;ofi_rxm, without links above them: what becomes of writes whose peer ends, and of errors.
+/* Devices over libfabric's tcp;ofi_rxm, without links above them: what is kept after a stop, what becomes of writes whose peer ends, and of errors.
  *
  * ctest: label=notsan */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -34,6 +36,7 @@ struct star {
         struct card_device *device;
         char *memory; /* BYTES; of rank 0 the source of writes, of others their target */
         uint64_t key;
+        struct card_target target;
         char *receives; /* RECEIVES for each peer */
         uint64_t receives_key;
     } ends[RANKS];
@@ -66,6 +69,7 @@ static void open_end(struct star *star, int rank)
     end->receives_key =
         device->ops->enroll(device, end->receives, RANKS * RECEIVES * stride, CARD_ACCESS_OWN);
     assert_true(end->key != 0 && end->receives_key != 0);
+    if (rank != 0) end->target = device->ops->target(device, end->key);
     end->device = device;
 }
 
@@ -117,10 +121,9 @@ static void close_star(struct star *star)
 
 static bool write_to(struct star *star, int peer, uint64_t id)
 {
-    struct card_device *const from = star->ends[0].device, *const to = star->ends[peer].device;
-    const struct card_target target = to->ops->target(to, star->ends[peer].key);
+    struct card_device *const device = star->ends[0].device;
     const struct card_memory memory = {star->ends[0].key, star->ends[0].memory, BYTES};
-    return from->ops->write(from, peer, &target, 0, &memory, id);
+    return device->ops->write(device, peer, &star->ends[peer].target, 0, &memory, id);
 }
 
 /* ------------------------------------------------------------------------------------------------ tests */
@@ -231,13 +234,110 @@ static void a_look_ends_whatever_errors_there_are(void **state)
     look_at_errors(&shim, 1);
 }
 
+static const struct fabric_shim like_cxi = {.name = "like cxi",
+                                            .makes_keys = true,
+                                            .binds_to_endpoint = true,
+                                            .has_no_inject = true,
+                                            .keeps_no_order = true};
+
+/* Memory that a peer may write to is bound to the endpoint, which cannot be closed before it is unbound. */
+static void nothing_is_written_after_a_stop(void **state)
+{
+    (void)state;
+    static const char untouched[BYTES] = {0};
+    struct star star;
+    fabric_shim_use(&like_cxi, 1);
+    open_star(&star);
+    struct end *const stopped = &star.ends[2];
+    struct card_completion completion;
+    const unsigned registered = fabric_shim_count().registered;
+    assert_true(write_to(&star, 2, 0));
+    for (int s = 0; !star.ends[0].device->ops->poll(star.ends[0].device, &completion); s++) {
+        assert_true(s < STEPS_MAX);
+        step(&star);
+    }
+    assert_memory_equal(stopped->memory, star.ends[0].memory, BYTES);
+    memset(star.ends[0].memory, 1, BYTES);
+    memset(stopped->memory, 0, BYTES);
+    stopped->device->ops->stop(stopped->device);
+    assert_true(fabric_shim_count().registered < registered);
+    (void)write_to(&star, 2, 1);
+    for (int s = 0; s < 2000; s++) {
+        step(&star);
+        fabric_shim_move();
+    }
+    assert_memory_equal(stopped->memory, untouched, BYTES);
+    close_star(&star);
+    assert_int_equal(fabric_shim_count().registered, 0);
+    fabric_shim_use(NULL, 0);
+}
+
+/* In a process of its own, which says what it finds: the memory is never free again. */
+static int close_what_stays_open(void)
+{
+    enum { BLOCKS = 16 };
+    static const struct fabric_shim open = {.name = "stays open", .stays_open = true};
+    char *blocks[BLOCKS];
+    fabric_shim_use(&open, 1);
+    struct card_world *world = card_world_create(2, (struct card_mood){.fabric = provider}, 1);
+    struct transport *const *ranks = card_world_transports(world);
+    const struct card_device *const device = card_device_of(ranks[0]);
+    const size_t bytes = 32 * (device->head_room + device->message_bytes);
+    struct link_tx *tx;
+    struct link_rx *rx;
+    if (ranks[0]->ops->open_tx(ranks[0], 0, 0, 1, 64, &tx) != TUTTI_OK) return 1;
+    if (ranks[1]->ops->open_rx(ranks[1], 0, 0, 0, &rx) != TUTTI_OK) return 2;
+    for (int s = 0; s < 10000; s++) card_world_step(world);
+    for (int r = 0; r < 2; r++)
+        if (ranks[r]->ops->stop(ranks[r])) return 3;
+    card_world_free(world);
+    for (int b = 0; b < BLOCKS; b++) {
+        blocks[b] = aligned_alloc(64, bytes);
+        if (blocks[b] == NULL) return 4;
+        memset(blocks[b], 0x11, bytes);
+    }
+    fabric_shim_receive_late();
+    for (int b = 0; b < BLOCKS; b++)
+        for (size_t i = 0; i < bytes; i++)
+            if (blocks[b][i] != 0x11) return 5;
+    return 0;
+}
+
+/* A card may go on storing there; so this memory is not used for anything else. The user hears of it. */
+static void memory_of_a_card_that_does_not_close_is_kept(void **state)
+{
+    (void)state;
+    char line[512];
+    unsigned lines = 0;
+    int status;
+    FILE *const said = tmpfile();
+    assert_non_null(said);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (dup2(fileno(said), STDERR_FILENO) < 0) _exit(99);
+        _exit(close_what_stays_open());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    rewind(said);
+    while (fgets(line, sizeof line, said) != NULL)
+        lines += strstr(line, provider) != NULL && strstr(line, strerror(EBUSY)) != NULL &&
+                 strstr(line, "is kept") != NULL;
+    fclose(said);
+    assert_int_equal(lines, 2); /* of two ranks, each once */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_written_after_a_stop),
+        cmocka_unit_test(memory_of_a_card_that_does_not_close_is_kept),
         cmocka_unit_test(writes_to_a_peer_that_ends_complete),
         cmocka_unit_test(a_look_ends_whatever_errors_there_are),
     };
-    setenv("TUTTI_LOG", "off", 0);
+    setenv("TUTTI_LOG", "warn", 1); /* is looked at */
     if (!card_world_has_fabric(provider)) {
         print_message("skipped: provider %s of libfabric is not here\n", provider);
         return 77;

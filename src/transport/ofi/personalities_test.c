@@ -87,6 +87,7 @@ static void play_all(const char *provider, unsigned cards_of_rank, unsigned mess
                                   messages, p + 1);
         const struct fabric_shim_counts counts = fabric_shim_count();
         assert_int_equal(counts.registered, 0);
+        assert_int_equal(counts.busy, 0);
         assert_true(counts.late > 0 || shim->late_permille == 0);
         assert_true(counts.again > 0 || shim->again_permille == 0);
         assert_true(counts.refused > 0 || shim->registered_max == 0);
