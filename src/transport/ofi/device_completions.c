@@ -25,10 +25,8 @@ bool ofi_completions_poll(struct card_device *base, struct card_completion *comp
 enum tutti_status ofi_completions_make_room(struct ofi_device *device)
 {
     unsigned room = device->done_room;
-    unsigned needed = OFI_OPERATIONS_MAX + OFI_WRITES_MAX;
-    for (int r = 0; r < device->options.size; r++)
-        if (device->peers[r] != NULL && device->peers[r]->is_prepared)
-            needed += CARD_OPERATIONS_MAX + CARD_RECEIVES_MAX;
+    const unsigned needed = OFI_OPERATIONS_MAX + OFI_WRITES_MAX +
+                            (device->prepared_count + 1) * (CARD_OPERATIONS_MAX + CARD_RECEIVES_MAX);
     while (room < needed) room = room == 0 ? 1024 : 2 * room;
     if (room == device->done_room) return TUTTI_OK;
     struct card_completion *done = malloc(room * sizeof *done);

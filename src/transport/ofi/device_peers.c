@@ -129,6 +129,11 @@ void ofi_peers_greet_again(struct ofi_device *device)
         if (device->peers[r] != NULL && device->peers[r]->owes_greeting) greet(device, r);
 }
 
+static bool is_caller(const struct ofi_peer *peer)
+{
+    return peer->is_greeted && !peer->is_prepared && !ofi_peer_is_over(peer);
+}
+
 static void become_up(struct ofi_peer *peer)
 {
     if (peer->state == CARD_PEER_WANTED && peer->is_connected && peer->is_greeted)
@@ -175,6 +180,7 @@ bool ofi_device_greeted(struct card_device *base, int rank, const struct ofi_gre
         return false;
     peer->nonce = greeting->nonce;
     peer->is_greeted = true;
+    device->caller_count += is_caller(peer);
     become_up(peer);
     return true;
 }
@@ -190,19 +196,24 @@ enum card_peer_state ofi_peers_state(const struct card_device *base, int rank)
 int ofi_peers_caller(const struct card_device *base)
 {
     const struct ofi_device *device = ofi_const_device_of(base);
-    if (device->is_stopped) return -1;
-    for (int r = 0; r < device->options.size; r++) {
-        const struct ofi_peer *peer = device->peers[r];
-        if (peer != NULL && peer->is_greeted && !peer->is_prepared && !ofi_peer_is_over(peer))
-            return r;
-    }
+    if (device->is_stopped || device->caller_count == 0) return -1;
+    for (int r = 0; r < device->options.size; r++)
+        if (device->peers[r] != NULL && is_caller(device->peers[r])) return r;
     return -1;
+}
+
+void ofi_peers_prepared(struct ofi_device *device, struct ofi_peer *peer)
+{
+    device->caller_count -= is_caller(peer);
+    device->prepared_count++;
+    peer->is_prepared = true;
 }
 
 void ofi_peers_end(struct ofi_device *device, int rank, enum card_peer_state state)
 {
     struct ofi_peer *peer = device->peers[rank];
     if (peer == NULL || ofi_peer_is_over(peer)) return;
+    device->caller_count -= is_caller(peer);
     peer->state = state;
     peer->owes_greeting = false;
     for (unsigned w = 0; w < OFI_WRITES_MAX; w++) {

@@ -15,6 +15,8 @@ void ofi_peers_free(struct ofi_device *device);
 size_t ofi_peers_bytes(const struct ofi_device *device);
 /* The entry of a peer, which is made if there is none. NULL: out of memory. */
 struct ofi_peer *ofi_peers_find(struct ofi_device *device, int rank);
+/* The caller has made what a pair with that peer needs. */
+void ofi_peers_prepared(struct ofi_device *device, struct ofi_peer *peer);
 /* Sends the greetings that could not be sent before. */
 void ofi_peers_greet_again(struct ofi_device *device);
 /* error: libfabric's; 0: it has said none. The greeting that comes again tells the peer that it is

@@ -36,10 +36,9 @@ enum tutti_status ofi_receives_prepare(struct card_device *base, int rank)
     if (peer == NULL) return ofi_device_no_memory();
     assert(!peer->is_prepared);
     if (!device->options.is_further) TRY(add_receives(device, CARD_RECEIVES_MAX));
-    peer->is_prepared = true;
-    const enum tutti_status status = ofi_completions_make_room(device);
-    if (status != TUTTI_OK) peer->is_prepared = false;
-    return status;
+    TRY(ofi_completions_make_room(device));
+    ofi_peers_prepared(device, peer);
+    return TUTTI_OK;
 }
 
 void ofi_receives_post_all(struct ofi_device *device)

@@ -100,6 +100,8 @@ struct ofi_device {
     enum tutti_status shortage; /* OK: none */
     int short_for;              /* the peer that was to be reached */
     struct ofi_peer **peers;
+    unsigned prepared_count;
+    unsigned caller_count; /* that have greeted this rank, which has prepared nothing for them */
     unsigned strays;
     /* operations */
     struct ofi_operation *operations, *free_operations;

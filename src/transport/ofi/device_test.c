@@ -1,4 +1,5 @@
-/* Devices over libfabric's tcp;ofi_rxm, without links above them: what is kept after a stop, what becomes of writes whose peer ends, and of errors.
+/* Devices over libfabric's tcp;ofi_rxm, without links above them: what is kept after a stop, and what becomes of writes whose peer ends, of errors, and
+ * of ranks that call.
  *
  * ctest: label=notsan */
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -329,9 +331,58 @@ static void memory_of_a_card_that_does_not_close_is_kept(void **state)
     assert_int_equal(lines, 2); /* of two ranks, each once */
 }
 
+static bool keep_greeting(void *context, int peer, const struct ofi_greeting *greeting)
+{
+    (void)peer;
+    *(struct ofi_greeting *)context = *greeting;
+    return true;
+}
+
+static long count_faults(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_minflt;
+}
+
+/* It is asked in each pass. The pages of a table that nobody has touched yet tell how much of it is read. */
+static void who_calls_is_known_without_a_look_at_all_ranks(void **state)
+{
+    (void)state;
+    enum { MANY = 1 << 22, FAULTS_MAX = 4, CALLER = MANY - 7, OTHER = 5 };
+    struct ofi_choice choice;
+    struct ofi_greeting greeting = {0};
+    struct card_device *devices[2];
+    assert_int_equal(ofi_choose_anew(provider, NULL, &choice), TUTTI_OK);
+    for (int d = 0; d < 2; d++) {
+        const struct ofi_device_options options = {.size = d == 0 ? MANY : 2,
+                                                   .choice = &choice,
+                                                   .greets = keep_greeting,
+                                                   .context = &greeting};
+        assert_int_equal(ofi_device_create(&options, &devices[d]), TUTTI_OK);
+    }
+    struct card_device *const device = devices[0];
+    const long before = count_faults();
+    assert_int_equal(device->ops->caller(device), -1);
+    assert_in_range(count_faults() - before, 0, FAULTS_MAX);
+    assert_int_equal(devices[1]->ops->prepare(devices[1], 1), TUTTI_OK);
+    devices[1]->ops->connect(devices[1], 1);
+    assert_true(ofi_device_greeted(device, CALLER, &greeting));
+    assert_int_equal(device->ops->caller(device), CALLER);
+    assert_true(ofi_device_greeted(device, OTHER, &greeting));
+    assert_int_equal(device->ops->caller(device), OTHER);
+    device->ops->forget(device, OTHER);
+    assert_int_equal(device->ops->caller(device), CALLER);
+    assert_int_equal(device->ops->prepare(device, CALLER), TUTTI_OK);
+    assert_int_equal(device->ops->caller(device), -1);
+    for (int d = 0; d < 2; d++) devices[d]->ops->free(devices[d]);
+    ofi_choice_release(&choice);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_calls_is_known_without_a_look_at_all_ranks),
         cmocka_unit_test(nothing_is_written_after_a_stop),
         cmocka_unit_test(memory_of_a_card_that_does_not_close_is_kept),
         cmocka_unit_test(writes_to_a_peer_that_ends_complete),
