@@ -63,7 +63,7 @@ if(OFI_INCLUDE_DIR)
     endif()
 else()
     message(STATUS "rdma/fabric.h is not here (Debian: libfabric-dev): no RDMA cards between hosts")
-    list(FILTER sources EXCLUDE REGEX "/transport/ofi/(library|offers|calls|device|ofi|provider|regions)\\.c$")
+    list(FILTER sources EXCLUDE REGEX "/transport/ofi/(library|offers|calls|device(_[a-z]+)?|ofi|provider|regions)\\.c$")
 endif()
 
 # Kernels of vectors take minutes to compile with sanitizers.

@@ -58,8 +58,9 @@ else()
     message(STATUS "OpenBLAS is not here (Debian: libopenblas-dev): no examples/gpt")
 endif()
 
-# Benchmarks of single parts; tutti-perf measures the whole.
+# Benchmarks of single parts; tutti-perf measures the whole. bench/X.c is the program bench/X, and so is a folder bench/X/ with a main.c.
 file(GLOB benchmarks CONFIGURE_DEPENDS bench/*.c)
+file(GLOB bench_sources CONFIGURE_DEPENDS bench/*/*.c)
 
 # gpu_check has a kernel of its own, so it is only made where what compiles kernels is.
 execute_process(COMMAND scripts/kernels.sh --compiler WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} RESULT_VARIABLE no_kernels ERROR_QUIET)
@@ -76,9 +77,19 @@ else()
     set_source_files_properties(bench/gpu_check.c PROPERTIES
         COMPILE_DEFINITIONS GPU_CHECK_FILE="${gpu_check_ptx}" OBJECT_DEPENDS ${gpu_check_ptx})
 endif()
-foreach(source IN LISTS benchmarks)
+set(bench_mains ${bench_sources})
+list(FILTER bench_mains INCLUDE REGEX "/main\\.c$")
+foreach(source IN LISTS benchmarks bench_mains)
     get_filename_component(benchmark ${source} NAME_WE)
-    add_executable(${benchmark} ${source})
+    if(benchmark STREQUAL main)
+        get_filename_component(folder ${source} DIRECTORY)
+        get_filename_component(benchmark ${folder} NAME)
+        set(parts ${bench_sources})
+        list(FILTER parts INCLUDE REGEX "^${folder}/")
+    else()
+        set(parts ${source})
+    endif()
+    add_executable(${benchmark} ${parts})
     set_target_properties(${benchmark} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
     target_link_libraries(${benchmark} PRIVATE tutti_internal)
 endforeach()

@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 
 #include "base/log.h"
+#include "base/log_limit.h"
 #include "base/status.h"
 #include "os/clock.h"
 
@@ -15,7 +16,6 @@ enum {
     PAUSE_NS_MAX = 250000000,
     SILENT_NS = 1000000000 /* a connection that takes longer has no answer */
 };
-static const uint64_t LOG_EVERY_NS = 10000000000u;
 
 enum connector_state {
     CONNECTOR_PAUSING,
@@ -295,7 +295,7 @@ void connector_list_log(struct connector_list *list, uint64_t now_ns)
               "job's key, and go on; last: %s",
               refused, list->last_refusal);
     list->logged_count = list->refused_count;
-    list->log_ns = now_ns + LOG_EVERY_NS;
+    list->log_ns = now_ns + LOG_LIMIT_NS;
 }
 
 void connector_list_forget(struct connector_list *list)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/log_limit.h"
 #include "base/option.h"
 #include "base/status.h"
 
@@ -18,7 +19,6 @@ enum {
     ACCEPTS_A_LOOK = 64,
     STARVED_PAUSE_NS = 100000000 /* without accepting, when the system has no descriptors */
 };
-static const uint64_t LOG_EVERY_NS = 10000000000u;
 
 /* A place of the table of incoming connections. READY: it is accepted, or its peer does not fit, and listener_take has not taken it. */
 enum incoming_state { INCOMING_ABSENT, INCOMING_HANDSHAKE, INCOMING_READY };
@@ -275,7 +275,7 @@ static void write_log(struct listener *listener, uint64_t now_ns)
               address, strays, auth_failed, pushed_out,
               listener->last_stray[0] != '\0' ? listener->last_stray : "-");
     listener->logged = listener->counts;
-    listener->log_ns = now_ns + LOG_EVERY_NS;
+    listener->log_ns = now_ns + LOG_LIMIT_NS;
 }
 
 /* --------------------------------------------------------------------------------------------- listener */

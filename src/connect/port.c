@@ -1,6 +1,7 @@
 #include "connect/port.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/log_limit.h"
 #include "base/option.h"
 #include "base/status.h"
 #include "bootstrap/interface.h"
@@ -57,6 +59,7 @@ static enum tcp_protocol protocol; /* of the listener, and of connections for da
 static unsigned user_count;
 static struct port_client *clients;
 static struct announced *announced;
+static struct log_limit unfit; /* connections of other versions, say */
 
 /* -------------------------------------------------------------------------------------------- forks */
 
@@ -567,7 +570,9 @@ static void receive_unfit(const struct accepted_connection *accepted, struct por
                           int peer)
 {
     if (client == NULL || accepted->status != TUTTI_INVALID_OPTIONS) {
-        log_write(LOG_WARN, "%s", accepted->text);
+        uint64_t left_out;
+        if (log_limit_allows(&unfit, clock_now_ns(), &left_out))
+            log_write(LOG_WARN, "%s (%" PRIu64 " times more)", accepted->text, left_out);
         return;
     }
     (void)error_set(accepted->status, "rank %d came, and rank %d refused it: %s", peer,

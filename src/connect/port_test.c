@@ -11,8 +11,10 @@
 #include <cmocka.h>
 
 #include "base/status.h"
+#include "connect/listener.h"
 #include "connect/port.h"
 #include "os/clock.h"
+#include "tests/kit/kept_log.h"
 
 enum { SIZE = 3 };
 static const uint64_t SOON_NS = 20000000000u;
@@ -249,6 +251,47 @@ static void one_connector_at_a_time_goes_to_a_peer(void **state)
 }
 
 /* From now on this process can open no descriptor. */
+/* Another version of the library, which has the job's key, connects again and again. */
+static void who_does_not_fit_fills_no_log(void **state)
+{
+    (void)state;
+    enum { CALLS = 20 };
+    struct meeting meeting;
+    struct listener_options options = {.address = {.family = AF_UNSPEC}};
+    struct listener *caller;
+    struct secret_key key;
+    struct kept_log log;
+    open_meeting(&meeting, 0, 1);
+    assert_int_equal(secret_read("tutti", &key), TUTTI_OK);
+    hello_self_init(&options.self, &key, 1);
+    options.self.version_min = HELLO_VERSION(7, 0);
+    options.self.version_max = HELLO_VERSION(7, 3);
+    assert_int_equal(listener_open(&options, &caller), TUTTI_OK);
+    kept_log_begin(&log);
+    for (int call = 0; call < CALLS; call++) {
+        const struct connector_options to = {.address = meeting.port,
+                                             .hello = {HELLO_ANY_RANK, 1, "hello", 5},
+                                             .deadline_ns = clock_now_ns() + SOON_NS};
+        struct accepted_connection accepted;
+        struct connector *connector;
+        enum tutti_status status;
+        assert_int_equal(listener_connect(caller, &to, &connector), TUTTI_OK);
+        while ((status = connector_test(connector, &accepted)) == TUTTI_IN_PROGRESS) {
+            port_progress(clock_now_ns());
+            listener_progress(caller, clock_now_ns());
+        }
+        assert_int_equal(status, TUTTI_VERSION);
+        connector_free(connector);
+        for (int i = 0; i < 50; i++) { /* the port hears of it, too */
+            port_progress(clock_now_ns());
+            nanosleep(&(struct timespec){0, 100000}, NULL);
+        }
+    }
+    assert_int_equal(kept_log_end(&log, "rank 1", "7.0 to 7.3"), 1);
+    listener_close(caller);
+    close_meeting(&meeting);
+}
+
 static void leave_no_descriptors(struct rlimit *before)
 {
     const int first_free = dup(0);
@@ -338,6 +381,7 @@ int main(void)
         cmocka_unit_test(who_comes_without_end_waits_once),
         cmocka_unit_test(connections_that_nobody_has_a_number_for_are_not_let_in),
         cmocka_unit_test(one_connector_at_a_time_goes_to_a_peer),
+        cmocka_unit_test(who_does_not_fit_fills_no_log),
         cmocka_unit_test(a_shortage_of_descriptors_that_ends_harms_no_connection),
         cmocka_unit_test(one_that_lasts_is_told_to_who_asks),
         cmocka_unit_test(a_connection_that_breaks_leaves_no_message),

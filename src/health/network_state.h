@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/log_limit.h"
 #include "base/rank_map.h"
 #include "health/health.h"
 
@@ -56,9 +57,9 @@ struct network {
     struct heartbeat *heartbeat;  /* of the first rank of a host, see heartbeats.h; or NULL */
     uint64_t heartbeat_looked_ns; /* when it was looked at last */
     bool any_owed;                /* to a rank at least */
-    uint64_t untold, untold_logged,
-        untold_log_ns; /* control messages that were dropped, see remote_rank.c */
-    bool is_judged;    /* its verdict is known to all */
+    uint64_t untold;              /* control messages that were dropped, see remote_rank.c */
+    struct log_limit untold_limit;
+    bool is_judged; /* its verdict is known to all */
 };
 
 enum { CONTROL_MESSAGE_BYTES = 296, CONTROL_HEARTBEAT = 64, CONTROL_AGREEMENT, CONTROL_WITHDRAWN };

@@ -43,8 +43,6 @@ enum {
     ASKED_MAX = 8 /* control messages that it has not heard */
 };
 
-static const uint64_t LOG_EVERY_NS = 10000000000u;
-
 /* Without an answer for SILENT_NS a rank may be stopped; what its kernel said then counts for FRESH_NS. */
 static const uint64_t SILENT_NS = 1300000000u, FRESH_NS = 2500000000u;
 
@@ -120,14 +118,11 @@ static bool is_there(const struct network *network, int rank)
 
 void remote_count_untold(struct network *network, int rank)
 {
-    const uint64_t now = clock_now_ns();
+    uint64_t left_out;
     network->untold++;
-    if (network->untold_log_ns != 0 && now < network->untold_log_ns) return;
+    if (!log_limit_allows(&network->untold_limit, clock_now_ns(), &left_out)) return;
     log_write(LOG_WARN, "rank %d: could not tell rank %d something (%" PRIu64 " times more): %s",
-              network->health->team->rank, rank, network->untold - network->untold_logged - 1,
-              tutti_error_message());
-    network->untold_logged = network->untold;
-    network->untold_log_ns = now + LOG_EVERY_NS;
+              network->health->team->rank, rank, left_out, tutti_error_message());
 }
 
 /* Tells a control message that may be lost, because it will be asked for or said again. */

@@ -1,11 +1,14 @@
 #include "transport/data_order.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/log_limit.h"
 #include "base/status.h"
+#include "os/clock.h"
 #include "transport/doubt.h"
 #include "transport/transport.h"
 
@@ -37,6 +40,7 @@ struct data_order {
     struct queue **queues; /* of each rank; NULL: none was held */
     uint64_t *told;        /* by each rank: it has sent so many messages on links */
     bool any_held, is_stopped;
+    struct log_limit nonsense; /* greetings that make none */
 };
 
 static bool has_links(const struct data_order *order)
@@ -119,6 +123,14 @@ static bool hold(struct data_order *order, int peer, const void *message, size_t
     return true;
 }
 
+static void log_nonsense(struct data_order *order, int peer)
+{
+    uint64_t left_out;
+    if (!log_limit_allows(&order->nonsense, clock_now_ns(), &left_out)) return;
+    log_write(LOG_WARN, "peer %d: what it says of its links makes no sense (%" PRIu64 " times more)",
+              peer, left_out);
+}
+
 void data_order_hear(struct data_order *order, int peer, const void *sealed, size_t bytes)
 {
     struct envelope envelope;
@@ -130,7 +142,9 @@ void data_order_hear(struct data_order *order, int peer, const void *sealed, siz
     memcpy(&kind, sealed, sizeof kind);
     if (order->told[peer] < envelope.after) order->told[peer] = envelope.after;
     if (kind == CONTROL_KIND_GREETING) {
-        if (order->links != NULL) order->links->ordered->greeted(order->links, peer, sealed, bytes);
+        if (order->links != NULL &&
+            !order->links->ordered->greeted(order->links, peer, sealed, bytes))
+            log_nonsense(order, peer);
         return;
     }
     const struct queue *queue = order->queues[peer];
@@ -259,10 +273,10 @@ size_t data_order_bytes(const struct data_order *order)
 
 /* ---------------------------------------------------------------------------- for parts of a table */
 
-void ordered_not_greeted(struct transport *transport, int peer, const void *greeting, size_t bytes)
+bool ordered_not_greeted(struct transport *transport, int peer, const void *greeting, size_t bytes)
 {
-    (void)transport, (void)greeting, (void)bytes;
-    log_write(LOG_WARN, "peer %d: what it says of its links is not expected here", peer);
+    (void)transport, (void)peer, (void)greeting, (void)bytes;
+    return false;
 }
 
 void ordered_not_examined(struct transport *transport, int peer,

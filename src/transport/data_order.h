@@ -56,8 +56,9 @@ struct ordered_ops {
      * come without a gap. */
     uint64_t (*sent)(const struct transport *transport, int peer);
     uint64_t (*taken)(const struct transport *transport, int peer);
-    /* A greeting has come from that peer; it is foreign. */
-    void (*greeted)(struct transport *transport, int peer, const void *greeting, size_t bytes);
+    /* A greeting has come from that peer; it is foreign. False: it makes no sense, or is not expected;
+     * the log says so. */
+    bool (*greeted)(struct transport *transport, int peer, const void *greeting, size_t bytes);
     /* Looks whether data to or from a peer is stuck or lost. Called again and again, until `stop`. */
     void (*examine)(struct transport *transport, int peer, const struct link_evidence *evidence);
     void (*report)(const struct transport *transport, int peer, struct link_report *report);
@@ -110,7 +111,7 @@ enum tutti_status data_order_check(const struct data_order *order);
 void data_order_forget(struct data_order *order, int peer);
 
 /* For links that find out nothing by themselves, and need no greeting. */
-void ordered_not_greeted(struct transport *transport, int peer, const void *greeting, size_t bytes);
+bool ordered_not_greeted(struct transport *transport, int peer, const void *greeting, size_t bytes);
 void ordered_not_examined(struct transport *transport, int peer,
                           const struct link_evidence *evidence);
 enum tutti_status ordered_is_sound(const struct transport *transport);

@@ -35,11 +35,12 @@ static uint64_t taken(const struct transport *links, int peer)
     return script_of(links)->taken[peer];
 }
 
-static void greeted(struct transport *links, int peer, const void *greeting, size_t bytes)
+static bool greeted(struct transport *links, int peer, const void *greeting, size_t bytes)
 {
     (void)peer, (void)greeting;
     if (bytes < sizeof(uint32_t) || bytes > CONTROL_MESSAGE_BYTES_MAX) abort();
     script_of(links)->heard++;
+    return true;
 }
 
 static void report(const struct transport *links, int peer, struct link_report *of_peer)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/status.h"
+#include "tests/kit/kept_log.h"
 #include "transport/data_order.h"
 #include "transport/transport.h"
 
@@ -29,6 +30,7 @@ struct world {
     struct link_report report[SIZE];
     struct link_evidence evidence; /* the last */
     uint32_t heard[4 * CONTROL_MESSAGES_MAX];
+    bool is_greeting_nonsense;
     int heard_count, greeted_count, told_count, examined_count, forgotten;
     enum tutti_status health;
 };
@@ -48,12 +50,13 @@ static uint64_t taken(const struct transport *links, int peer)
     return world_of(links)->taken[peer];
 }
 
-static void greeted(struct transport *links, int peer, const void *greeting, size_t bytes)
+static bool greeted(struct transport *links, int peer, const void *greeting, size_t bytes)
 {
     (void)greeting;
     assert_int_equal(peer, PEER);
     assert_int_equal(bytes, 2 * sizeof(uint32_t));
     world_of(links)->greeted_count++;
+    return !world_of(links)->is_greeting_nonsense;
 }
 
 static void examine(struct transport *links, int peer, const struct link_evidence *evidence)
@@ -231,6 +234,27 @@ static void greetings_are_for_links_alone_and_wait_for_nothing(void **state)
     data_order_free(world.order);
 }
 
+/* Each is foreign, and a peer may send any number. */
+static void nonsense_is_reported_once_in_a_while(void **state)
+{
+    enum { GREETINGS = 500 };
+    const uint32_t greeting[4] = {CONTROL_KIND_GREETING, 0, 0, 0};
+    struct world world;
+    struct kept_log log;
+    (void)state;
+    open_world(&world, true);
+    kept_log_begin(&log);
+    data_order_hear(world.order, PEER, greeting, sizeof greeting);
+    assert_int_equal(kept_log_end(&log, "makes no sense", ""), 0);
+    world.is_greeting_nonsense = true;
+    kept_log_begin(&log);
+    for (int i = 0; i < GREETINGS; i++)
+        data_order_hear(world.order, PEER, greeting, sizeof greeting);
+    assert_int_equal(kept_log_end(&log, "peer 1: ", "makes no sense"), 1);
+    assert_int_equal(world.greeted_count, 1 + GREETINGS);
+    data_order_free(world.order);
+}
+
 static void what_has_no_kind_or_is_too_long_is_dropped(void **state)
 {
     static const char zeros[SEALED_MAX + 1];
@@ -297,6 +321,7 @@ int main(void)
         cmocka_unit_test(too_many_that_wait_are_heard_in_order),
         cmocka_unit_test(a_message_says_what_was_sent_before_it),
         cmocka_unit_test(greetings_are_for_links_alone_and_wait_for_nothing),
+        cmocka_unit_test(nonsense_is_reported_once_in_a_while),
         cmocka_unit_test(what_has_no_kind_or_is_too_long_is_dropped),
         cmocka_unit_test(control_knows_what_links_know),
     };

@@ -251,7 +251,8 @@ struct transport_ops {
     bool (*is_settled)(const struct transport *transport, int peer);
     /* Gives up all links for good: nothing is shown on them any more. True: memory that was posted
      * or advertised is no longer touched either. False: a rank that shares memory with this one may
-     * still be reading or writing there; the caller waits until that rank has left its call. */
+     * still be reading or writing there, so the caller waits until that rank has left its call; or a
+     * network card may, whose driver does not close it. */
     bool (*stop)(struct transport *transport);
     /* Announces that this rank is about to sleep: a look after this call sees everything that peers
      * published before it returned. Then the caller either cancels, or sleeps until a peer

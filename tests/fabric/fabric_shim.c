@@ -10,14 +10,14 @@
 #include "tests/kit/chance.h"
 #include "transport/ofi/calls.h"
 
-enum { REGIONS_MAX = 4096, LATE_MAX = 4096, QUEUES_MAX = 8 };
+enum { REGIONS_MAX = 4096, LATE_MAX = 4096, QUEUES_MAX = 8, RECEIVES_MAX = 1024 };
 
 struct region {
     struct fid_mr *provider; /* NULL: free */
     const char *address;
     size_t bytes;
     uint64_t key, access;
-    bool is_bound;
+    const struct fid_ep *bound_to;
 };
 
 struct queue {
@@ -33,6 +33,8 @@ static struct {
     uint64_t random, keys;
     struct region regions[REGIONS_MAX];
     struct queue queues[QUEUES_MAX];
+    struct iovec receives[RECEIVES_MAX]; /* where it was to receive, of a provider that stays open */
+    unsigned receive_count;
     struct fabric_shim_counts counts;
     unsigned done, devices;
     const struct ofi_calls *real;
@@ -94,16 +96,26 @@ static int register_memory(struct fid_domain *domain, const void *address, size_
     const int result =
         state.real->register_memory(domain, address, bytes, access, requested_key, memory);
     if (result != 0) return result;
-    *region = (struct region){*memory, address, bytes, state.real->key(*memory), access, false};
+    *region = (struct region){*memory, address, bytes, state.real->key(*memory), access, NULL};
     state.counts.registered++;
     return 0;
 }
 
 static int bind(struct fid_mr *memory, struct fid_ep *endpoint)
 {
-    (void)endpoint;
-    region_of(memory)->is_bound = true;
+    region_of(memory)->bound_to = endpoint;
     return 0;
+}
+
+static int close_endpoint(struct fid_ep *endpoint)
+{
+    if (state.shim->stays_open) return -FI_EBUSY;
+    for (int r = 0; r < REGIONS_MAX; r++)
+        if (state.regions[r].provider != NULL && state.regions[r].bound_to == endpoint) {
+            state.counts.busy++;
+            return -FI_EBUSY;
+        }
+    return state.real->close_endpoint(endpoint);
 }
 
 static int close_memory(struct fid_mr *memory)
@@ -135,10 +147,10 @@ static void check_local(const void *descriptor_given, const void *address, size_
     assert(region != NULL && region->provider != NULL && (region->access & right) != 0);
     assert((const char *)address >= region->address &&
            (const char *)address + bytes <= region->address + region->bytes);
-    assert(region->is_bound || !state.shim->binds_to_endpoint);
+    assert(region->bound_to != NULL || !state.shim->binds_to_endpoint);
 }
 
-/* Behind eight bytes of a message its sender says who it is (ofi/device.c). */
+/* Behind eight bytes of a message its sender says who it is (ofi/device_state.h). */
 static void mask(void *message, size_t bytes)
 {
     const struct fabric_shim *shim = state.shim;
@@ -180,6 +192,10 @@ static ssize_t receive(struct fid_ep *endpoint, void *memory, size_t bytes, void
 {
     check_local(given, memory, bytes, FI_RECV);
     if (comes_again()) return -FI_EAGAIN;
+    if (state.shim->stays_open) {
+        assert(state.receive_count < RECEIVES_MAX);
+        state.receives[state.receive_count++] = (struct iovec){memory, bytes};
+    }
     return state.real->receive(endpoint, memory, bytes, NULL, context);
 }
 
@@ -232,7 +248,8 @@ static ssize_t read_queue(struct fid_cq *provider, struct fi_cq_msg_entry *entri
     struct fi_cq_msg_entry entry;
     ssize_t result = 1;
     size_t shown = 0;
-    if (queue->has_failed) return -FI_EAVAIL; /* others were shown before it */
+    if (queue->has_failed || state.shim->errors != 0)
+        return -FI_EAVAIL; /* others were shown before it */
     while (queue->late_count < LATE_MAX &&
            (result = state.real->read_queue(provider, &entry, 1)) == 1)
         queue->late[queue->late_count++] = entry;
@@ -266,6 +283,10 @@ static ssize_t read_queue(struct fid_cq *provider, struct fi_cq_msg_entry *entri
 static ssize_t read_error(struct fid_cq *provider, struct fi_cq_err_entry *error)
 {
     struct queue *queue = queue_of(provider);
+    if (state.shim->errors != 0) {
+        *error = (struct fi_cq_err_entry){.err = FI_EIO};
+        return state.shim->errors;
+    }
     if (!queue->has_failed) return state.real->read_error(provider, error);
     *error = (struct fi_cq_err_entry){
         .op_context = queue->failed.op_context, .flags = queue->failed.flags, .err = FI_EIO};
@@ -284,6 +305,7 @@ static const struct ofi_calls calls = {.describe = describe,
                                        .register_memory = register_memory,
                                        .bind = bind,
                                        .close_memory = close_memory,
+                                       .close_endpoint = close_endpoint,
                                        .descriptor = descriptor,
                                        .key = key,
                                        .inject = inject,
@@ -302,7 +324,7 @@ void fabric_shim_use(const struct fabric_shim *shim, uint64_t seed)
     state.random = seed;
     state.keys = seed << 20;
     state.counts = (struct fabric_shim_counts){0};
-    state.done = 0;
+    state.done = state.receive_count = 0;
     for (int r = 0; r < REGIONS_MAX; r++) state.regions[r].provider = NULL;
     for (int q = 0; q < QUEUES_MAX; q++) state.queues[q] = (struct queue){0};
     if (shim != NULL) ofi_replace_calls(&calls);
@@ -311,6 +333,19 @@ void fabric_shim_use(const struct fabric_shim *shim, uint64_t seed)
 struct fabric_shim_counts fabric_shim_count(void)
 {
     return state.counts;
+}
+
+void fabric_shim_move(void)
+{
+    for (int q = 0; q < QUEUES_MAX; q++)
+        if (state.queues[q].provider != NULL)
+            (void)state.real->read_queue(state.queues[q].provider, NULL, 0);
+}
+
+void fabric_shim_receive_late(void)
+{
+    for (unsigned r = 0; r < state.receive_count; r++)
+        memset(state.receives[r].iov_base, 0xee, state.receives[r].iov_len);
 }
 
 #else
@@ -323,6 +358,14 @@ void fabric_shim_use(const struct fabric_shim *shim, uint64_t seed)
 struct fabric_shim_counts fabric_shim_count(void)
 {
     return (struct fabric_shim_counts){0};
+}
+
+void fabric_shim_move(void)
+{
+}
+
+void fabric_shim_receive_late(void)
+{
 }
 
 #endif

@@ -10,9 +10,10 @@
 struct fabric_shim {
     const char *name;
     bool demands_local; /* FI_MR_LOCAL: whatever it reads or stores is registered, and a descriptor says so */
-    bool demands_address;   /* FI_MR_VIRT_ADDR: a region's bytes are named by where they lie */
-    bool makes_keys;        /* FI_MR_PROV_KEY */
-    bool binds_to_endpoint; /* FI_MR_ENDPOINT */
+    bool demands_address; /* FI_MR_VIRT_ADDR: a region's bytes are named by where they lie */
+    bool makes_keys;      /* FI_MR_PROV_KEY */
+    bool binds_to_endpoint; /* FI_MR_ENDPOINT: an endpoint cannot be closed while memory is bound to it */
+    bool stays_open;        /* it refuses to close an endpoint */
     bool has_no_inject, has_one_part; /* an inject_size of 0; an iov_limit of 1 */
     bool keeps_no_order;              /* no FI_ORDER_SAW: messages may overtake writes */
     size_t message_bytes;             /* that it takes at most; 0: as the provider */
@@ -24,15 +25,20 @@ struct fabric_shim {
     int mask_from,
         mask_to; /* messages of rank mask_from say that they are of rank mask_to; the same: none */
     unsigned registered_max; /* regions at a time; 0: as the provider */
+    int errors; /* what it returns for the errors that it says it has, again and again: an error code, or 1 and an error of nothing; 0: none */
     unsigned devices_max; /* those opened after so many take only messages that are too short; 0: any number */
 };
 
 /* From now on, for devices that are created then; NULL: none. One thread. */
 void fabric_shim_use(const struct fabric_shim *shim, uint64_t seed);
-/* Its counts since then: how often it was late, and refused; regions that are registered now. */
+/* Its counts since then: how often it was late, and refused, also to close an endpoint; regions that are registered now. */
 struct fabric_shim_counts {
-    unsigned late, again, failed, lost, registered, refused;
+    unsigned late, again, failed, lost, registered, refused, busy;
 };
 struct fabric_shim_counts fabric_shim_count(void);
+/* What hardware does by itself: what has come to a device is stored, although nobody looks. */
+void fabric_shim_move(void);
+/* A provider that stays open stores once more where it was to receive, as a card may do that was never closed. */
+void fabric_shim_receive_late(void);
 
 #endif

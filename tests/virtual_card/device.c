@@ -754,9 +754,10 @@ static int virtual_descriptor(struct card_device *base)
 /* -------------------------------------------------------------------------------------- life cycle */
 
 /* Control messages still go over it. */
-static void virtual_stop(struct card_device *base)
+static bool virtual_stop(struct card_device *base)
 {
     (void)base;
+    return true;
 }
 
 static void virtual_free(struct card_device *base)

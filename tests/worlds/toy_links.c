@@ -7,7 +7,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/status.h"
 #include "os/clock.h"
 #include "transport/path_rules.h"
@@ -385,17 +384,15 @@ static uint64_t toy_taken(const struct transport *transport, int peer)
     return toy_of(transport)->peers[peer].taken;
 }
 
-static void toy_greeted(struct transport *transport, int rank, const void *message, size_t bytes)
+static bool toy_greeted(struct transport *transport, int rank, const void *message, size_t bytes)
 {
     struct toy_peer *const peer = &toy_of(transport)->peers[rank];
     struct greeting greeting;
-    if (bytes != sizeof greeting) {
-        log_write(LOG_WARN, "peer %d: its address makes no sense", rank);
-        return;
-    }
+    if (bytes != sizeof greeting) return false;
     memcpy(&greeting, message, sizeof greeting);
     memcpy(peer->address, greeting.address, ADDRESS_BYTES);
     peer->has_greeted = true;
+    return true;
 }
 
 static void toy_report(const struct transport *transport, int rank, struct link_report *report)

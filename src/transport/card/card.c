@@ -14,7 +14,9 @@ struct card {
     struct transport base;
     struct card_shared shared;
     size_t reach_bytes, offer_bytes;
-    struct card_pair **pairs;       /* NULL: never used */
+    struct card_pair **pairs; /* by rank; NULL: never used */
+    struct card_pair **used;  /* those that are, in the order of ranks: all that a pass looks at */
+    int used_count;
     unsigned idle_passes, patience; /* of progress, one after the other; as the options say */
     _Atomic uint32_t asleep;
     void *owner; /* as the options say */
@@ -39,11 +41,15 @@ static bool is_gone(const struct card_pair *pair)
 
 static enum tutti_status find_pair(struct card *card, int peer, struct card_pair **pair)
 {
-    enum tutti_status status = TUTTI_OK;
-    if (card->pairs[peer] == NULL)
-        status = card_pair_create(&card->shared, peer, &card->pairs[peer]);
     *pair = card->pairs[peer];
-    return status;
+    if (*pair != NULL) return TUTTI_OK;
+    TRY(card_pair_create(&card->shared, peer, pair));
+    card->pairs[peer] = *pair;
+    int place = card->used_count++;
+    for (; place > 0 && card->used[place - 1]->rank > peer; place--)
+        card->used[place] = card->used[place - 1];
+    card->used[place] = *pair;
+    return TUTTI_OK;
 }
 
 /* ------------------------------------------------------------------------------------------- sending */
@@ -160,24 +166,22 @@ static bool take_completions(struct card *card)
 static bool write_all(struct card *card)
 {
     bool moved = false;
-    for (int r = 0; r < card->base.size; r++) {
-        if (card->pairs[r] == NULL) continue;
-        card_pair_look(card->pairs[r]);
-        moved |= card_pair_write(card->pairs[r]);
+    for (int u = 0; u < card->used_count; u++) {
+        card_pair_look(card->used[u]);
+        moved |= card_pair_write(card->used[u]);
     }
     return moved;
 }
 
 static void tell_all(struct card *card)
 {
-    for (int r = 0; r < card->base.size; r++)
-        if (card->pairs[r] != NULL) card_pair_tell_all(card->pairs[r]);
+    for (int u = 0; u < card->used_count; u++) card_pair_tell_all(card->used[u]);
 }
 
 static bool has_untold(const struct card *card)
 {
-    for (int r = 0; r < card->base.size; r++)
-        if (card->pairs[r] != NULL && card_pair_has_untold(card->pairs[r])) return true;
+    for (int u = 0; u < card->used_count; u++)
+        if (card_pair_has_untold(card->used[u])) return true;
     return false;
 }
 
@@ -208,10 +212,8 @@ static bool card_is_awaited(const struct transport *transport)
 {
     const struct card *card = (const struct card *)transport;
     if (card->shared.is_stopped) return false;
-    for (int r = 0; r < transport->size; r++) {
-        const struct card_pair *pair = card->pairs[r];
-        if (pair != NULL && !is_gone(pair) && card_pair_has_awaited_output(pair)) return true;
-    }
+    for (int u = 0; u < card->used_count; u++)
+        if (!is_gone(card->used[u]) && card_pair_has_awaited_output(card->used[u])) return true;
     return card->shared.device->ops->is_busy(card->shared.device);
 }
 
@@ -225,10 +227,8 @@ static bool card_stop(struct transport *transport)
 {
     struct card *card = card_of(transport);
     card->shared.is_stopped = true;
-    for (int r = 0; r < transport->size; r++)
-        if (card->pairs[r] != NULL) card_pair_stop(card->pairs[r]);
-    card->shared.device->ops->stop(card->shared.device);
-    return true;
+    for (int u = 0; u < card->used_count; u++) card_pair_stop(card->used[u]);
+    return card->shared.device->ops->stop(card->shared.device);
 }
 
 static void card_sleep_begin(struct transport *transport)
@@ -318,13 +318,13 @@ static void card_add_footprint(const struct transport *transport,
     const struct card *card = (const struct card *)transport;
     const struct card_shape *shape = &card->shared.shape;
     struct card_device *const device = card->shared.device;
-    footprint->private_bytes += sizeof *card + (size_t)transport->size * sizeof(struct card_pair *) +
+    footprint->private_bytes += sizeof *card +
+                                2 * (size_t)transport->size * sizeof(struct card_pair *) +
                                 device->ops->bytes(device) + card->owner_bytes;
     if (device->ops->descriptor(device) >= 0)
         footprint->descriptor_count += 4 * (1 + device->further) + (device->further > 0);
-    for (int r = 0; r < transport->size; r++) {
-        const struct card_pair *pair = card->pairs[r];
-        if (pair == NULL) continue;
+    for (int u = 0; u < card->used_count; u++) {
+        const struct card_pair *pair = card->used[u];
         footprint->private_bytes +=
             sizeof *pair + pair->buffer_count * (device->head_room + device->message_bytes);
         for (int i = 0; i < TRANSPORT_LINK_COUNT; i++) {
@@ -400,12 +400,15 @@ static enum tutti_status create(const struct card_options *options, struct card_
     TRY(check_options(options, piece_bytes_max));
     struct card *card = calloc(1, sizeof *card);
     struct card_pair **pairs = calloc((size_t)options->size, sizeof(struct card_pair *));
-    if (card == NULL || pairs == NULL) {
+    struct card_pair **used = calloc((size_t)options->size, sizeof(struct card_pair *));
+    if (card == NULL || pairs == NULL || used == NULL) {
         free(card);
         free(pairs);
+        free(used);
         return error_set(TUTTI_NO_MEMORY, "a network card: out of memory");
     }
     card->pairs = pairs;
+    card->used = used;
     card->base = (struct transport){.ops = &ops,
                                     .sharing = &transport_shares_nothing,
                                     .ordered = options->ordered != NULL ? options->ordered
@@ -448,10 +451,8 @@ enum tutti_status card_create(const struct card_options *options, struct card_de
 bool card_is_idle(const struct transport *transport)
 {
     const struct card *card = (const struct card *)transport;
-    for (int r = 0; r < transport->size; r++)
-        if (card->pairs[r] != NULL && !is_gone(card->pairs[r]) &&
-            card_pair_has_output(card->pairs[r]))
-            return false;
+    for (int u = 0; u < card->used_count; u++)
+        if (!is_gone(card->used[u]) && card_pair_has_output(card->used[u])) return false;
     return !card->shared.device->ops->is_busy(card->shared.device);
 }
 
@@ -459,9 +460,11 @@ void card_close(struct transport *transport)
 {
     struct card *card = card_of(transport);
     if (card == NULL) return;
+    const bool is_untouched = card->shared.device->ops->stop(card->shared.device);
     card->shared.device->ops->free(card->shared.device);
-    for (int r = 0; r < transport->size; r++) card_pair_free(card->pairs[r]);
+    for (int u = 0; u < card->used_count && is_untouched; u++) card_pair_free(card->used[u]);
     free(card->pairs);
+    free(card->used);
     free(card);
 }
 

@@ -382,10 +382,13 @@ static void rails_sleep(struct card_device *base, uint64_t timeout_ns)
 
 /* ----------------------------------------------------------------------------------------- life cycle */
 
-static void rails_stop(struct card_device *base)
+static bool rails_stop(struct card_device *base)
 {
     struct card_rails *const rails = rails_of(base);
-    for (unsigned i = 0; i < rails->count; i++) rails->devices[i]->ops->stop(rails->devices[i]);
+    bool is_untouched = true;
+    for (unsigned i = 0; i < rails->count; i++)
+        is_untouched &= rails->devices[i]->ops->stop(rails->devices[i]);
+    return is_untouched;
 }
 
 static size_t rails_bytes(const struct card_device *base)

@@ -12,7 +12,7 @@
  *   1. A remote write lands inside a region that is registered for it at that moment, or is
  *      refused. After deregister has returned, no operation that begins later stores or reads
  *      there. But a device may keep memory registered; then it relies on peers to keep to the
- *      protocol and not write there. After `stop` no peer can.
+ *      protocol and not write there. After `stop` no peer can, unless it returned false.
  *   2. The memory of a send or write is read at any time until the operation completes.
  *   3. Messages and writes overtake each other, and completions come in any order. A WRITTEN
  *      completion says that all of the bytes lie at the target. A SENT completion says only that
@@ -154,9 +154,10 @@ struct card_device_ops {
      * -1: there is none. It stays the device's. */
     int (*descriptor)(struct card_device *device);
 
-    /* From now on nothing is sent, received or written, and no memory but the device's own is
-     * touched. */
-    void (*stop)(struct card_device *device);
+    /* From now on nothing is sent, received or written. True: no memory but the device's own is touched any more. False: the card does not
+     * let go. What it has been given for receives, or for peers to write to, must not be used for anything else then, also after
+     * `free`. Asked again, it tries again. */
+    bool (*stop)(struct card_device *device);
     /* The memory that it holds. */
     size_t (*bytes)(const struct card_device *device);
     void (*free)(struct card_device *device);

@@ -24,6 +24,11 @@ static int close_memory(struct fid_mr *region)
     return fi_close(&region->fid);
 }
 
+static int close_endpoint(struct fid_ep *endpoint)
+{
+    return fi_close(&endpoint->fid);
+}
+
 static void *descriptor(struct fid_mr *region)
 {
     return fi_mr_desc(region);
@@ -75,6 +80,7 @@ static const struct ofi_calls own = {.describe = describe_nothing,
                                      .register_memory = register_memory,
                                      .bind = bind,
                                      .close_memory = close_memory,
+                                     .close_endpoint = close_endpoint,
                                      .descriptor = descriptor,
                                      .key = key,
                                      .inject = inject,

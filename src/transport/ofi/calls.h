@@ -19,6 +19,7 @@ struct ofi_calls {
                            uint64_t access, uint64_t requested_key, struct fid_mr **region);
     int (*bind)(struct fid_mr *region, struct fid_ep *endpoint); /* and enables it */
     int (*close_memory)(struct fid_mr *region);
+    int (*close_endpoint)(struct fid_ep *endpoint);
     void *(*descriptor)(struct fid_mr *region);
     uint64_t (*key)(struct fid_mr *region);
     ssize_t (*inject)(struct fid_ep *endpoint, const void *bytes, size_t count, fi_addr_t to);

@@ -19,7 +19,10 @@
  * Invariants
  *   1. A message without the nonce that its sender was told is dropped: a message from a stranger,
  *      from a rank that has not been greeted, or from a rank that claims to be another one.
- *   2. After `stop`, libfabric touches no memory: the endpoint is closed.
+ *   2. After `stop`, libfabric touches no memory: the endpoint is closed. Where registrations are bound
+ *      to it (FI_MR_ENDPOINT: cxi, say), they are ended first, since it cannot be closed before. If a
+ *      provider refuses nevertheless, a line of the log says so, and all memory that it may have is
+ *      kept for good.
  *   3. A write is known to have landed by its completion (FI_DELIVERY_COMPLETE). If a provider
  *      keeps messages behind writes (FI_ORDER_SAW) and makes no connections of its own that can end
  *      in between, the message behind the write shows it, unless the message goes over another card.

@@ -59,16 +59,14 @@ static bool greet(void *context, int peer, const struct ofi_greeting *greeting)
     return data_order_greet(own->ofi->order, peer, &message, sizeof message);
 }
 
-static void ofi_greeted(struct transport *transport, int peer, const void *greeting, size_t bytes)
+static bool ofi_greeted(struct transport *transport, int peer, const void *greeting, size_t bytes)
 {
     const struct ofi *ofi = ofi_of(transport);
     struct greeting_message heard;
     if (bytes == sizeof heard) memcpy(&heard, greeting, sizeof heard);
-    if (bytes == sizeof heard && heard.card < OFI_CARDS_MAX &&
-        (heard.card >= ofi->card_count || /* the peer has more cards than this rank */
-         ofi_device_greeted(ofi->cards[heard.card].device, peer, &heard.greeting)))
-        return;
-    log_write(LOG_WARN, "peer %d: what it says of its network card makes no sense", peer);
+    return bytes == sizeof heard && heard.card < OFI_CARDS_MAX &&
+           (heard.card >= ofi->card_count || /* the peer has more cards than this rank */
+            ofi_device_greeted(ofi->cards[heard.card].device, peer, &heard.greeting));
 }
 
 /* ------------------------------------------------------------------------------- what is known of ranks */

@@ -109,15 +109,16 @@ static void close_object(struct fid *object)
 
 #define CLOSE(object) close_object((object) != NULL ? &(object)->fid : NULL)
 
-void ofi_provider_stop(struct ofi_provider *provider)
+int ofi_provider_stop(struct ofi_provider *provider)
 {
-    CLOSE(provider->endpoint);
-    provider->endpoint = NULL;
+    const int result =
+        provider->endpoint != NULL ? provider->verbs->close_endpoint(provider->endpoint) : 0;
+    if (result == 0) provider->endpoint = NULL;
+    return result;
 }
 
 void ofi_provider_close(struct ofi_provider *provider)
 {
-    ofi_provider_stop(provider);
     CLOSE(provider->queue);
     CLOSE(provider->addresses);
     CLOSE(provider->space);

@@ -31,6 +31,7 @@ enum step { FABRIC, DOMAIN, ADDRESSES, QUEUE, ENDPOINT, BIND, ENABLE, STEPS };
 
 static enum step refused_step;
 static int refusal, open_count;
+static const struct fid *kept_open; /* cannot be closed */
 
 static int come_to(enum step step)
 {
@@ -41,7 +42,7 @@ static int come_to(enum step step)
 
 static int fake_close(struct fid *object)
 {
-    (void)object;
+    if (object == kept_open) return -FI_EBUSY;
     open_count--;
     return 0;
 }
@@ -178,6 +179,7 @@ static enum tutti_status open_refused(enum step step, int error)
     refusal = error;
     open_count = 0;
     const enum tutti_status status = ofi_provider_open(&provider, &choice, 0, 2, 16);
+    assert_int_equal(ofi_provider_stop(&provider), 0);
     ofi_provider_close(&provider);
     assert_int_equal(open_count, 0);
     return status;
@@ -206,6 +208,24 @@ static void a_shortage_is_reported_at_every_step(void **state)
             assert_non_null(strstr(tutti_error_message(), "fake"));
             assert_non_null(strstr(tutti_error_message(), strerror(rows[i].error)));
         }
+}
+
+static void an_endpoint_that_is_busy_stays_open_and_can_be_closed_later(void **state)
+{
+    (void)state;
+    struct ofi_provider provider;
+    refused_step = STEPS;
+    open_count = 0;
+    assert_int_equal(ofi_provider_open(&provider, &choice, 0, 2, 16), TUTTI_OK);
+    const int all = open_count;
+    kept_open = &endpoint.fid;
+    assert_int_equal(ofi_provider_stop(&provider), -FI_EBUSY);
+    assert_int_equal(ofi_provider_stop(&provider), -FI_EBUSY);
+    assert_int_equal(open_count, all);
+    kept_open = NULL;
+    assert_int_equal(ofi_provider_stop(&provider), 0);
+    ofi_provider_close(&provider);
+    assert_int_equal(open_count, 0);
 }
 
 static void a_queue_without_descriptor_takes_the_place_of_one_that_is_not_supported(void **state)
@@ -290,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_card_that_is_not_refused_opens),
         cmocka_unit_test(a_shortage_is_reported_at_every_step),
+        cmocka_unit_test(an_endpoint_that_is_busy_stays_open_and_can_be_closed_later),
         cmocka_unit_test(a_queue_without_descriptor_takes_the_place_of_one_that_is_not_supported),
         cmocka_unit_test(a_shortage_is_reported_when_cards_are_looked_for),
         cmocka_unit_test(another_error_without_descriptors_is_that_shortage),

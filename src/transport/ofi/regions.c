@@ -40,9 +40,10 @@ struct ofi_regions {
     struct region *table;
     uint32_t room, asked, end, first_free, count;
     uint64_t serial;
-    struct fid_mr *closing[CLOSING_MAX]; /* that libfabric has not let go of yet */
-    unsigned closing_count;
-    int refusal; /* of libfabric, the last one; 0: none yet */
+    struct fid_mr *closing[CLOSING_MAX];    /* that libfabric has not let go of yet */
+    unsigned closing_count, unclosed_count; /* unclosed: that it will not let go of */
+    int close_error;                        /* of libfabric, the last one; 0: none */
+    int refusal;                            /* of libfabric, the last one; 0: none yet */
     bool is_refusal_said;
 };
 
@@ -60,8 +61,13 @@ bool ofi_regions_stay(const struct fi_info *facts)
 
 static void close_memory(struct ofi_regions *regions, struct fid_mr *memory)
 {
-    if (regions->verbs->close_memory(memory) == -FI_EBUSY && regions->closing_count < CLOSING_MAX)
+    const int result = regions->verbs->close_memory(memory);
+    if (result == 0) return;
+    regions->close_error = result;
+    if (result == -FI_EBUSY && regions->closing_count < CLOSING_MAX)
         regions->closing[regions->closing_count++] = memory;
+    else
+        regions->unclosed_count++;
 }
 
 static void close_again(struct ofi_regions *regions)
@@ -196,15 +202,20 @@ uint64_t ofi_regions_add(struct ofi_regions *regions, void *address, size_t byte
     return region->key;
 }
 
+static void release(struct ofi_regions *regions, struct region *region)
+{
+    if (region->registration == NULL) return;
+    pthread_mutex_lock(&regions->lock);
+    registrations_release((region->is_written ? &regions->written : &regions->own)->cache,
+                          region->registration);
+    pthread_mutex_unlock(&regions->lock);
+    region->registration = NULL;
+}
+
 void ofi_regions_remove(struct ofi_regions *regions, uint64_t key)
 {
     struct region *region = region_of(regions, key);
-    if (region->registration != NULL) {
-        pthread_mutex_lock(&regions->lock);
-        registrations_release((region->is_written ? &regions->written : &regions->own)->cache,
-                              region->registration);
-        pthread_mutex_unlock(&regions->lock);
-    }
+    release(regions, region);
     give_region_back(regions, region);
 }
 
@@ -240,7 +251,9 @@ size_t ofi_regions_bytes(const struct ofi_regions *regions)
     size_t bytes = sizeof *regions + regions->room * sizeof *regions->table;
     if (regions->own.cache != NULL)
         bytes += registrations_counts(regions->own.cache).footprint_bytes;
-    return bytes + registrations_counts(regions->written.cache).footprint_bytes;
+    if (regions->written.cache != NULL)
+        bytes += registrations_counts(regions->written.cache).footprint_bytes;
+    return bytes;
 }
 
 /* ---------------------------------------------------------------------------------------- life cycle */
@@ -286,14 +299,21 @@ enum tutti_status ofi_regions_create(const struct ofi_calls *calls, const struct
     return TUTTI_OK;
 }
 
+int ofi_regions_stop(struct ofi_regions *regions)
+{
+    for (uint32_t i = 0; i < regions->end; i++)
+        if (regions->table[i].key != 0) release(regions, &regions->table[i]);
+    registrations_free(regions->own.cache);
+    registrations_free(regions->written.cache);
+    regions->own.cache = regions->written.cache = NULL;
+    close_again(regions);
+    return regions->closing_count + regions->unclosed_count > 0 ? regions->close_error : 0;
+}
+
 void ofi_regions_free(struct ofi_regions *regions)
 {
     if (regions == NULL) return;
-    for (uint32_t i = 0; i < regions->end; i++)
-        if (regions->table[i].key != 0) ofi_regions_remove(regions, regions->table[i].key);
-    registrations_free(regions->own.cache);
-    registrations_free(regions->written.cache);
-    close_again(regions);
+    (void)ofi_regions_stop(regions);
     pthread_mutex_destroy(&regions->lock);
     free(regions->table);
     free(regions);

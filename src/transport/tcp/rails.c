@@ -1,11 +1,13 @@
 #include "transport/tcp/rails.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/held.h"
 #include "base/log.h"
+#include "base/log_limit.h"
 #include "base/status.h"
 #include "os/clock.h"
 #include "transport/tcp/endpoint_state.h"
@@ -54,6 +56,7 @@ struct rails {
     struct endpoint *endpoint;
     struct rails_addresses own; /* those behind the first */
     uint64_t next_ns;           /* nothing is to be done before */
+    struct log_limit nonsense;  /* addresses that make none */
     uint64_t silence_ns;        /* the next look */
     struct rank_map peers;      /* of struct rails_peer */
 };
@@ -264,7 +267,12 @@ void rails_hear(struct rails *rails, int peer, const void *message, size_t bytes
     const struct rails_addresses *const heard = &said.rails;
     struct rails_peer *const about = peer_of(rails, peer);
     if (!makes_sense(heard)) {
-        log_write(LOG_WARN, "rank %d: what it says of its network cards makes no sense", peer);
+        uint64_t left_out;
+        if (log_limit_allows(&rails->nonsense, clock_now_ns(), &left_out))
+            log_write(LOG_WARN,
+                      "rank %d: what it says of its network cards makes no sense (%" PRIu64
+                      " times more)",
+                      peer, left_out);
         return;
     }
     about->heard = *heard;
