@@ -173,12 +173,14 @@ static enum exit_code draw_with(const struct plan *plan, const struct draw_optio
     return code;
 }
 
-static enum exit_code draw_plan(const struct plan *plan, const struct options *options)
+static enum exit_code draw_plan(const struct plan *plan, bool in_place,
+                                const struct options *options)
 {
     char title[160] = "";
     const size_t rank_count = (size_t)plan->shape.rank_count;
     struct draw_options how = {
-        .title = options->title, .ports = options->ports, .value_count = widest_input(plan)};
+        .title = options->title,
+        .rounds = {.ports = options->ports, .in_place = in_place, .value_count = widest_input(plan)}};
     double *values = NULL;
     if (how.title == NULL && options->algorithm != NULL) {
         snprintf(title, sizeof title, "%s %s of %zu ranks", options->algorithm->name,
@@ -187,13 +189,13 @@ static enum exit_code draw_plan(const struct plan *plan, const struct options *o
     }
     enum exit_code code = EXIT_FINE;
     if (options->values != NULL) {
-        values = calloc(rank_count * how.value_count + 1, sizeof *values);
+        values = calloc(rank_count * how.rounds.value_count + 1, sizeof *values);
         if (values == NULL) return file_fail("values", "out of memory");
-        how.example_values = values;
-        if (!read_values(options->values, rank_count, how.value_count, values))
+        how.rounds.example_values = values;
+        if (!read_values(options->values, rank_count, how.rounds.value_count, values))
             code =
                 usage_error("--values wants %u numbers, with commas, for each of %zu ranks, with /",
-                            how.value_count, rank_count);
+                            how.rounds.value_count, rank_count);
     }
     if (code == EXIT_FINE) code = draw_with(plan, &how, options);
     free(values);
@@ -205,7 +207,7 @@ static enum exit_code draw(const struct options *options)
     bool in_place;
     struct plan *plan = get_plan(options, &in_place);
     if (plan == NULL) return EXIT_WRONG;
-    const enum exit_code code = draw_plan(plan, options);
+    const enum exit_code code = draw_plan(plan, in_place, options);
     plan_free(plan);
     return code;
 }
