@@ -139,9 +139,9 @@ function hueOf(kind) { // in an all-to-all, of the rank where it comes from
     const colour = isAlltoall ? Math.floor(kind / plan.parts / plan.ranks) : isBarrier ? 0 : kind;
     return count <= few.length ? few[colour] : Math.round(colour * 360 / count);
 }
-const strokes = sets.map(ranks => { // one for each rank whose contribution is in
+const strokes = sets.map(ranks => { // one for each rank whose contribution is in, or for neighbours if they are many
     const width = 100 / plan.ranks, gap = plan.ranks > 16 ? 0 : width / 12;
-    const parts = ranks.map(rank => [rank * width + gap, (rank + 1) * width - gap])
+    const parts = runs(ranks, (a, b) => gap === 0 && b === a + 1).map(([a, b]) => [a * width + gap, (b + 1) * width - gap])
         .map(([from, to]) => `transparent ${from}%, currentColor ${from}% ${to}%, transparent ${to}%`);
     return `linear-gradient(to right, ${["transparent 0%", ...parts].join(", ")})`;
 });
@@ -274,7 +274,7 @@ function buildTable() {
         const row = make("tr", {}, make("th", {scope: "row"}, button), ...countTo(plan.cells, () => make("td")));
         if (place > 0 && hostOf(rank) !== hostOf(order[place - 1])) row.className = "host";
         table.tBodies[0].append(row);
-        rows.push({rank, button, cells: [...row.cells].slice(1)});
+        rows.push({rank, button, cells: [...row.cells].slice(1), looks: []});
     });
 }
 function moveFrom(place, event) {
@@ -311,12 +311,16 @@ function showTable({cells, fresh}) {
     const heads = countTo(plan.cells, headOf);
     const stride = [1, 2, 4, 8, 16, 32].find(count => heads.every(name => widthOf(name, size) <= count * (width + 2) - 4)) ?? 64;
     [...table.tHead.rows[0].cells].slice(1).forEach((th, i) => { th.textContent = i % stride === 0 ? heads[i] : ""; });
-    for (const {rank, button, cells: row} of rows) {
+    for (const {rank, button, cells: row, looks} of rows) {
         button.setAttribute("aria-pressed", rank === chosen);
         row.forEach((td, i) => {
             const value = cells[rank][i], text = value === null || tall < 18 ? "" : contentsWithin(value, width - 3, size);
-            dress(td, value, text, isSmall ? "small" : "", fresh.has(rank * plan.cells + i) ? "fresh" : "",
-                frame === last && value !== null && !wanted[rank][i] ? "unwanted" : "");
+            const classes = [isSmall ? "small" : "", fresh.has(rank * plan.cells + i) ? "fresh" : "",
+                frame === last && value !== null && !wanted[rank][i] ? "unwanted" : ""];
+            const look = [value?.kind, value?.set, text, ...classes].join();
+            if (look === looks[i]) return;
+            looks[i] = look;
+            dress(td, value, text, ...classes);
             td.title = describeCell(rank, i, value);
             if (value !== null && text !== contents(value)) td.setAttribute("aria-label", contents(value));
             else td.removeAttribute("aria-label");
