@@ -38,6 +38,10 @@ endif()
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/gpu/kernels.c PROPERTIES
     COMPILE_DEFINITIONS GPU_KERNELS_FILE="${CMAKE_SOURCE_DIR}/src/gpu/kernels.ptx"
     OBJECT_DEPENDS ${CMAKE_SOURCE_DIR}/src/gpu/kernels.ptx)
+# So is the page of the player (studio/plan/player_page.h).
+set_source_files_properties(${CMAKE_SOURCE_DIR}/studio/plan/player_page.c PROPERTIES
+    COMPILE_DEFINITIONS PLAYER_FILES="${CMAKE_SOURCE_DIR}/studio/plan/player"
+    OBJECT_DEPENDS "${CMAKE_SOURCE_DIR}/studio/plan/player.html;${CMAKE_SOURCE_DIR}/studio/plan/player.css;${CMAKE_SOURCE_DIR}/studio/plan/player.js")
 # An element's bits must not depend on the range that it is computed in.
 set_source_files_properties(train/shards_update.c PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")
 

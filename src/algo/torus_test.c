@@ -46,7 +46,8 @@ static struct rounds unfold(const struct plan *plan)
 {
     struct rounds rounds;
     const char *message;
-    if (rounds_init(&rounds, plan, 1, NULL, 0, &message) != TUTTI_OK) fail_msg("%s", message);
+    const struct rounds_options options = {.ports = 1};
+    if (rounds_init(&rounds, plan, &options, &message) != TUTTI_OK) fail_msg("%s", message);
     return rounds;
 }
 

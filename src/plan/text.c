@@ -77,10 +77,9 @@ static bool names_chunks(const struct rank_plan *plan, const struct plan_step *s
     return false;
 }
 
-static void print_step(const struct rank_plan *plan, const struct plan_step *step, FILE *file)
+int plan_print_step(const struct rank_plan *plan, const struct plan_step *step, FILE *file)
 {
-    const uint32_t number = (uint32_t)(step - plan->steps) - plan->lanes[step->lane].first_step;
-    int width = fprintf(file, "    %u: ", number);
+    int width = 0;
     for (uint32_t i = 0; i < step->source_count; i++) {
         if (i > 0) width += fprintf(file, " + ");
         width += print_source(&plan->sources[step->first_source + i], step->chunk_count, file);
@@ -96,6 +95,13 @@ static void print_step(const struct rank_plan *plan, const struct plan_step *ste
         width += fprintf(file, i == 0 ? "  after %u.%u" : " %u.%u", lane,
                          index - plan->lanes[lane].first_step);
     }
+    return width;
+}
+
+static void print_step_line(const struct rank_plan *plan, const struct plan_step *step, FILE *file)
+{
+    const uint32_t number = (uint32_t)(step - plan->steps) - plan->lanes[step->lane].first_step;
+    const int width = fprintf(file, "    %u: ", number) + plan_print_step(plan, step, file);
     const int padding = width < COMMENT_COLUMN ? COMMENT_COLUMN - width : 0;
     fprintf(file, "%*s  # %s\n", padding, "", plan_step_kind(plan, step));
 }
@@ -130,7 +136,7 @@ static void print_rank(const struct rank_plan *plan, FILE *file)
     for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
         fprintf(file, "  lane %u\n", lane);
         for (uint32_t i = 0; i < plan->lanes[lane].step_count; i++)
-            print_step(plan, &plan->steps[plan->lanes[lane].first_step + i], file);
+            print_step_line(plan, &plan->steps[plan->lanes[lane].first_step + i], file);
     }
 }
 

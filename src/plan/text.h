@@ -39,6 +39,8 @@
 
 /* Writes the whole plan. */
 void plan_print(const struct plan *plan, FILE *file);
+/* Writes one step as it stands in a line, without its number: "from 2 + in[1] -> out[1], to 1  final". Returns how many columns that takes. */
+int plan_print_step(const struct rank_plan *plan, const struct plan_step *step, FILE *file);
 /* Reads what plan_print wrote, or what a person wrote in that form. The text is foreign: every number is
  * checked, and work and memory are charged to the budget (budget.h; stays the caller's). On failure *plan is NULL, and message
  * (message_bytes long) says line and cause: INVALID_ALGORITHM (a mistake, or more work or memory than the budget has), TIMEOUT

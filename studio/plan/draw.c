@@ -51,7 +51,6 @@ static void draw_legend(const struct draw_picture *picture)
 
 static void draw_sheet(struct draw_picture *picture)
 {
-    const size_t count = (size_t)picture->plan->shape.rank_count * picture->cell_count;
     fprintf(picture->file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" font-family=\"Inter, 'Segoe UI', 'Helvetica Neue', Arial, "
@@ -61,16 +60,11 @@ static void draw_sheet(struct draw_picture *picture)
     draw_define_boxes(picture);
     fputs("<rect class=\"g\" width=\"100%\" height=\"100%\" rx=\"10\"/>\n", picture->file);
     draw_heads(picture);
-    draw_show_inputs(picture);
-    for (size_t i = 0; i < count; i++)
-        picture->cells[i].fresh = false; /* nothing has happened yet */
     draw_row(picture, 0);
-    if (picture->plan->shape.collective == COLLECTIVE_ALLTOALL)
-        memset(picture->cells, 0, count * sizeof *picture->cells);
-    draw_show_round(picture, 0);
+    contents_show_round(&picture->contents, 0);
     for (uint32_t round = 1; round <= picture->rounds->round_count; round++) {
         draw_messages(picture, round);
-        draw_show_round(picture, round);
+        contents_show_round(&picture->contents, round);
         draw_row(picture, round);
     }
     draw_legend(picture);
@@ -86,27 +80,26 @@ static enum tutti_status draw_rounds(const struct plan *plan, const struct round
         return TUTTI_UNSUPPORTED;
     }
     const size_t rank_count = (size_t)plan->shape.rank_count;
-    const uint32_t cell_count = draw_cell_count(&plan->shape);
+    const uint32_t cell_count = contents_cell_count(&plan->shape);
     struct draw_picture picture = {.plan = plan,
                                    .rounds = rounds,
                                    .options = options,
                                    .file = file,
-                                   .cell_count = cell_count,
-                                   .cells = calloc(rank_count * cell_count, sizeof *picture.cells),
                                    .marks = calloc(rank_count * cell_count, sizeof *picture.marks),
                                    .arrows =
                                        calloc(rounds->message_count + 1, sizeof *picture.arrows),
                                    .leaving = calloc(rank_count, sizeof *picture.leaving),
                                    .arriving = calloc(rank_count, sizeof *picture.arriving)};
     const bool has_memory =
-        picture.cells && picture.marks && picture.arrows && picture.leaving && picture.arriving;
+        picture.marks && picture.arrows && picture.leaving && picture.arriving &&
+        contents_init(&picture.contents, plan, rounds, &options->rounds) == TUTTI_OK;
     if (has_memory) {
         draw_measure(&picture);
         draw_sheet(&picture);
     } else {
         *message = "out of memory";
     }
-    free(picture.cells);
+    contents_release(&picture.contents);
     free(picture.marks);
     free(picture.arrows);
     free(picture.leaving);
@@ -117,15 +110,15 @@ static enum tutti_status draw_rounds(const struct plan *plan, const struct round
 enum tutti_status plan_draw_svg(const struct plan *plan, const struct draw_options *options,
                                 FILE *file, const char **message)
 {
-    static const struct draw_options plain = {.ports = 1};
-    if (plan->shape.rank_count > DRAW_RANKS_MAX || draw_cell_count(&plan->shape) > DRAW_CELLS_MAX) {
+    static const struct draw_options plain = {.rounds = {.ports = 1}};
+    if (plan->shape.rank_count > DRAW_RANKS_MAX ||
+        contents_cell_count(&plan->shape) > DRAW_CELLS_MAX) {
         *message = "too many ranks or chunks for a picture";
         return TUTTI_UNSUPPORTED;
     }
     if (options == NULL) options = &plain;
     struct rounds rounds;
-    TRY(rounds_init(&rounds, plan, options->ports, options->example_values, options->value_count,
-                    message));
+    TRY(rounds_init(&rounds, plan, &options->rounds, message));
     const enum tutti_status status = draw_rounds(plan, &rounds, options, file, message);
     rounds_release(&rounds);
     return status;

@@ -11,14 +11,13 @@
 #include <stdio.h>
 
 #include "plan/plan.h"
+#include "studio/plan/rounds.h"
 #include "tutti/tutti.h"
 
 enum { DRAW_RANKS_MAX = 32, DRAW_CELLS_MAX = 256, DRAW_ROUNDS_MAX = 128 };
 
 struct draw_options {
-    const double *example_values; /* rank after rank, one for each input chunk; sums are shown; or NULL */
-    uint32_t value_count;         /* of one rank */
-    unsigned ports;               /* messages that a lane sends in a round; 0: any number */
+    struct rounds_options rounds; /* of example values, if there are any, the sums are shown */
     const char *title;            /* or NULL: what the plan is */
 };
 

@@ -102,7 +102,7 @@ static void draw_chip_content(const struct draw_picture *picture, const struct d
     const struct round_value *values = picture->rounds->values + arrow->message->first_value;
     const uint32_t count = arrow->message->value_count;
     char label[48];
-    if (count > 1 && count <= 4 && picture->options->example_values == NULL) {
+    if (count > 1 && count <= 4 && picture->options->rounds.example_values == NULL) {
         for (uint32_t i = 0; i < count; i++)
             fprintf(file, "<path class=\"j l%u\" d=\"M%d %dh4\"/>",
                     draw_colour_of(picture, values[i].chunk_class),

@@ -11,11 +11,11 @@ enum { ROUND = 4 };      /* a cell's corners */
 /* The look of a cell: its colour, above the bits that do not depend on it. */
 enum { LOOK_EMPTY, LOOK_PART = 0, LOOK_COMPLETE = 1, LOOK_BITS = 1 };
 
-static uint32_t look_of(const struct draw_picture *picture, const struct draw_cell *cell)
+static uint32_t look_of(const struct draw_picture *picture, const struct contents_cell *cell)
 {
     if (!cell->held) return LOOK_EMPTY;
     return (draw_colour_of(picture, cell->value.chunk_class) + 1) << LOOK_BITS |
-           (draw_is_complete(picture, cell) ? LOOK_COMPLETE : LOOK_PART);
+           (contents_is_complete(&picture->contents, cell) ? LOOK_COMPLETE : LOOK_PART);
 }
 
 static int cell_x(const struct draw_picture *picture, int rank, uint32_t cell)
@@ -45,11 +45,13 @@ static void collect_cells(struct draw_picture *picture, uint32_t round, enum whi
 {
     picture->mark_count = 0;
     for (int rank = 0; rank < picture->plan->shape.rank_count; rank++)
-        for (uint32_t i = 0; i < picture->cell_count; i++) {
-            const struct draw_cell *cell = &picture->cells[(uint32_t)rank * picture->cell_count + i];
+        for (uint32_t i = 0; i < picture->contents.cell_count; i++) {
+            const struct contents_cell *cell =
+                &picture->contents.cells[(uint32_t)rank * picture->contents.cell_count + i];
             if (which == FRESH_CELLS && !cell->fresh) continue;
             if (which == CHANGED_CELLS && !cell->changed) continue;
-            if (which == UNWANTED_CELLS && (!cell->held || draw_is_wanted(picture, rank, i)))
+            if (which == UNWANTED_CELLS &&
+                (!cell->held || contents_is_wanted(&picture->contents, rank, i)))
                 continue;
             picture->marks[picture->mark_count++] =
                 (struct draw_mark){which == UNWANTED_CELLS ? 0 : look_of(picture, cell),
@@ -162,10 +164,10 @@ static void draw_labels(struct draw_picture *picture)
     }
 }
 
-static bool is_stroked(const struct draw_picture *picture, const struct draw_cell *cell,
+static bool is_stroked(const struct draw_picture *picture, const struct contents_cell *cell,
                        bool complete)
 {
-    return cell->held && draw_is_complete(picture, cell) == complete;
+    return cell->held && contents_is_complete(&picture->contents, cell) == complete;
 }
 
 /* Draws a stroke for each rank whose contribution is in, over faint strokes for all ranks. */
@@ -251,7 +253,7 @@ static void write_caption(const struct draw_picture *picture, int rank, uint32_t
 static void draw_cells(struct draw_picture *picture, uint32_t round)
 {
     FILE *file = picture->file;
-    const size_t count = (size_t)picture->plan->shape.rank_count * picture->cell_count;
+    const size_t count = (size_t)picture->plan->shape.rank_count * picture->contents.cell_count;
     const bool emptied = picture->plan->shape.collective == COLLECTIVE_ALLTOALL && round == 1;
     const bool whole = round % REUSE_MAX == 0 || emptied;
     collect_cells(picture, round, FRESH_CELLS);
@@ -266,7 +268,7 @@ static void draw_cells(struct draw_picture *picture, uint32_t round)
         draw_completions(picture);
     }
     fputs("</g>\n", file);
-    for (size_t i = 0; i < count; i++) picture->cells[i].changed = false;
+    for (size_t i = 0; i < count; i++) picture->contents.cells[i].changed = false;
 }
 
 void draw_row(struct draw_picture *picture, uint32_t round)

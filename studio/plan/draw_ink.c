@@ -7,7 +7,7 @@ static uint32_t colour_count(const struct draw_picture *picture)
     const struct plan_shape *shape = &picture->plan->shape;
     if (draw_is_barrier(picture)) return 1;
     return shape->collective == COLLECTIVE_ALLTOALL ? (uint32_t)shape->rank_count
-                                                    : picture->cell_count;
+                                                    : picture->contents.cell_count;
 }
 
 /* A chunk of an all-to-all has the colour of the rank from which it comes. */
@@ -154,10 +154,10 @@ void draw_write_label(const struct draw_picture *picture, struct round_value val
     const struct plan_shape *shape = &picture->plan->shape;
     const uint32_t block = value.chunk_class / shape->parts,
                    part = value.chunk_class % shape->parts, all = (uint32_t)shape->rank_count;
-    if (picture->options->example_values != NULL && !draw_is_barrier(picture))
+    if (picture->options->rounds.example_values != NULL && !draw_is_barrier(picture))
         snprintf(text, size, "%.6g", value.number);
     else if ((draw_reduces(picture) || draw_is_barrier(picture)) &&
-             value.ranks == draw_all_ranks(picture))
+             value.ranks == contents_all_ranks(picture->plan))
         snprintf(text, size, "all");
     else if (draw_reduces(picture) || draw_is_barrier(picture))
         write_ranks(value.ranks, shape->rank_count, draw_is_small(picture) ? 3 : 5, text, size);

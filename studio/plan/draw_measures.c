@@ -7,7 +7,7 @@ enum { BOX_WIDTH_MIN = 112, CAPTION = 16 };
 void draw_measure(struct draw_picture *picture)
 {
     const int rank_count = picture->plan->shape.rank_count;
-    const uint32_t count = picture->cell_count;
+    const uint32_t count = picture->contents.cell_count;
     uint32_t columns = count <= 5 ? count : 4;
     while (columns * columns < count) columns++;
     const uint32_t lines = (count + columns - 1) / columns;

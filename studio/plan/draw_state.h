@@ -5,7 +5,8 @@
  *     draw_arrows.c     the messages between two rows
  *     draw_ink.c        colours, the style sheet, texts
  *     draw_measures.c   sizes and places
- *     draw_contents.c   what the cells show after each round
+ *
+ * Boxes show the cells of contents.h.
  *
  * One thread. draw.c has all memory; plan, rounds, options and file are the caller's.
  */
@@ -19,6 +20,7 @@
 
 #include "base/collective.h"
 #include "plan/plan.h"
+#include "studio/plan/contents.h"
 #include "studio/plan/draw.h"
 #include "studio/plan/rounds.h"
 
@@ -31,18 +33,11 @@ enum {
     DRAW_BOX_SPACE = 24
 };
 
-struct draw_cell {
-    bool held;
-    bool fresh;   /* has changed in this round */
-    bool changed; /* since it was drawn */
-    struct round_value value;
-};
-
 /* Something at a place; marks of one look are one element. */
 struct draw_mark {
     uint32_t look;
     int x, y;
-    const struct draw_cell *cell;
+    const struct contents_cell *cell;
 };
 
 struct draw_arrow {
@@ -56,8 +51,8 @@ struct draw_picture {
     const struct rounds *rounds;
     const struct draw_options *options;
     FILE *file;
-    struct draw_cell *cells;      /* rank after rank */
-    uint32_t cell_count, columns; /* of one rank */
+    struct contents contents; /* a cell is changed until it is drawn */
+    uint32_t columns;         /* of cells, in a box */
     int cell_width, cell_height, box_width, box_height, row_pitch, width, height;
     uint32_t *leaving, *arriving; /* messages of each rank in the round being drawn */
     struct draw_mark *marks;      /* of a row; as many as there are cells */
@@ -75,12 +70,6 @@ static inline bool draw_is_barrier(const struct draw_picture *picture)
     return picture->plan->shape.collective == COLLECTIVE_BARRIER;
 }
 
-/* The bits of all ranks, as in round_value. */
-static inline uint64_t draw_all_ranks(const struct draw_picture *picture)
-{
-    return UINT64_MAX >> (64 - picture->plan->shape.rank_count);
-}
-
 static inline bool draw_is_small(const struct draw_picture *picture)
 {
     return picture->cell_height < 30;
@@ -96,20 +85,9 @@ static inline int draw_row_top(const struct draw_picture *picture, uint32_t roun
     return DRAW_HEAD + (int)round * picture->row_pitch;
 }
 
-/* draw_contents.c */
-
-/* How many cells the box of a rank has. */
-uint32_t draw_cell_count(const struct plan_shape *shape);
-void draw_show_inputs(struct draw_picture *picture);
-/* Shows the results of a round. The results of round 0 are what the ranks had anyway. */
-void draw_show_round(struct draw_picture *picture, uint32_t round);
-bool draw_is_complete(const struct draw_picture *picture, const struct draw_cell *cell);
-/* Whether the collective promises this cell to this rank in the end. */
-bool draw_is_wanted(const struct draw_picture *picture, int rank, uint32_t cell);
-
 /* draw_measures.c */
 
-/* Fills in sizes, from cell_count and the rounds. */
+/* Fills in sizes, from the contents and the rounds. */
 void draw_measure(struct draw_picture *picture);
 /* The strokes in a cell, one for each rank: how high they lie in a cell at y; their width; the gap between two of them. */
 int draw_stroke_y(const struct draw_picture *picture, int y);

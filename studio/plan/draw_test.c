@@ -65,7 +65,8 @@ static void numbers_add_up_in_the_picture(void **state)
 {
     (void)state;
     static const double values[] = {1.5, 40};
-    const struct draw_options options = {.example_values = values, .value_count = 1, .ports = 1};
+    const struct draw_options options = {
+        .rounds = {.ports = 1, .example_values = values, .value_count = 1}};
     char *picture;
     const char *message;
     assert_int_equal(draw(exchange, &options, &picture, &message), TUTTI_OK);
@@ -92,7 +93,7 @@ static void contributions_are_named_without_numbers(void **state)
 static void a_title_cannot_break_the_picture(void **state)
 {
     (void)state;
-    const struct draw_options options = {.title = "</text><script>&\x01", .ports = 1};
+    const struct draw_options options = {.title = "</text><script>&\x01", .rounds = {.ports = 1}};
     char *picture;
     const char *message;
     assert_int_equal(draw(exchange, &options, &picture, &message), TUTTI_OK);

@@ -14,7 +14,9 @@ struct transit {
 };
 
 struct rank_state {
-    struct round_value *buffers[PLAN_BUFFER_COUNT];
+    struct round_value *memory,
+        *scratch; /* memory: input and output, one after the other or as they are in place */
+    struct round_value *buffers[PLAN_BUFFER_COUNT]; /* point there */
     uint32_t next[PLAN_LANES_MAX], lane_round[PLAN_LANES_MAX], sent_round[PLAN_LANES_MAX],
         sent_count[PLAN_LANES_MAX];
     uint32_t *step_round; /* NOT_DONE, or when it was */
@@ -26,7 +28,7 @@ struct run {
     struct rank_state *states;
     struct transit *transits; /* one for each of rounds->messages */
     uint32_t message_capacity, value_count, value_capacity;
-    unsigned ports;
+    const struct rounds_options *options;
     struct rounds *rounds;
     const char *error;
     enum tutti_status status;
@@ -48,14 +50,14 @@ static void *allocate(struct run *run, size_t count, size_t size)
 }
 
 struct round_value rounds_input(const struct plan *plan, int rank, uint32_t chunk,
-                                const double *example_values, uint32_t value_count)
+                                const struct rounds_options *options)
 {
-    return (struct round_value){.chunk_class =
-                                    plan_chunk_class(&plan->shape, rank, PLAN_INPUT, chunk),
-                                .ranks = UINT64_C(1) << rank,
-                                .number = example_values == NULL || chunk >= value_count
-                                              ? 0
-                                              : example_values[(size_t)rank * value_count + chunk]};
+    const bool has_number = options->example_values != NULL && chunk < options->value_count;
+    return (struct round_value){
+        .chunk_class = plan_chunk_class(&plan->shape, rank, PLAN_INPUT, chunk),
+        .ranks = UINT64_C(1) << rank,
+        .number =
+            has_number ? options->example_values[(size_t)rank * options->value_count + chunk] : 0};
 }
 
 /* --------------------------------------------------------------------------------------------- beginning */
@@ -75,22 +77,29 @@ static bool fits(const struct plan *plan)
     return steps <= ROUNDS_STEPS_MAX && chunks <= ROUNDS_CHUNKS_MAX;
 }
 
-static void begin_rank(struct run *run, int rank, const double *example_values, uint32_t value_count)
+static void begin_rank(struct run *run, int rank)
 {
     const struct plan *plan = run->plan;
     const struct rank_plan *rank_plan = plan->ranks[rank];
     struct rank_state *state = &run->states[rank];
     const uint32_t input_count = plan_chunk_count(&plan->shape, rank, PLAN_INPUT);
     const uint32_t output_count = plan_chunk_count(&plan->shape, rank, PLAN_OUTPUT);
-    state->buffers[PLAN_INPUT] = allocate(run, input_count, sizeof(struct round_value));
-    state->buffers[PLAN_OUTPUT] = allocate(run, output_count, sizeof(struct round_value));
-    state->buffers[PLAN_SCRATCH] =
-        allocate(run, rank_plan->scratch_count, sizeof(struct round_value));
+    const bool in_place = run->options->in_place;
+    const uint32_t input_begin = in_place ? plan_begin_in_place(&plan->shape, rank, PLAN_INPUT) : 0;
+    const uint32_t output_begin =
+        in_place ? plan_begin_in_place(&plan->shape, rank, PLAN_OUTPUT) : input_count;
+    const uint32_t input_end = input_begin + input_count, output_end = output_begin + output_count;
+    state->memory =
+        allocate(run, input_end > output_end ? input_end : output_end, sizeof *state->memory);
+    state->scratch = allocate(run, rank_plan->scratch_count, sizeof *state->scratch);
     state->step_round = allocate(run, rank_plan->step_count, sizeof *state->step_round);
     state->entered = UINT64_C(1) << rank;
     if (run->error != NULL) return;
+    state->buffers[PLAN_INPUT] = state->memory + input_begin;
+    state->buffers[PLAN_OUTPUT] = state->memory + output_begin;
+    state->buffers[PLAN_SCRATCH] = state->scratch;
     for (uint32_t i = 0; i < input_count; i++)
-        state->buffers[PLAN_INPUT][i] = rounds_input(plan, rank, i, example_values, value_count);
+        state->buffers[PLAN_INPUT][i] = rounds_input(plan, rank, i, run->options);
     for (uint32_t i = 0; i < rank_plan->step_count; i++) state->step_round[i] = NOT_DONE;
 }
 
@@ -175,7 +184,13 @@ static void post(struct run *run, const struct rank_plan *sender, const struct p
     run->transits[rounds->message_count] = (struct transit){
         .from = sender, .group = step->target_group, .channel = step->target_channel};
     rounds->messages[rounds->message_count++] =
-        (struct round_message){round, sender->rank, to, result->first_value, result->value_count};
+        (struct round_message){.round = round,
+                               .from = sender->rank,
+                               .to = to,
+                               .first_value = result->first_value,
+                               .value_count = result->value_count,
+                               .sent_by = (uint32_t)(result - rounds->results),
+                               .taken_by = ROUNDS_NEVER};
     if (round > rounds->round_count) rounds->round_count = round;
 }
 
@@ -188,7 +203,7 @@ static uint32_t take_port(const struct run *run, struct rank_state *state, uint3
     if (*round <= result_round) {
         *round = result_round + 1;
         *count = 0;
-    } else if (run->ports > 0 && *count >= run->ports) {
+    } else if (run->options->ports > 0 && *count >= run->options->ports) {
         (*round)++;
         *count = 0;
     }
@@ -250,7 +265,7 @@ static uint32_t take_source(struct run *run, const struct rank_plan *rank_plan,
     }
     /* Earlier sources of the same link are taken already. */
     const int64_t index = find_message(run, rank_plan, source, 0);
-    const struct round_message *message = &run->rounds->messages[index];
+    struct round_message *message = &run->rounds->messages[index];
     if (message->value_count != value_count) {
         fail(run, TUTTI_INVALID_ALGORITHM, "a message has more or fewer chunks than its receiver");
         return 0;
@@ -258,6 +273,7 @@ static uint32_t take_source(struct run *run, const struct rank_plan *rank_plan,
     const struct round_value *values = run->rounds->values + message->first_value;
     for (uint32_t k = 0; k < value_count; k++) add_to(&sums[k], values[k]);
     run->transits[index].taken = true;
+    message->taken_by = run->rounds->result_count; /* the result that is being made */
     return message->round;
 }
 
@@ -290,8 +306,8 @@ static void run_step(struct run *run, const struct rank_plan *rank_plan, uint32_
                value_count * sizeof *sums);
     state->lane_round[step->lane] = state->step_round[index] = result.round;
     if (result.round > run->rounds->round_count) run->rounds->round_count = result.round;
-    run->rounds->results[run->rounds->result_count++] = result;
-    send_result(run, rank_plan, step, &result);
+    run->rounds->results[run->rounds->result_count] = result;
+    send_result(run, rank_plan, step, &run->rounds->results[run->rounds->result_count++]);
 }
 
 /* Runs what can run; false when nothing could. */
@@ -314,9 +330,8 @@ static bool sweep(struct run *run)
     return moved && run->error == NULL;
 }
 
-enum tutti_status rounds_init(struct rounds *rounds, const struct plan *plan, unsigned ports,
-                              const double *example_values, uint32_t value_count,
-                              const char **message)
+enum tutti_status rounds_init(struct rounds *rounds, const struct plan *plan,
+                              const struct rounds_options *options, const char **message)
 {
     const int rank_count = plan->shape.rank_count;
     memset(rounds, 0, sizeof *rounds);
@@ -325,19 +340,19 @@ enum tutti_status rounds_init(struct rounds *rounds, const struct plan *plan, un
         *message = "the plan is too large to be unfolded";
         return TUTTI_UNSUPPORTED;
     }
-    struct run run = {.plan = plan, .ports = ports, .rounds = rounds};
+    struct run run = {.plan = plan, .options = options, .rounds = rounds};
     uint32_t step_count = 0;
     for (int rank = 0; rank < rank_count; rank++) step_count += plan->ranks[rank]->step_count;
     rounds->results = allocate(&run, step_count, sizeof *rounds->results);
     run.states = allocate(&run, (size_t)rank_count, sizeof *run.states);
-    for (int rank = 0; rank < rank_count && run.error == NULL; rank++)
-        begin_rank(&run, rank, example_values, value_count);
+    for (int rank = 0; rank < rank_count && run.error == NULL; rank++) begin_rank(&run, rank);
     while (run.error == NULL && sweep(&run)) continue;
     if (rounds->result_count != step_count)
         fail(&run, TUTTI_INVALID_ALGORITHM,
              "the plan comes to a halt: nobody sends what is waited for");
     for (int rank = 0; run.states != NULL && rank < rank_count; rank++) {
-        for (int i = 0; i < PLAN_BUFFER_COUNT; i++) free(run.states[rank].buffers[i]);
+        free(run.states[rank].memory);
+        free(run.states[rank].scratch);
         free(run.states[rank].step_round);
     }
     free(run.states);

@@ -9,6 +9,9 @@
 #ifndef TUTTI_STUDIO_PLAN_ROUNDS_H
 #define TUTTI_STUDIO_PLAN_ROUNDS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "plan/plan.h"
 #include "tutti/tutti.h"
 
@@ -22,10 +25,14 @@ struct round_value {
     double number;  /* the sum of the contributions' example values */
 };
 
+enum { ROUNDS_NEVER = UINT32_MAX };
+
 struct round_message {
     uint32_t round; /* in which it travels, from 1 */
     int from, to;
     uint32_t first_value, value_count; /* in rounds.values */
+    uint32_t sent_by;                  /* in rounds.results: the step whose result it is */
+    uint32_t taken_by;                 /* the step that takes it, or ROUNDS_NEVER */
 };
 
 /* The results of a step. They come in an order in which the steps can run. */
@@ -44,15 +51,20 @@ struct rounds {
     struct round_value *values;
 };
 
-/* Example values: one number for each input chunk of each rank, value_count in a row, or NULL. On failure
- * (NO_MEMORY; UNSUPPORTED: too large; INVALID_ALGORITHM: it comes to a halt or messages do not fit) *rounds is
- * empty and *message says why. Any thread; pure. */
-enum tutti_status rounds_init(struct rounds *rounds, const struct plan *plan, unsigned ports,
-                              const double *example_values, uint32_t value_count,
-                              const char **message);
+struct rounds_options {
+    unsigned ports;
+    bool in_place;                /* input and output share memory, see plan/plan.h */
+    const double *example_values; /* rank after rank, one for each input chunk; or NULL */
+    uint32_t value_count;         /* of one rank */
+};
+
+/* On failure (NO_MEMORY; UNSUPPORTED: too large; INVALID_ALGORITHM: it comes to a halt or messages do not fit)
+ * *rounds is empty and *message says why. Any thread; pure. */
+enum tutti_status rounds_init(struct rounds *rounds, const struct plan *plan,
+                              const struct rounds_options *options, const char **message);
 void rounds_release(struct rounds *rounds);
 /* The contents of input chunk i of a rank at the beginning. */
 struct round_value rounds_input(const struct plan *plan, int rank, uint32_t chunk,
-                                const double *example_values, uint32_t value_count);
+                                const struct rounds_options *options);
 
 #endif

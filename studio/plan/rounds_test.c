@@ -22,8 +22,9 @@ static struct rounds run(const struct plan *plan, unsigned ports, const double *
 {
     struct rounds rounds;
     const char *message;
-    if (rounds_init(&rounds, plan, ports, values, value_count, &message) != TUTTI_OK)
-        fail_msg("%s", message);
+    const struct rounds_options options = {
+        .ports = ports, .example_values = values, .value_count = value_count};
+    if (rounds_init(&rounds, plan, &options, &message) != TUTTI_OK) fail_msg("%s", message);
     return rounds;
 }
 
@@ -135,6 +136,58 @@ static void a_barrier_spreads_who_has_entered(void **state)
     plan_free(plan);
 }
 
+static void messages_know_the_steps_at_both_ends(void **state)
+{
+    (void)state;
+    struct plan *plan = parse("plan broadcast ranks 3 root 0 parts 1\n"
+                              "rank 0\nlane 0\nin[0] -> out[0]\nin[0] -> to 1\nin[0] -> to 2\n"
+                              "rank 1\nlane 0\nfrom 0 -> out[0]\n"
+                              "rank 2\nlane 0\n");
+    struct rounds rounds = run(plan, 1, NULL, 0);
+    assert_int_equal(rounds.message_count, 2);
+    for (uint32_t i = 0; i < rounds.message_count; i++) {
+        const struct round_message *message = &rounds.messages[i];
+        const struct round_result *sent = &rounds.results[message->sent_by];
+        assert_int_equal(sent->rank, 0);
+        assert_int_equal(sent->step, message->to); /* step 1 sends to 1, step 2 to 2 */
+        if (message->to == 2) {
+            assert_int_equal(message->taken_by, ROUNDS_NEVER);
+            continue;
+        }
+        assert_int_equal(rounds.results[message->taken_by].rank, 1);
+        assert_int_equal(rounds.results[message->taken_by].step, 0);
+    }
+    rounds_release(&rounds);
+    plan_free(plan);
+}
+
+static void input_is_output_in_place(void **state)
+{
+    (void)state;
+    /* Rank 1 never stores its own block; in place it is where it belongs. */
+    struct plan *plan =
+        parse("plan allgather ranks 2 parts 1\n"
+              "rank 0\nlane 0\nin[0] -> to 1\nfrom 1 -> out[1]\nout[0..1] -> to 1\n"
+              "rank 1\nscratch like 0..1\nlane 0\nout[1] -> to 0\nfrom 0 -> out[0]\n"
+              "from 0 -> scratch[0..1]\n");
+    for (int in_place = 0; in_place < 2; in_place++) {
+        struct rounds rounds;
+        const char *message;
+        const struct rounds_options options = {.ports = 1, .in_place = in_place != 0};
+        assert_int_equal(rounds_init(&rounds, plan, &options, &message), TUTTI_OK);
+        for (uint32_t i = 0; i < rounds.message_count; i++) {
+            const struct round_message *sent = &rounds.messages[i];
+            const struct round_value *values = rounds.values + sent->first_value;
+            if (sent->from == 1) assert_int_equal(values[0].ranks, in_place ? 2 : 0);
+            if (sent->value_count != 2) continue;
+            assert_int_equal(values[0].ranks, in_place ? 1 : 0);
+            assert_int_equal(values[1].ranks, in_place ? 2 : 0);
+        }
+        rounds_release(&rounds);
+    }
+    plan_free(plan);
+}
+
 static void says_why_a_plan_cannot_run(void **state)
 {
     (void)state;
@@ -154,7 +207,8 @@ static void says_why_a_plan_cannot_run(void **state)
         struct plan *plan = parse(cases[i].text);
         struct rounds rounds;
         const char *message;
-        assert_int_equal(rounds_init(&rounds, plan, 1, NULL, 0, &message), cases[i].status);
+        const struct rounds_options options = {.ports = 1};
+        assert_int_equal(rounds_init(&rounds, plan, &options, &message), cases[i].status);
         assert_string_equal(message, cases[i].why);
         assert_null(rounds.results);
         plan_free(plan);
@@ -169,6 +223,8 @@ int main(void)
         cmocka_unit_test(a_message_to_a_group_is_one_message),
         cmocka_unit_test(two_sources_of_one_link_take_two_messages),
         cmocka_unit_test(a_barrier_spreads_who_has_entered),
+        cmocka_unit_test(messages_know_the_steps_at_both_ends),
+        cmocka_unit_test(input_is_output_in_place),
         cmocka_unit_test(says_why_a_plan_cannot_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

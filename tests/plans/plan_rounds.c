@@ -23,7 +23,8 @@ struct plan_rounds plan_rounds_of(const char *name, const struct algo_params *pa
 {
     struct plan_rounds result = {.plan = plan_named(name, params)};
     const char *message;
-    if (rounds_init(&result.rounds, result.plan, ports, NULL, 0, &message) != TUTTI_OK)
+    const struct rounds_options options = {.ports = ports};
+    if (rounds_init(&result.rounds, result.plan, &options, &message) != TUTTI_OK)
         give_up(name, message);
     return result;
 }

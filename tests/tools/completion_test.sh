@@ -62,6 +62,8 @@ includes --in-place tutti-plan show allreduce ring -
 touch "$work/mine.plan"
 gives "$work/mine.plan" -- tutti-plan show "$work/mi"
 gives "$work/mine.plan" -- tutti-plan draw allreduce ring -o "$work/mi"
+gives html svg -- tutti-plan draw allreduce ring --format ''
+gives msccl mscclpp -- tutti-plan export allreduce ring --format ms
 
 gives --timeout -- tutti-run --t
 gives --no-prefix -- tutti-run --n

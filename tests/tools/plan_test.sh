@@ -153,7 +153,7 @@ exits 1 draw half -o half.svg
 [ -e half.svg ] && fail "a picture of half a plan"
 exits 1 draw ring -o nowhere/ring.svg
 exits 1 draw allreduce ring --ranks 60
-says err "too many"
+says err "at most 32 ranks can be shown, and there are 60"
 
 echo "a summary and nothing else goes into a pipe"
 exits 0 verify allreduce ring --ranks 1-9

@@ -1,16 +1,14 @@
 /* tutti-plan - lists algorithms; shows, proves, draws and exports their plans, or those of files. */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "draw.h"
 #include "explain.h"
 #include "file.h"
 #include "options.h"
 #include "paths.h"
 #include "plan/text.h"
-#include "studio/plan/draw.h"
 #include "verify.h"
 
 /* ------------------------------------------------------------------------------------------ getting a plan */
@@ -92,7 +90,7 @@ static enum exit_code list(const struct options *options)
     return EXIT_FINE;
 }
 
-/* ------------------------------------------------------------------------------------- show and verify */
+/* ------------------------------------------------------------------------- show, verify, export and draw */
 
 static enum exit_code show(const struct options *options)
 {
@@ -125,87 +123,13 @@ static enum exit_code export_as(const struct options *options)
     return code;
 }
 
-/* ------------------------------------------------------------------------------------------------ draw */
-
-static uint32_t widest_input(const struct plan *plan)
-{
-    uint32_t widest = 0;
-    for (int rank = 0; rank < plan->shape.rank_count; rank++) {
-        const uint32_t count = plan_chunk_count(&plan->shape, rank, PLAN_INPUT);
-        if (count > widest) widest = count;
-    }
-    return widest;
-}
-
-/* "2,4,6/1,2,3/4,8,12": value_count numbers for each rank. */
-static bool read_values(const char *text, size_t rank_count, size_t value_count, double *values)
-{
-    for (size_t i = 0; i < rank_count * value_count; i++) {
-        char *end;
-        values[i] = strtod(text, &end);
-        if (end == text || !isfinite(values[i])) return false;
-        const char wanted = i + 1 == rank_count * value_count ? '\0'
-                            : (i + 1) % value_count == 0      ? '/'
-                                                              : ',';
-        if (*end != wanted) return false;
-        text = end + 1;
-    }
-    return rank_count * value_count > 0;
-}
-
-static enum exit_code draw_with(const struct plan *plan, const struct draw_options *how,
-                                const struct options *options)
-{
-    char *text = NULL;
-    size_t size;
-    const char *message;
-    FILE *file = open_memstream(&text, &size);
-    if (file == NULL) return file_fail("picture", strerror(errno));
-    const enum tutti_status status = plan_draw_svg(plan, how, file, &message);
-    const bool written = fclose(file) == 0;
-    enum exit_code code;
-    if (status != TUTTI_OK)
-        code = file_fail("picture", message);
-    else
-        code = written ? file_write(options->output, text, size)
-                       : file_fail("picture", "out of memory");
-    free(text);
-    return code;
-}
-
-static enum exit_code draw_plan(const struct plan *plan, const struct options *options)
-{
-    char title[160] = "";
-    const size_t rank_count = (size_t)plan->shape.rank_count;
-    struct draw_options how = {
-        .title = options->title, .ports = options->ports, .value_count = widest_input(plan)};
-    double *values = NULL;
-    if (how.title == NULL && options->algorithm != NULL) {
-        snprintf(title, sizeof title, "%s %s of %zu ranks", options->algorithm->name,
-                 collective_name(options->collective), rank_count);
-        how.title = title;
-    }
-    enum exit_code code = EXIT_FINE;
-    if (options->values != NULL) {
-        values = calloc(rank_count * how.value_count + 1, sizeof *values);
-        if (values == NULL) return file_fail("values", "out of memory");
-        how.example_values = values;
-        if (!read_values(options->values, rank_count, how.value_count, values))
-            code =
-                usage_error("--values wants %u numbers, with commas, for each of %zu ranks, with /",
-                            how.value_count, rank_count);
-    }
-    if (code == EXIT_FINE) code = draw_with(plan, &how, options);
-    free(values);
-    return code;
-}
-
 static enum exit_code draw(const struct options *options)
 {
     bool in_place;
+    if (draw_check_ranks(options) != EXIT_FINE) return EXIT_WRONG;
     struct plan *plan = get_plan(options, &in_place);
     if (plan == NULL) return EXIT_WRONG;
-    const enum exit_code code = draw_plan(plan, options);
+    const enum exit_code code = draw_plan(plan, in_place, options);
     plan_free(plan);
     return code;
 }

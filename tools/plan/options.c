@@ -31,10 +31,11 @@ static const char help[] =
     "      proves that plans are correct: every root, separate buffers and in place\n"
     "  tutti-plan draw COLLECTIVE ALGORITHM --ranks N [--root R] [--radix K]\n"
     "  tutti-plan draw FILE\n"
-    "          [--values 2,4,6/1,2,3/4,8,12] [--ports P] [--title TITLE]\n"
-    "          [-o FILE | --output FILE]\n"
-    "      draws a plan as SVG, in rounds in which a lane sends P messages (1; 0: any number),\n"
-    "      with the sums if each rank's values are given\n"
+    "          [--format svg|html] [--values 2,4,6/1,2,3/4,8,12] [--ports P] [--title TITLE]\n"
+    "          [--in-place] [-o FILE | --output FILE]\n"
+    "      draws a plan, in rounds in which a lane sends P messages (1; 0: any number), with the\n"
+    "      sums if each rank's values are given: as SVG, or as a page that plays it in a browser,\n"
+    "      which also takes --hosts with FILE and shows them\n"
     "  tutti-plan export COLLECTIVE ALGORITHM --ranks N --format msccl|rccl|mscclpp [--root R]\n"
     "          [--radix K]\n"
     "  tutti-plan export FILE --format msccl|rccl|mscclpp\n"
@@ -359,11 +360,16 @@ static enum exit_code check_subject(const struct options *options)
     const bool paths = strcmp(options->command, "paths") == 0;
     const bool explains = strcmp(options->command, "explain") == 0;
     const bool exports = strcmp(options->command, "export") == 0;
+    const bool draws = strcmp(options->command, "draw") == 0;
     if (!list && !verify && !paths && !explains && !exports &&
-        strcmp(options->command, "show") != 0 && strcmp(options->command, "draw") != 0)
+        strcmp(options->command, "show") != 0 && !draws)
         return usage_error("no command is called %s", options->command);
     if (exports && options->format == NULL) return usage_error("in which format? (--format)");
-    if (options->format != NULL && !exports) return usage_error("--format is for export");
+    if (options->format != NULL && !exports && !draws)
+        return usage_error("--format is for draw and export");
+    if (draws && options->format != NULL && strcmp(options->format, FORMAT_SVG) != 0 &&
+        strcmp(options->format, FORMAT_HTML) != 0)
+        return usage_error("--format %s is neither svg nor html", options->format);
     if (exports && strcmp(options->format, FORMAT_MSCCLPP) != 0 &&
         msccl_profile_find(options->format) == NULL)
         return usage_error("--format %s is none of msccl, rccl and mscclpp", options->format);
@@ -376,7 +382,9 @@ static enum exit_code check_subject(const struct options *options)
         return check_order(options);
     }
     if (options->file != NULL) {
-        const bool takes_hosts = exports && strcmp(options->format, FORMAT_MSCCLPP) == 0;
+        const bool takes_hosts =
+            options->format != NULL && (strcmp(options->format, FORMAT_MSCCLPP) == 0 ||
+                                        strcmp(options->format, FORMAT_HTML) == 0);
         if ((options->ranks_min > 0 && !(takes_hosts && options->host_sizes != NULL)) ||
             options->root != ALL_ROOTS || options->radix > 0 || options->order != NULL)
             return usage_error("the ranks of a plan in a file are as they are");

@@ -11,6 +11,8 @@
 enum exit_code { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2 };
 
 #define FORMAT_MSCCLPP "mscclpp"
+#define FORMAT_SVG "svg"
+#define FORMAT_HTML "html"
 
 enum { ALL_ROOTS = -1, SETS_MAX = 32, PLANS_MAX = 8 };
 
@@ -41,7 +43,8 @@ struct options {
     int set_count;
     const char *slows[SETS_MAX]; /* of explain: HOST=FACTOR */
     int slow_count;
-    const char *format;           /* of export: of msccl_profile_find, or FORMAT_MSCCLPP; or NULL */
+    const char *format; /* of export: of msccl_profile_find, or FORMAT_MSCCLPP; of draw: FORMAT_SVG or
+                                   * FORMAT_HTML; or NULL */
     const char *plans[PLANS_MAX]; /* of explain: files that compete */
     int plan_count;
     bool csv; /* of explain */
