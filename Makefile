@@ -8,10 +8,10 @@
 #     make programs MINUTES=30 [SEED=1]  random programs, and what is left of those that fail
 #     make coverage          lines that the tests reach, per file
 #     make format            clang-format over all sources
-#     make reference         docs/reference.md, man/tutti.7, include/tutti/forms.h and the tables of docs/options.md, from the
-#                            public headers and the table of options
+#     make reference         docs/reference/api.md, man/tutti.7, include/tutti/forms.h and the tables of
+#                            docs/reference/options.md, from the public headers and the table of options
 #     make pictures          the pictures of docs/ and the gallery, from the algorithms
-#     make paths             the tables of docs/performance.md that say which ways messages take
+#     make paths             the tables of docs/explanation/performance.md that say which ways messages take
 #     make kernels           src/gpu/kernels.ptx, from the sources of what devices run; needs clang 14
 #     make install PREFIX=/usr/local
 #     make clean

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """reference.py - what the documents say about the interface, from the public headers and the table of options.
 
-    scripts/reference.py                writes docs/reference.md, man/tutti.7, include/tutti/forms.h and the tables of docs/options.md
+    scripts/reference.py                writes docs/reference/api.md, man/tutti.7, include/tutti/forms.h and the tables of
+                                        docs/reference/options.md
     scripts/reference.py --compare      writes nothing; fails when they would change
     scripts/reference.py --check        fails when a comment in the headers leaves out what it must say
     scripts/reference.py --man DIR      writes a manual page for every function (section 3) into DIR
@@ -45,7 +46,7 @@ class Interface:
                     self.anchors[name] = item.name.partition("(")[0].lower()
 
     def environment_prose(self):
-        """What docs/options.md says of all options, [("text" or "code", words)]."""
+        """What docs/reference/options.md says of all options, [("text" or "code", words)]."""
         page, prose = self.read(options.PAGE), []
         for title in ("", "Rules for algorithms", "Between a launcher and its ranks"):
             for block in re.split(r"\n\n+", options.section(page, title)):
@@ -232,7 +233,7 @@ class Markdown:
                  self.prose(own_comment(function), own)]
         name = function.name[len("tutti_"):]
         if function.operation and os.path.exists(os.path.join(self.interface.root, PICTURES, name + ".svg")):
-            parts.append("![What %s does](%s/%s.svg)" % (name, PICTURES.partition("/")[2], name))
+            parts.append("![What %s does](../%s/%s.svg)" % (name, PICTURES.partition("/")[2], name))
         if others:
             parts.append("<details><summary>%s</summary>" % ", ".join("<code>%s</code>" % one.name for one in others))
             parts.append("```c\n%s\n```" % "\n".join(prototype(one) for one in others))
@@ -276,9 +277,9 @@ class Markdown:
     def document(self):
         parts = ["# Reference",
                  "<!-- Made by scripts/reference.py from include/tutti: change the header, then `make reference`. -->"]
-        parts.append("[`tutti.h`](../include/tutti/tutti.h), [`plan.h`](../include/tutti/plan.h) and [`train.h`](../include/tutti/train.h), and of "
-                     "[`train/checkpoint.h`](../include/tutti/train/checkpoint.h), [`train/pipeline.h`](../include/tutti/train/pipeline.h) and "
-                     "[`train/shards.h`](../include/tutti/train/shards.h), for browsing. For a first look take the [tour](tour.md), for pictures the [gallery](gallery.md).")
+        parts.append("[`tutti.h`](../../include/tutti/tutti.h), [`plan.h`](../../include/tutti/plan.h) and [`train.h`](../../include/tutti/train.h), and of "
+                     "[`train/checkpoint.h`](../../include/tutti/train/checkpoint.h), [`train/pipeline.h`](../../include/tutti/train/pipeline.h) and "
+                     "[`train/shards.h`](../../include/tutti/train/shards.h), for browsing. For a first look take the [tour](../start/tour.md), for pictures the [gallery](gallery.md).")
         lines = []
         for section in self.interface.sections:
             names = [item.name for item in section.items if not isinstance(item, (Text, Define))]
@@ -591,7 +592,7 @@ def main():
         faults = find_faults(interface)
         print("\n".join(faults + ["%d faults" % len(faults)]))
         return 1 if faults else 0
-    made = {"docs/reference.md": Markdown(interface).document(), "man/tutti.7": man_overview(interface),
+    made = {"docs/reference/api.md": Markdown(interface).document(), "man/tutti.7": man_overview(interface),
             "include/tutti/forms.h": forms_header(interface),
             options.PAGE: options.page_with_tables(interface.read(options.PAGE), interface.options)}
     stale = 0

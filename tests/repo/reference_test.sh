@@ -1,6 +1,6 @@
 #!/bin/bash
-# docs/reference.md, man/tutti.7, forms.h and docs/options.md are what the public headers and the table of options say, and the headers say
-# all that they must.
+# docs/reference/api.md, man/tutti.7, forms.h and docs/reference/options.md are what the public headers and the table of options say, and
+# the headers say all that they must.
 # ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
@@ -30,7 +30,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/docs" "$work/man"
 cp -r include src "$work"
-cp docs/*.md "$work/docs"
+cp -r docs/reference "$work/docs"
 cp man/tutti.7 "$work/man"
 expect_fault() { # what to do to the header, what is said then
     sed "$1" include/tutti/tutti.h >"$work/include/tutti/tutti.h"
@@ -62,7 +62,7 @@ fi
 cp include/tutti/tutti.h "$work/include/tutti"
 sed 's/"30m"/"31m"/' src/base/option_list.h >"$work/src/base/option_list.h"
 scripts/reference.py --root "$work" --compare >"$work/said" || true
-if ! grep -q 'docs/options.md is not what the headers say' "$work/said" || ! grep -q 'man/tutti.7 is not' "$work/said"; then
+if ! grep -q 'docs/reference/options.md is not what the headers say' "$work/said" || ! grep -q 'man/tutti.7 is not' "$work/said"; then
     echo "this test does not work: another default changes no page"
     bad=1
 fi
