@@ -8,7 +8,7 @@
 #     make programs MINUTES=30 [SEED=1]  random programs, and what is left of those that fail
 #     make coverage          lines that the tests reach, per file
 #     make format            clang-format over all sources
-#     make reference         docs/reference/api.md, man/tutti.7, include/tutti/forms.h and the tables of
+#     make reference         docs/reference/api.md and the pages in docs/reference/api, man/tutti.7, include/tutti/forms.h and the tables of
 #                            docs/reference/options.md, from the public headers and the table of options
 #     make pictures          the pictures of docs/ and the gallery, from the algorithms
 #     make paths             the tables of docs/explanation/performance.md that say which ways messages take
