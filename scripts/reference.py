@@ -193,7 +193,8 @@ class Markdown:
         out = []
         for is_code, lines in paragraphs(text):
             if is_code:
-                out.append("```c\n%s\n```" % "\n".join(lines))
+                statement = any(re.search(r";\s*(//.*)?$", line) for line in lines)   # otherwise a drawing
+                out.append("```%s\n%s\n```" % ("c" if statement else "text", "\n".join(lines)))
                 continue
             words = one_line_keep(lines)
             lead = re.match(r"([A-Z][a-z]+)\.  ", words)
