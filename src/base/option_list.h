@@ -58,7 +58,7 @@
       "The file that says [what work costs on this host](../how-to/calibration.md), by which algorithms are chosen. `tutti-topo "   \
       "--calibrate` writes it. `shipped`: the numbers that Tutti comes with.")                                                      \
     X(JOB, TABLE, TEXT("a file"), "",                                                                                               \
-      "The file of [measured choices](../how-to/tuning.md) that `tutti-tune` wrote. The same on all ranks.")                        \
+      "The file of [measured choices](../how-to/calibration.md#tuning) that `tutti-tune` wrote. The same on all ranks.")            \
     X(JOB, PLANS, TEXT("a folder"), "",                                                                                             \
       "A folder with [plans of your own](../how-to/own-plans.md), which compete with the built-in ones. The same on all ranks.")    \
     X(JOB, UNEXPECTED, BYTES, "16m",                                                                                                \

@@ -29,7 +29,7 @@ wakefulness                     : backoff
 plain='README.md include/tutti/tutti.h include/tutti/plan.h include/tutti/train.h include/tutti/train/checkpoint.h include/tutti/train/pipeline.h
        include/tutti/train/shards.h
        docs/README.md docs/start/running.md docs/how-to/failures.md docs/reference/glossary.md docs/reference/options.md
-       docs/explanation/start-up.md docs/explanation/hosts.md docs/explanation/point-to-point.md'
+       docs/develop/faults.md docs/explanation/start-up.md docs/explanation/hosts.md docs/explanation/point-to-point.md'
 
 # These are bytes that other builds expect.
 kept='"roll call"|"doors"'
