@@ -8,10 +8,11 @@
 #     make programs MINUTES=30 [SEED=1]  random programs, and what is left of those that fail
 #     make coverage          lines that the tests reach, per file
 #     make format            clang-format over all sources
-#     make reference         docs/reference.md, man/tutti.7, include/tutti/forms.h and the tables of docs/options.md, from the
-#                            public headers and the table of options
+#     make reference         docs/reference/api.md and the pages in docs/reference/api, man/tutti.7, include/tutti/forms.h and the tables of
+#                            docs/reference/options.md, from the public headers and the table of options
 #     make pictures          the pictures of docs/ and the gallery, from the algorithms
-#     make paths             the tables of docs/performance.md that say which ways messages take
+#     make paths             the tables of docs/explanation/performance.md that say which ways messages take
+#     make site              the pages as a site with search, build/site/html/index.html; needs packages from PyPI
 #     make kernels           src/gpu/kernels.ptx, from the sources of what devices run; needs clang 14
 #     make install PREFIX=/usr/local
 #     make clean
@@ -24,7 +25,7 @@ MINUTES ?= 30
 SEED ?=
 SOURCES = $(shell find include src studio tests tools bench examples train bindings -name "*.[ch]" -o -name "*.inc" 2>/dev/null)
 
-.PHONY: all configure test asan tsan fuzz coverage faults soak programs format reference pictures paths kernels install clean
+.PHONY: all configure test asan tsan fuzz coverage faults soak programs format reference pictures paths site kernels install clean
 .NOTPARALLEL:
 
 all: configure
@@ -62,6 +63,9 @@ pictures: all
 
 paths: all
 	@scripts/path_tables.py --tutti-plan build/bin/tutti-plan
+
+site: all
+	@scripts/site
 
 kernels:
 	@scripts/kernels.sh >build-kernels.ptx && mv build-kernels.ptx src/gpu/kernels.ptx || { rm -f build-kernels.ptx; exit 1; }

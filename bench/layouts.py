@@ -72,7 +72,7 @@ class Machine(Layout):
         self.launcher = ["-n", str(ranks), "--pin"]
 
     def calibrate(self):
-        """The ways within the host, too, as docs/calibration.md has it."""
+        """The ways within the host, too, as docs/how-to/calibration.md has it."""
         ways = f"{self.calibration}.ways"
         with open(ways, "w") as file:
             subprocess.run([tool("tutti-run"), "-n", "2", "--pin", "--no-prefix", PATHS, "--json"], stdout=file, check=True)

@@ -1,4 +1,4 @@
-/* paths.c - what each way of the path tables (docs/paths.md) costs its sender and its receiver: rank program,
+/* paths.c - what each way of the path tables (docs/explanation/paths.md) costs its sender and its receiver: rank program,
  * `tutti-run --pin -n 2 build/bench/paths [OPTIONS]`; TUTTI_TRANSPORT=tcp measures connections, and
  * TUTTI_FABRIC=PROVIDER besides measures network cards.
  *
@@ -179,7 +179,7 @@ static int sizes_of(const struct burst *burst, size_t *sizes)
     return count;
 }
 
-/* A row of a calibration (docs/calibration.md). */
+/* A row of a calibration (docs/how-to/calibration.md). */
 static void print_json(enum path_way way, const struct fit_line *sender,
                        const struct fit_line *receiver, double spread)
 {
@@ -295,7 +295,7 @@ static void print_heading(const struct path_table *table)
 static void usage(FILE *file)
 {
     fputs("paths - what each way of the path tables costs its sender and its receiver "
-          "(docs/paths.md)\n"
+          "(docs/explanation/paths.md)\n"
           "\n"
           "    tutti-run --pin -n 2 build/bench/paths [OPTIONS]\n"
           "    TUTTI_TRANSPORT=tcp tutti-run --pin -n 2 build/bench/paths [OPTIONS]\n"
@@ -306,7 +306,7 @@ static void usage(FILE *file)
           "  --passes N    over all sizes of all ways, 1 to 1000; default 3\n"
           "  --each        prints the figures of each size as well\n"
           "  --json        prints the costs as a calibration with nothing else in it "
-          "(docs/calibration.md)\n"
+          "(docs/how-to/calibration.md)\n"
           "  --rows        prints the costs as C text for a table's rows\n"
           "  --help\n"
           "\n"

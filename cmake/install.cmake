@@ -20,7 +20,7 @@ if(Python3_FOUND)
         COMMAND ${CMAKE_COMMAND} -E touch man3.stamp
         DEPENDS scripts/reference.py scripts/header.py include/tutti/tutti.h include/tutti/plan.h include/tutti/train.h
             include/tutti/train/checkpoint.h include/tutti/train/pipeline.h include/tutti/train/shards.h
-            src/base/status.h scripts/options.py src/base/option_list.h docs/options.md
+            src/base/status.h scripts/options.py src/base/option_list.h docs/reference/options.md
         COMMENT "Writing the manual pages of the functions")
     add_custom_target(man3 ALL DEPENDS man3.stamp)
     install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR}
@@ -48,7 +48,7 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tutti)
 install(EXPORT tutti NAMESPACE Tutti:: FILE TuttiTargets.cmake DESTINATION ${package_dir})
 configure_package_config_file(cmake/TuttiConfig.cmake.in TuttiConfig.cmake
     INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
-# As the soname: programs go on with every later version of a major one, see docs/compatibility.md.
+# As the soname: programs go on with every later version of a major one, see docs/reference/compatibility.md.
 write_basic_package_version_file(TuttiConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES
     ${CMAKE_CURRENT_BINARY_DIR}/TuttiConfig.cmake

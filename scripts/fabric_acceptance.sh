@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tries an RDMA card between two hosts, with everything that can be wrong in between, and prints a report: see docs/fabric.md.
+# Tries an RDMA card between two hosts, with everything that can be wrong in between, and prints a report: see docs/how-to/fabric.md.
 set -uo pipefail
 
 usage() {

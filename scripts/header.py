@@ -87,8 +87,8 @@ class Section:
 @dataclass
 class Header:
     path: str
-    title: str
-    text: str                 # the file's first comment, without its first line
+    title: str                # the first paragraph of its first comment, without the file's name
+    text: str                 # the rest of that comment
     sections: list
 
 
@@ -259,8 +259,8 @@ def parse_header(path):
             words = clean_comment(word)
             ruled = re.match(r"-{8,} *\S", words)
             if title is None:
-                first, _, text = words.partition("\n")
-                title = first.partition(" - ")[2] or first
+                first, _, text = words.partition("\n\n")
+                title = one_line(first.partition(" - ")[2] or first)
             elif ruled:
                 flush()
                 comment, held, last = None, "", None

@@ -1,4 +1,4 @@
-"""options.py - reads the table of options, src/base/option_list.h, and writes the tables of docs/options.md.
+"""options.py - reads the table of options, src/base/option_list.h, and writes the tables of docs/reference/options.md.
 
 A table of the page stands between two comments; reference.py writes anew what is between them:
 
@@ -10,7 +10,7 @@ import re
 from collections import namedtuple
 
 LIST = "src/base/option_list.h"
-PAGE = "docs/options.md"
+PAGE = "docs/reference/options.md"
 PREFIX = "TUTTI_"
 GROUPS = ("LAUNCH", "JOB", "NETWORK", "PYTHON", "TEST")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/performance.md that say which ways messages take, from what tutti-plan says.
+"""Writes the tables of docs/explanation/performance.md that say which ways messages take, from what tutti-plan says.
 
     scripts/path_tables.py [--tutti-plan build/bin/tutti-plan] [--check]
 
@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "performance.md")
+PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "explanation", "performance.md")
 TABLE = re.compile(r"<!-- paths (.*?) -->\n.*?<!-- end -->", re.S)
 
 

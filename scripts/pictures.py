@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""pictures.py - the pictures of docs/ and the gallery of them: docs/pictures, docs/gallery.md.
+"""pictures.py - the pictures of docs/ and the gallery of them: docs/pictures, docs/reference/gallery.md.
 
     scripts/pictures.py --tutti-plan build/bin/tutti-plan              writes them
     scripts/pictures.py --tutti-plan build/bin/tutti-plan --compare    writes nothing; fails when they would change
@@ -328,7 +328,7 @@ HOSTS = ((3, 2), (2, 2), (2, 1))                     # of so many ranks
 CUBES = re.compile(r"doubling|halving|tree|swing|bine|binomial|butterfly|hypercube|cube")
 
 
-# Words of tutti-schedule for the pictures of docs/pipelines.md.
+# Words of tutti-schedule for the pictures of docs/how-to/pipelines.md.
 PIPELINES = {
     "gpipe": ["gpipe", "--stages", "4", "--micro", "8"],
     "1f1b": ["1f1b", "--stages", "4", "--micro", "8"],
@@ -371,9 +371,9 @@ class Tool:
 
 
 def pages_of(root):
-    """Which page of docs/algorithms shows the picture of an algorithm: {"allreduce-ring": "ring"}."""
+    """Which page of docs/reference/algorithms shows the picture of an algorithm: {"allreduce-ring": "ring"}."""
     pages = {}
-    for path in sorted(glob.glob(os.path.join(root, "docs/algorithms/*.md"))):
+    for path in sorted(glob.glob(os.path.join(root, "docs/reference/algorithms/*.md"))):
         with open(path, encoding="utf-8") as file:
             for picture in re.findall(r"pictures/algorithms/([\w-]+)\.svg", file.read()):
                 pages.setdefault(picture, os.path.basename(path)[:-len(".md")])
@@ -397,8 +397,8 @@ def gallery(root, drawn, ranks):
              "<!-- Made by scripts/pictures.py from the list of algorithms: `make pictures` writes it anew. -->", "",
              "This page shows what every operation does, and how every algorithm does it. The pictures of operations have one colour for",
              "each rank's data; \N{GREEK CAPITAL LETTER SIGMA} is a reduction, with a stroke for every rank that is in it.",
-             "Those of algorithms are drawn by `tutti-plan draw` from the plan that runs; [Plans](plan.md#the-picture) tells",
-             "how to read them, and how to step through a plan in [a browser](plan.md#the-player). [Algorithms](algorithms.md) explains the",
+             "Those of algorithms are drawn by `tutti-plan draw` from the plan that runs; [Plans](../explanation/plan.md#the-picture) tells",
+             "how to read them, and how to step through a plan in [a browser](../explanation/plan.md#the-player). [Algorithms](algorithms.md) explains the",
              "costs.", ""]
     collectives = []
     for one in ranks:
@@ -406,10 +406,10 @@ def gallery(root, drawn, ranks):
             collectives.append(one[0])
     others = [name for name, _, _ in drawn if name not in collectives]
     lines.append("Operations: " + ", ".join("[%s](#%s)" % (name, name) for name in collectives + others) + ".")
-    lines += ["", "[Topologies](#topologies) that plans can be [synthesised](synthesis.md) for come last."]
+    lines += ["", "[Topologies](#topologies) that plans can be [synthesised](../how-to/synthesis.md) for come last."]
     rules = {name: rule for name, rule, _ in drawn}
     for name in collectives + others:
-        lines += ["", "## %s" % name, "", rules[name], "", "![%s](pictures/primitives/%s.svg)" % (name, name)]
+        lines += ["", "## %s" % name, "", rules[name], "", "![%s](../pictures/primitives/%s.svg)" % (name, name)]
         for one, count in ranks.items():
             collective, algorithm, summary, cost, properties, origin = one
             if collective != name:
@@ -420,10 +420,10 @@ def gallery(root, drawn, ranks):
             lines += ["", "### %s %s" % (collective, algorithm), "",
                       "%s. %s. *%s.*%s" % (summary[0].upper() + summary[1:], ", ".join(more), origin,
                                            " [More](algorithms/%s.md)" % page if page else ""), "",
-                      "![%s %s of %d ranks](pictures/algorithms/%s.svg)" % (collective, algorithm, count, key)]
+                      "![%s %s of %d ranks](../pictures/algorithms/%s.svg)" % (collective, algorithm, count, key)]
     lines += ["", "## Topologies", "", "These are in `share/tutti/topologies`."]
     for name, _, comment in shelf(root):
-        lines += ["", "### %s" % name, "", comment, "", "![%s](pictures/topology/%s.svg)" % (name, name)]
+        lines += ["", "### %s" % name, "", comment, "", "![%s](../pictures/topology/%s.svg)" % (name, name)]
     return "\n".join(lines) + "\n"
 
 
@@ -449,7 +449,7 @@ def make_all(root, tool, topo):
         made["docs/pictures/pipelines/%s.svg" % name] = schedule.run(*words, "--draw", "-").stdout.decode()
     with open(os.path.join(root, "docs/pictures/step.json"), encoding="utf-8") as file:
         made["docs/pictures/step.svg"] = step_picture.draw(json.load(file))
-    made["docs/gallery.md"] = gallery(root, drawn, ranks)
+    made["docs/reference/gallery.md"] = gallery(root, drawn, ranks)
     return made
 
 

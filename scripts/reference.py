@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """reference.py - what the documents say about the interface, from the public headers and the table of options.
 
-    scripts/reference.py                writes docs/reference.md, man/tutti.7, include/tutti/forms.h and the tables of docs/options.md
+    scripts/reference.py                writes docs/reference/api.md and the page of each header in docs/reference/api,
+                                        man/tutti.7, include/tutti/forms.h and the tables of docs/reference/options.md
     scripts/reference.py --compare      writes nothing; fails when they would change
     scripts/reference.py --check        fails when a comment in the headers leaves out what it must say
     scripts/reference.py --man DIR      writes a manual page for every function (section 3) into DIR
@@ -23,6 +24,8 @@ from header import (Define, Enum, Function, HeaderError, Section, Struct, Text, 
                     parse_header, parse_statuses)
 
 PICTURES = "docs/pictures/primitives"
+INDEX = "docs/reference/api.md"
+PAGES = "docs/reference/api"    # a page of each header, in folders as in include/tutti
 
 
 class Interface:
@@ -38,14 +41,15 @@ class Interface:
         self.options = options.parse_options(self.read(options.LIST))
         self.version = ".".join(re.findall(r"#define TUTTI_VERSION_\w+ (\d+)", self.read("include/tutti/tutti.h")))
         self.sections = [section for header in self.headers for section in header.sections]
-        self.anchors = {}
-        for section in self.sections:
-            for item in section.items:
+        self.anchors = {}       # of a name: its page and its place there
+        for header in self.headers:
+            for item in (item for section in header.sections for item in section.items):
                 for name in names_of(item):
-                    self.anchors[name] = item.name.partition("(")[0].lower()
+                    page = header.path if name == item.name.partition("(")[0] or isinstance(item, Enum) else "forms.h"
+                    self.anchors[name] = (page_of(page), item.name.partition("(")[0].lower())
 
     def environment_prose(self):
-        """What docs/options.md says of all options, [("text" or "code", words)]."""
+        """What docs/reference/options.md says of all options, [("text" or "code", words)]."""
         page, prose = self.read(options.PAGE), []
         for title in ("", "Rules for algorithms", "Between a launcher and its ranks"):
             for block in re.split(r"\n\n+", options.section(page, title)):
@@ -58,6 +62,11 @@ class Interface:
     def read(self, path):
         with open(os.path.join(self.root, path), encoding="utf-8") as file:
             return file.read()
+
+
+def page_of(header):
+    """The page of a header, include/tutti/train/shards.h say."""
+    return "%s/%s.md" % (PAGES, re.sub(r"\.h$", "", header.rpartition("include/tutti/")[2]))
 
 
 def names_of(item):
@@ -132,13 +141,17 @@ def own_comment(function):
 # ------------------------------------------------------------------------------------------------- Markdown
 
 class Markdown:
+    """The pages. `page` is the path of the one that is being written: links are as from there."""
+
     def __init__(self, interface):
         self.interface = interface
+        self.page = INDEX
         self.variables = {option.variable for option in interface.options}
         statuses = "|".join(sorted((name for name, _ in interface.statuses), key=len, reverse=True))
         self.code = re.compile(
             r"`[^`]*`"                                          # is code already
             r"|(?<![\w*])\*\w+\*(?!\w)"                         # is emphasis already
+            r"|\bdocs/[\w/-]+\.md\b"                            # a page
             r"|\b\w+ == [a-z_]+(?:\[\w+\])?(?: [+*] [a-z_]+(?:\[\w+\])?)*(?= elements|[,. ]|$)"
             r"|\bsizeof\(struct \w+\)|\b(?:tutti|TUTTI)_\w+(?:\([^()]*\))?"
             r"|\b(?:" + statuses + r")\b|\bINVALID_\*|\b(?:errno|NULL)\b"
@@ -152,14 +165,14 @@ class Markdown:
             word = match.group()
             if word.startswith("`") or re.fullmatch(r"\*\w+\*", word):
                 return word
+            if word.startswith("docs/"):
+                return "[%s](%s)" % (self.interface.read(word).partition("\n")[0].lstrip("# "), self.link(word))
             name = re.sub(r"\(.*", "", word)
             if name == "OK":
                 return word
-            anchor = self.interface.anchors.get(name) or self.interface.anchors.get("TUTTI_" + name)
-            if name in self.variables:
-                anchor = None
-            if anchor and anchor != own:
-                return "[`%s`](#%s)" % (word, anchor)
+            place = self.interface.anchors.get(name) or self.interface.anchors.get("TUTTI_" + name)
+            if place and name not in self.variables and place != (self.page, own):
+                return "[`%s`](%s#%s)" % (word, "" if place[0] == self.page else self.link(place[0]), place[1])
             return "`%s`" % word
 
         result, position = "", 0
@@ -167,6 +180,10 @@ class Markdown:
             result += self.plain(text[position:match.start()]) + mark(match)
             position = match.end()
         return result + self.plain(text[position:])
+
+    def link(self, path):
+        """A path of the tree, as from the page."""
+        return os.path.relpath(path, os.path.dirname(self.page))
 
     @staticmethod
     def plain(text):
@@ -176,7 +193,8 @@ class Markdown:
         out = []
         for is_code, lines in paragraphs(text):
             if is_code:
-                out.append("```c\n%s\n```" % "\n".join(lines))
+                statement = any(re.search(r";\s*(//.*)?$", line) for line in lines)   # otherwise a drawing
+                out.append("```%s\n%s\n```" % ("c" if statement else "text", "\n".join(lines)))
                 continue
             words = one_line_keep(lines)
             lead = re.match(r"([A-Z][a-z]+)\.  ", words)
@@ -226,17 +244,16 @@ class Markdown:
         return "\n\n".join(part for part in (head, words, body) if part)
 
     def function(self, function, own):
-        """The blocking form, what it does, its picture, and the other forms folded away."""
+        """The blocking form, what it does, its picture, and where its other forms are."""
         first, *others = function.forms()
         parts = ["### `%s`" % function.name, "```c\n%s\n```" % prototype(first),
                  self.prose(own_comment(function), own)]
         name = function.name[len("tutti_"):]
         if function.operation and os.path.exists(os.path.join(self.interface.root, PICTURES, name + ".svg")):
-            parts.append("![What %s does](%s/%s.svg)" % (name, PICTURES.partition("/")[2], name))
+            parts.append("![What %s does](%s)" % (name, self.link("%s/%s.svg" % (PICTURES, name))))
         if others:
-            parts.append("<details><summary>%s</summary>" % ", ".join("<code>%s</code>" % one.name for one in others))
-            parts.append("```c\n%s\n```" % "\n".join(prototype(one) for one in others))
-            parts.append("</details>")
+            parts.append("Other forms: %s." % ", ".join("[`%s`](%s#%s)" % (
+                one.name, self.link(page_of("forms.h")), function.name) for one in others))
         return "\n\n".join(part for part in parts if part)
 
     def constants(self, defines):
@@ -273,24 +290,91 @@ class Markdown:
         flush()
         return "\n\n".join(parts)
 
-    def document(self):
-        parts = ["# Reference",
-                 "<!-- Made by scripts/reference.py from include/tutti: change the header, then `make reference`. -->"]
-        parts.append("[`tutti.h`](../include/tutti/tutti.h), [`plan.h`](../include/tutti/plan.h) and [`train.h`](../include/tutti/train.h), and of "
-                     "[`train/checkpoint.h`](../include/tutti/train/checkpoint.h), [`train/pipeline.h`](../include/tutti/train/pipeline.h) and "
-                     "[`train/shards.h`](../include/tutti/train/shards.h), for browsing. For a first look take the [tour](tour.md), for pictures the [gallery](gallery.md).")
+    def contents(self, sections):
+        """What the sections declare, with links from the page."""
         lines = []
+        for section in sections:
+            links = []
+            for item in section.items:
+                if not isinstance(item, (Text, Define)):
+                    page, anchor = self.interface.anchors[item.name]
+                    links.append("[`%s`](%s#%s)" % (re.sub(r"^tutti_", "", item.name), "" if page == self.page else self.link(page), anchor))
+            lines.append("* %s: %s" % (title_of(section), ", ".join(links)) if links else "* " + title_of(section))
+        return "\n".join(lines)
+
+    def header_page(self, header):
+        self.page = page_of(header.path)
+        path = header.path[header.path.index("include/tutti/"):]
+        parts = ["# %s" % path.partition("/")[2],
+                 "<!-- Made by scripts/reference.py from %s: change that, then `make reference`. -->" % path,
+                 "The source is [`%s`](%s)." % (path, self.link(path)),
+                 self.inline(header.title[0].upper() + header.title[1:]), self.prose(header.text), "On this page:", self.contents(header.sections)]
+        return "\n\n".join(parts + [self.section(section) for section in header.sections]) + "\n"
+
+    def forms_page(self):
+        """The page of forms.h: its prototypes, in the order of tutti.h."""
+        self.page = page_of("forms.h")
+        path = "include/tutti/forms.h"
+        parts = ["# tutti/forms.h",
+                 "<!-- Made by scripts/reference.py: change tutti.h, then `make reference`. -->",
+                 "The source is [`%s`](%s)." % (path, self.link(path)),
+                 "The forms `_with`, `_start` and `_prepare` of every operation. Programs include `tutti.h`, which includes this "
+                 "file, and says what each operation does, what its arguments are, and which [rules](%s#rules-for-all-operations) "
+                 "hold for all forms. Each form takes the arguments of the operation, and then" % self.link(page_of("tutti.h")),
+                 self.table(("argument", "forms", "meaning"),
+                            [("`options`", "all", "a deadline, an algorithm, a priority of this call's own; or `NULL`"),
+                             ("`request`", "`_start`", self.cell("receives the operation under way, for tutti_wait, tutti_test, "
+                                                                 "tutti_cancel and tutti_notify; NULL on failure")),
+                             ("`prepared`", "`_prepare`", self.cell("receives the prepared operation, for tutti_start and "
+                                                                    "tutti_prepared_free; NULL on failure"))]),
+                 FORMS_EXAMPLE]
         for section in self.interface.sections:
-            names = [item.name for item in section.items if not isinstance(item, (Text, Define))]
-            links = ", ".join("[`%s`](#%s)" % (re.sub(r"^tutti_", "", name), name.lower()) for name in names)
-            lines.append("* [%s](#%s): %s" % (title_of(section), anchor_of(title_of(section)), links))
-        parts.append("\n".join(lines))
-        for header in self.interface.headers:
-            name = header.path.rpartition("include/tutti/")[2]
-            parts.append("## %s" % ("The rules" if name == "tutti.h" else name))
-            parts.append(self.prose(header.text))
-            parts += [self.section(section) for section in header.sections]
+            operations = [item for item in section.items if isinstance(item, Function) and item.operation]
+            if operations:
+                parts.append("## %s" % title_of(section))
+            for item in operations:
+                parts.append("### `%s`" % item.name)
+                parts.append("[What it does](%s#%s)." % (self.link(self.interface.anchors[item.name][0]), item.name))
+                parts.append("```c\n%s\n```" % "\n".join(prototype(form) for form in item.forms()[1:]))
         return "\n\n".join(parts) + "\n"
+
+    def index(self):
+        self.page = INDEX
+        parts = ["# Every function",
+                 "<!-- Made by scripts/reference.py from include/tutti: change the header, then `make reference`. -->",
+                 "Each public header has a page, which says of every function what it does, which thread may call it, whether it "
+                 "blocks and what it returns. For a first look take the [tour](../start/tour.md), for pictures the "
+                 "[gallery](gallery.md)."]
+        for header in self.interface.headers:
+            page = page_of(header.path)
+            parts.append("## [%s](%s)" % (header.path[header.path.index("tutti/", header.path.index("include/")):], self.link(page)))
+            parts.append(self.inline(header.title[0].upper() + header.title[1:]))
+            parts.append(self.contents(header.sections))
+            if header.path.endswith("/tutti/tutti.h"):
+                parts.append("## [tutti/forms.h](%s)" % self.link(page_of("forms.h")))
+                parts.append("The forms `_with`, `_start` and `_prepare` of every operation. `tutti.h` includes it.")
+        return "\n\n".join(parts) + "\n"
+
+    def pages(self):
+        """{path: text}"""
+        made = {page_of(header.path): self.header_page(header) for header in self.interface.headers}
+        made[page_of("forms.h")] = self.forms_page()
+        made[INDEX] = self.index()
+        return made
+
+
+FORMS_EXAMPLE = """\
+An allreduce that moves while the program computes:
+
+<!-- compile: float mine[4] = {0}, sums[4]; struct tutti_comm *comm = NULL; -->
+```c
+struct tutti_call_options options = TUTTI_CALL_OPTIONS_INIT;
+struct tutti_request *request;
+options.timeout_ns = 2000000000; /* two seconds */
+tutti_allreduce_start(mine, sums, 4, TUTTI_FLOAT32, TUTTI_SUM, &options, comm, &request);
+/* compute; mine and sums belong to the operation meanwhile */
+tutti_wait(&request); /* or tutti_test, until it says done */
+```"""
 
 
 def one_line_keep(lines):
@@ -566,6 +650,7 @@ def function_faults(interface, section, function):
 # ------------------------------------------------------------------------------------------------------ main
 
 def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 
@@ -591,10 +676,19 @@ def main():
         faults = find_faults(interface)
         print("\n".join(faults + ["%d faults" % len(faults)]))
         return 1 if faults else 0
-    made = {"docs/reference.md": Markdown(interface).document(), "man/tutti.7": man_overview(interface),
+    made = {**Markdown(interface).pages(), "man/tutti.7": man_overview(interface),
             "include/tutti/forms.h": forms_header(interface),
             options.PAGE: options.page_with_tables(interface.read(options.PAGE), interface.options)}
     stale = 0
+    for place in glob.glob(os.path.join(wishes.root, PAGES, "**/*.md"), recursive=True):
+        path = os.path.relpath(place, wishes.root)
+        if path in made:
+            continue
+        if wishes.compare:
+            print("%s: no header has this page any more" % path)
+            stale = 1
+        else:
+            os.remove(place)
     for path, text in made.items():
         place = os.path.join(wishes.root, path)
         if not wishes.compare:

@@ -10,10 +10,11 @@
  *     options.algorithm = "mine";
  *     tutti_allreduce_with(send, recv, count, TUTTI_FLOAT32, TUTTI_SUM, &options, comm);
  *
- * A plan says what every rank sends, receives, reduces and copies; docs/plan.md explains it, and
- * the text form in which steps are written. A plan is for one collective, one number of ranks and,
- * for a collective with a root, one root. It can do any count, dtype and operation that commutes.
- * It can do operations that do not commute only if it combines operands in the order of ranks.
+ * A plan says what every rank sends, receives, reduces and copies; docs/explanation/plan.md explains
+ * it, and the text form in which steps are written. A plan is for one collective, one number of
+ * ranks and, for a collective with a root, one root. It can do any count, dtype and operation that
+ * commutes. It can do operations that do not commute only if it combines operands in the order of
+ * ranks.
  *
  * A plan runs only if it is proven: for separate buffers, for buffers in place, and for ranks that
  * differ in that.
@@ -44,9 +45,9 @@ struct tutti_plan; /* opaque */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_create(const char *collective, int rank_count,
                                                              int root, int parts,
                                                              struct tutti_plan **plan);
-/* Gives a rank one more scratch chunk, of the size of the chunks of class `like`; docs/plan.md has
- * the classes. The rank's scratch chunks are scratch[0], scratch[1] and so on. Local; does not
- * block. INVALID_RANK; UNSUPPORTED: the plan was read from text, or has been used, and can no
+/* Gives a rank one more scratch chunk, of the size of the chunks of class `like`;
+ * docs/explanation/plan.md has the classes. The rank's scratch chunks are scratch[0], scratch[1] and
+ * so on. Local; does not block. INVALID_RANK; UNSUPPORTED: the plan was read from text, or has been used, and can no
  * longer change; NO_MEMORY. On failure the plan is as it was. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_scratch(struct tutti_plan *plan, int rank,
                                                               uint32_t like);
@@ -78,7 +79,7 @@ TUTTI_API enum tutti_status tutti_plan_free(struct tutti_plan *plan);
  * two minutes at most. INVALID_ALGORITHM: it is wrong, and the message says which
  * step of which lane of which rank shows it; or a step cannot be read, and the message quotes that
  * step; or the proof would take more than 2^30 looks at chunks or 512 MiB of memory, and the message
- * says how much (docs/own-plans.md). NO_MEMORY: nothing is known. */
+ * says how much (docs/how-to/own-plans.md). NO_MEMORY: nothing is known. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_plan_verify(struct tutti_plan *plan);
 /* Writes the plan in its text form, as much as fits into text_bytes, and a zero at the end.
  * *full_bytes becomes the size of all of it, the zero included; full_bytes may be NULL. text may be

@@ -68,7 +68,7 @@ extern "C" {
  * with size_bytes may get more fields at their end. A field that the program does not know is 0,
  * which changes nothing. A set field that the library does not know is refused with
  * INVALID_OPTIONS. All other structs, and the values of enums and constants, stay as they are. See
- * docs/compatibility.md. */
+ * docs/reference/compatibility.md. */
 
 /* The version of this header. */
 #define TUTTI_VERSION_MAJOR 0

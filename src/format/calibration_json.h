@@ -10,7 +10,7 @@
  *         "slot": {"sender_ps": 19600, "receiver_ps": 119600, "sender_byte_fs": 114000, ... }, ... },
  *       "between": { ... } }
  *
- * docs/calibration.md describes every member. All but the first may be missing.
+ * docs/how-to/calibration.md describes every member. All but the first may be missing.
  */
 #ifndef TUTTI_FORMAT_CALIBRATION_JSON_H
 #define TUTTI_FORMAT_CALIBRATION_JSON_H

@@ -8,7 +8,7 @@
  *          "collective": "allreduce", "dtypes": "plain", "memory": "private", "from_bytes": 4096, "to_bytes": 16384,
  *          "algorithm": "twoshot", "only_hosts": false, "time_ns": 12345, "faster_permille": 120}, ... ] }
  *
- * docs/tuning.md describes every member. A later entry wins where two overlap. Unknown members are
+ * docs/how-to/calibration.md describes every member. A later entry wins where two overlap. Unknown members are
  * left alone, for a table may come from a later version; an unknown name as the value of a member
  * is refused.
  */

@@ -211,13 +211,13 @@ static void the_environment_names_the_file(void **state)
     unsetenv("TUTTI_TOPO_FILE");
 }
 
-/* The block behind that mark in docs/topology.md. */
+/* The block behind that mark in docs/how-to/topology.md. */
 static char *documented(const char *mark)
 {
     char path[4096];
     const char *root = getenv("TUTTI_ROOT");
     if (root == NULL) skip();
-    snprintf(path, sizeof path, "%s/docs/topology.md", root);
+    snprintf(path, sizeof path, "%s/docs/how-to/topology.md", root);
     FILE *file = fopen(path, "re");
     assert_non_null(file);
     char *text = calloc(1, 1 << 16);

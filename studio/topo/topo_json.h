@@ -9,7 +9,7 @@
  *       "links": [ { "ends": ["leaf", "a-eth0"], "bytes_per_second": 12.5e9, "latency_ns": 900,
  *                    "known": "nominal" } ] }
  *
- * docs/topology.md describes every member.
+ * docs/how-to/topology.md describes every member.
  */
 #ifndef TUTTI_STUDIO_TOPO_TOPO_JSON_H
 #define TUTTI_STUDIO_TOPO_TOPO_JSON_H

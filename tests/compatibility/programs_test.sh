@@ -1,5 +1,5 @@
 #!/bin/bash
-# A program runs with a later library, and with an earlier one that has everything that it uses: docs/compatibility.md says so.
+# A program runs with a later library, and with an earlier one that has everything that it uses: docs/reference/compatibility.md says so.
 # ctest: label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}/tests/compatibility"

@@ -1,5 +1,5 @@
 /* Faults at random: schedules of faults and operations on real processes, and a judge of what all ranks saw. Without arguments it
- * tests its own parts and some seeds that never change, with TUTTI_LONG many that do; docs/failures.md tells what else it can do.
+ * tests its own parts and some seeds that never change, with TUTTI_LONG many that do; docs/develop/faults.md tells what else it can do.
  *
  * ctest: label=notsan label=once timeout=300 */
 #include <getopt.h>

@@ -73,7 +73,7 @@ collectives() { # hosts, ranks on each
     [ $failed = 0 ] && echo "ok      $1 hosts, $2 ranks each"
 }
 
-# Random programs of everything that ranks can do together (docs/random-programs.md): known seeds, or fresh ones for longer.
+# Random programs of everything that ranks can do together (docs/develop/random-programs.md): known seeds, or fresh ones for longer.
 programs() { # hosts, ranks on each
     local seed=1 runs=5
     if [ "${TUTTI_LONG:-}" ]; then seed=$RANDOM$RANDOM runs=100; fi

@@ -2,7 +2,7 @@
 # fabric_test.sh - whole communicators whose data goes over network cards through libfabric: its providers that run anywhere.
 #
 # Messages over tcp;ofi_rxm, as over TCP, and their failures. With TUTTI_LONG all forms, sizes and recoveries, what
-# holds over other providers (docs/fabric.md), and faults at random.
+# holds over other providers (docs/how-to/fabric.md), and faults at random.
 # ctest: label=nosan label=once timeout=300 first
 set -uo pipefail
 # shellcheck source=tests/over/over.sh

@@ -1,5 +1,5 @@
-"""Runs schedules of MSCCL on symbols, from the description of the format alone (docs/msccl.md): an opinion that shares nothing with
-the importer.
+"""Runs schedules of MSCCL on symbols, from the description of the format alone (docs/how-to/msccl.md): an opinion that shares nothing
+with the importer.
 
     msccl_run.py FILE...              a line for each: right, or wrong and where; exit status 1 if one is wrong
     msccl_run.py --depth N FILE...    connections hold N messages, and a step that takes one and sends one does both at once

@@ -1,4 +1,4 @@
-"""Runs execution plans of MSCCL++ on symbols, from the description of the format alone (docs/msccl.md): an opinion that shares
+"""Runs execution plans of MSCCL++ on symbols, from the description of the format alone (docs/how-to/msccl.md): an opinion that shares
 nothing with what writes them.
 
     mscclpp_run.py [--hosts 2,1] FILE...     a line for each that is wrong: where, and why; then how many ran right; exit status 1

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Random programs of seeds that nobody has used before, for some minutes: docs/random-programs.md.
+# Random programs of seeds that nobody has used before, for some minutes: docs/develop/simulated-faults.md.
 # ctest: label=long timeout=900
 set -euo pipefail
 job=()

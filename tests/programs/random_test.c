@@ -1,4 +1,4 @@
-/* random_test.c - random programs of everything that ranks can do together: see program.h, and docs/random-programs.md.
+/* random_test.c - random programs of everything that ranks can do together: see program.h, and docs/develop/simulated-faults.md.
  *
  * With arguments it is the tester by hand: --help.
  *

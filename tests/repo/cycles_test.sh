@@ -1,6 +1,6 @@
 #!/bin/bash
 # Files of the library use each other's symbols in one direction only: there is no cycle of files, and folders use each
-# other as the table of docs/architecture.md says.  Prints the edges of each cycle with their symbols, and every use that
+# other as the table of docs/develop/architecture.md says.  Prints the edges of each cycle with their symbols, and every use that
 # the table does not allow.  Read from the objects, so that macros, inline functions and tables of functions count.
 # ctest: label=once label=nosan
 set -euo pipefail

@@ -8,9 +8,10 @@ if ! command -v python3 >/dev/null; then
     echo "python3 is not here"
     exit 77
 fi
+shopt -s globstar
 pages=()
-for page in README.md docs/*.md docs/algorithms/*.md; do
-    if [[ $page != docs/python.md ]] && grep -qE '^<!-- (run|compile|quote)' "$page"; then pages+=("$page"); fi
+for page in README.md docs/**/*.md; do
+    if [[ $page != docs/start/python.md ]] && grep -qE '^<!-- (run|compile|quote)' "$page"; then pages+=("$page"); fi
 done
 
 # It can fail, and tells where: a page with one mistake of each sort.

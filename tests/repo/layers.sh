@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The table of layers, which docs/architecture.md holds, for the tests beside this file.
+# The table of layers, which docs/develop/architecture.md holds, for the tests beside this file.
 
 # Prints each folder of the table as "FOLDER: FOLDER ...", those of src/ without that, with all that it may use
 # besides itself and include/.  "X alone" is X; everything else comes with base and os.
@@ -20,5 +20,5 @@ layers_table() {
             sub(/ $/, "", allowed)
             print folder ":" allowed
             if (sub(/^src\//, "", folder)) above = above " " folder
-        }' "${TUTTI_ROOT:?}/docs/architecture.md"
+        }' "${TUTTI_ROOT:?}/docs/develop/architecture.md"
 }

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Includes point down, no folder includes what is private to another (X_state.h), and none names members of another's part of a
-# communicator. Prints every line that breaks a rule as FILE:LINE; the table of docs/architecture.md says which includes are allowed.
+# communicator. Prints every line that breaks a rule as FILE:LINE; the table of docs/develop/architecture.md says which includes are
+# allowed.
 # ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The tables of docs/performance.md that say which ways messages take are what tutti-plan says.
+# The tables of docs/explanation/performance.md that say which ways messages take are what tutti-plan says.
 # ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"

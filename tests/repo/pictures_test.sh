@@ -1,6 +1,6 @@
 #!/bin/bash
-# Every algorithm has its line in docs/algorithms.md, its picture, its entry in the gallery and a page that shows it, and
-# all are what they would be if they were made now.
+# Every algorithm has its line in docs/reference/algorithms.md, its picture, its entry in the gallery and a page that shows it, and all
+# are what they would be if they were made now.
 # ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
@@ -20,16 +20,16 @@ while read -r line; do
     '| `'*)
         name=$(cut -d'`' -f2 <<<"$line")
         picture=pictures/algorithms/$collective-$name.svg
-        grep -qF "($picture)" docs/gallery.md || { echo "docs/gallery.md: no $collective $name"; bad=1; }
-        grep -rqF "(../$picture)" docs/algorithms || { echo "docs/algorithms/: no page shows $picture"; bad=1; }
+        grep -qF "(../$picture)" docs/reference/gallery.md || { echo "docs/reference/gallery.md: no $collective $name"; bad=1; }
+        grep -rqF "(../../$picture)" docs/reference/algorithms || { echo "docs/reference/algorithms/: no page shows $picture"; bad=1; }
         ;;
     esac
 done < <("$plan" list --markdown)
 [[ $collective ]] || { echo "tutti-plan list --markdown says nothing"; bad=1; }
 
-# The tables of docs/algorithms.md are the list.
-diff <(sed -n '/^## The list/,$p' docs/algorithms.md | grep -E '^(\||###)') \
-    <("$plan" list --markdown | grep -E '^(\||###)') || { echo "above: docs/algorithms.md (<) is not the list (>)"; bad=1; }
+# The tables of docs/reference/algorithms.md are the list.
+diff <(sed -n '/^## The list/,$p' docs/reference/algorithms.md | grep -E '^(\||###)') \
+    <("$plan" list --markdown | grep -E '^(\||###)') || { echo "above: docs/reference/algorithms.md (<) is not the list (>)"; bad=1; }
 
 too_large=$(find docs/pictures -name '*.svg' -size +40960c)
 if [[ $too_large ]]; then

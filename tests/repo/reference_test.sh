@@ -1,6 +1,6 @@
 #!/bin/bash
-# docs/reference.md, man/tutti.7, forms.h and docs/options.md are what the public headers and the table of options say, and the headers say
-# all that they must.
+# The pages of the reference, man/tutti.7, forms.h and docs/reference/options.md are what the public headers and the table of options say,
+# and the headers say all that they must.
 # ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
@@ -28,9 +28,8 @@ fi
 # The checks can fail: a copy of what is read, with one fault of each sort.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/docs" "$work/man"
-cp -r include src "$work"
-cp docs/*.md "$work/docs"
+mkdir -p "$work/man"
+cp -r include src docs "$work"
 cp man/tutti.7 "$work/man"
 expect_fault() { # what to do to the header, what is said then
     sed "$1" include/tutti/tutti.h >"$work/include/tutti/tutti.h"
@@ -60,9 +59,15 @@ if ! grep -q 'include/tutti/forms.h is not what the headers say' "$work/said"; t
     bad=1
 fi
 cp include/tutti/tutti.h "$work/include/tutti"
+echo '# gone.h' >"$work/docs/reference/api/gone.md"
+scripts/reference.py --root "$work" --compare >"$work/said" || true
+if ! grep -q 'api/gone.md: no header has this page' "$work/said"; then
+    echo "this test does not work: a page without a header may stay"
+    bad=1
+fi
 sed 's/"30m"/"31m"/' src/base/option_list.h >"$work/src/base/option_list.h"
 scripts/reference.py --root "$work" --compare >"$work/said" || true
-if ! grep -q 'docs/options.md is not what the headers say' "$work/said" || ! grep -q 'man/tutti.7 is not' "$work/said"; then
+if ! grep -q 'docs/reference/options.md is not what the headers say' "$work/said" || ! grep -q 'man/tutti.7 is not' "$work/said"; then
     echo "this test does not work: another default changes no page"
     bad=1
 fi

@@ -1,5 +1,6 @@
 #!/bin/bash
-# One word for one thing (docs/glossary.md).  Prints every word that the list below has replaced as FILE:LINE, with the word to use.
+# One word for one thing (docs/reference/glossary.md).  Prints every word that the list below has replaced as FILE:LINE, with the word to
+# use.
 # And the actor first: prints every sentence that begins with a free "Who" or "What" in the texts that everybody reads.
 # ctest: label=once label=nosan
 set -euo pipefail
@@ -27,7 +28,8 @@ wakefulness                     : backoff
 # The texts whose sentences may begin with "Who" or "What" only if they are questions.
 plain='README.md include/tutti/tutti.h include/tutti/plan.h include/tutti/train.h include/tutti/train/checkpoint.h include/tutti/train/pipeline.h
        include/tutti/train/shards.h
-       docs/glossary.md docs/options.md docs/failures.md docs/start-up.md docs/hosts.md docs/running.md docs/point-to-point.md'
+       docs/README.md docs/start/running.md docs/how-to/failures.md docs/reference/glossary.md docs/reference/options.md
+       docs/develop/faults.md docs/explanation/start-up.md docs/explanation/hosts.md docs/explanation/point-to-point.md'
 
 # These are bytes that other builds expect.
 kept='"roll call"|"doors"'
@@ -108,16 +110,17 @@ find_free_words() {
 self_test() {
     local tree expected offences
     tree=$(mktemp -d)
-    mkdir -p "$tree"/{docs/algorithms,include/tutti,src/{connect,process,other}}
+    mkdir -p "$tree"/{docs/how-to,include/tutti,src/{connect,process,other}}
     cd "$tree"
     printf 'struct door *front;\nint doorbell;\nint open_door(void);\n' >src/connect/a.h
     printf '/* A guest, */\nlog("%%d Visitors");\nchar what[] = "roll call";\n' >src/connect/a.c
     printf 'enum { PORT_KNOCK };\nbool is_visible, is_revisited;\n' >src/process/a.c
     printf 'struct door *front;\n' >src/other/a.h
-    printf 'The roll call.\nArrivals\nAn arrivals_count\n' >docs/algorithms/a.md
+    printf 'The roll call.\nArrivals\nAn arrivals_count\n' >docs/how-to/a.md
     printf '# Who may\n\nAsks what. Who\nwaits sleeps.\nWhat is it? A guess.  What else. What\nnow?\n- What waits\n' >README.md
     printf '/* Who waits. */\nint a; /* What b is */\n/* It says\n * What is said.\n * what? */\n' >include/tutti/tutti.h
-    expected='README.md:3 README.md:5 README.md:7 docs/algorithms/a.md:1 docs/algorithms/a.md:2 docs/algorithms/a.md:3'
+    expected='README.md:3 README.md:5 README.md:7'
+    expected+=' docs/how-to/a.md:1 docs/how-to/a.md:2 docs/how-to/a.md:3'
     expected+=' include/tutti/tutti.h:1 include/tutti/tutti.h:2'
     expected+=' src/connect/a.c:1 src/connect/a.c:2 src/connect/a.h:1 src/connect/a.h:3 src/process/a.c:1'
     offences=$(find_offences || true; find_free_words || true)

@@ -1,5 +1,5 @@
 /* toy_links.h - the smallest links to ranks without common memory: datagrams between sockets of this host. It shows what a new transport
- * has to give (docs/add-a-transport.md), and whole communicators run over it.
+ * has to give (docs/develop/add-a-transport.md), and whole communicators run over it.
  *
  *     link ─┐                                                   ┌─ link: a queue of messages
  *     link ─┴─ peer: a queue ── sendto ──► socket of the peer ──┴─ ...

@@ -1,5 +1,5 @@
 /* Buffers begin at the same place of a page, as large buffers mostly do, so the cost of that
- * (docs/kernels.md) is measured, too. */
+ * (docs/develop/kernels.md) is measured, too. */
 #include "kernels.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-"""The programs in docs/python.md and the example run, as a reader would run them."""
+"""The programs in docs/start/python.md and the example run, as a reader would run them."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs" / "python.md"
+PAGE = ROOT / "docs" / "start" / "python.md"
 TUTTI_RUN = os.path.join(os.environ.get("TUTTI_BIN", ""), "tutti-run")
 BLOCKS = re.findall(r"^```python( run)?\n(.*?)^```$", PAGE.read_text(), re.S | re.M)
 

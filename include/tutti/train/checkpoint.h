@@ -30,8 +30,8 @@
  * Checkpoints are for one thread at a time. All ranks make the same calls in the same order, and
  * get the same status: if one rank cannot write, all of them learn which one, and why. Calls are on
  * a communicator of the checkpoints' own, so they need no order with other calls. All ranks must
- * see the same folder: on one host, or in a file system that the hosts share. docs/checkpoints.md
- * has costs, and what is in the files.
+ * see the same folder: on one host, or in a file system that the hosts share.
+ * docs/how-to/checkpoints.md has costs, and what is in the files.
  */
 #ifndef TUTTI_TRAIN_CHECKPOINT_H
 #define TUTTI_TRAIN_CHECKPOINT_H

@@ -28,7 +28,7 @@
  * Chunks.  A stage may have several parts of the model, its *chunks*. Chunk c of stage s is part
  * c * stages + s of the model, so a micro-batch passes all stages once for each chunk.
  *
- * docs/pipelines.md has pictures, costs and the papers.
+ * docs/how-to/pipelines.md has pictures, costs and the papers.
  */
 #ifndef TUTTI_TRAIN_PIPELINE_H
 #define TUTTI_TRAIN_PIPELINE_H

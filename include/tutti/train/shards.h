@@ -50,7 +50,8 @@
  *     tutti_shards_step(shards, &step, &result);                 // divides by it, or skips
  *
  * Shards are for one thread at a time. Their calls are calls on the communicator, so all calls on
- * it must come in the same order on all ranks, as ever. docs/shards.md has costs and the paper.
+ * it must come in the same order on all ranks, as ever. docs/how-to/shards.md has costs and
+ * the paper.
  */
 #ifndef TUTTI_TRAIN_SHARDS_H
 #define TUTTI_TRAIN_SHARDS_H

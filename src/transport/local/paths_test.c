@@ -1,5 +1,5 @@
 /* The tables of shared memory: they make sense, and messages of send and recv go as
- * docs/performance.md says. */
+ * docs/explanation/performance.md says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

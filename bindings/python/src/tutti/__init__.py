@@ -7,7 +7,7 @@
         gradients = np.random.rand(1000).astype(np.float32)
         comm.allreduce(gradients, out=gradients, op="avg")
 
-Start it with `tutti-run -n 4 python3 program.py`. docs/python.md tells the rest, help(tutti.Communicator) the details.
+Start it with `tutti-run -n 4 python3 program.py`. docs/start/python.md tells the rest, help(tutti.Communicator) the details.
 """
 
 from ._calls import Group, How, Prepared, Request, group

@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from . import _header
 
-# One soname for each major version: docs/compatibility.md.
+# One soname for each major version: docs/reference/compatibility.md.
 SONAME = "libtutti.so.0"
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Plan:
-    """What every rank of a collective sends, receives, reduces and copies: docs/own-plans.md.
+    """What every rank of a collective sends, receives, reduces and copies: docs/how-to/own-plans.md.
 
         plan = tutti.Plan("allreduce", ranks=2)
         for rank in range(2):

@@ -3,7 +3,7 @@
 Nobody has to import this: PyTorch 2.5 and later load it through its entry point (group torch.backends), and for earlier
 ones tutti_torch.pth does (see _autoload). It only makes the name known; Tutti itself is loaded with the first group.
 
-Communication hooks for DistributedDataParallel are in tutti_torch.hooks. docs/torch.md tells the rest.
+Communication hooks for DistributedDataParallel are in tutti_torch.hooks. docs/start/torch.md tells the rest.
 """
 
 BACKEND = "tutti"
