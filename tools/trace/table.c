@@ -168,6 +168,13 @@ static enum tutti_status print_rate(const struct comparison *comparison, const s
     return TUTTI_OK;
 }
 
+enum tutti_status print_conclusions(const struct comparison *comparison, const struct compared *row,
+                                    FILE *file)
+{
+    print_late(comparison->found, row->kind, file);
+    return row->prediction.why_not[0] == '\0' ? print_rate(comparison, row, file) : TUTTI_OK;
+}
+
 /* ------------------------------------------------------------------------------------------------- the calls */
 
 struct widths {
@@ -212,8 +219,7 @@ static enum tutti_status print_row(const struct comparison *comparison, const st
     } else {
         fprintf(file, "not predicted: %s\n", prediction->why_not);
     }
-    print_late(comparison->found, kind, file);
-    return is_predicted ? print_rate(comparison, row, file) : TUTTI_OK;
+    return print_conclusions(comparison, row, file);
 }
 
 static enum tutti_status print_calls(const struct comparison *comparison, FILE *file)
@@ -356,17 +362,10 @@ void print_left_out(const struct calls *calls, FILE *file)
 
 /* ------------------------------------------------------------------------------------------------------ all */
 
-static void print_head(const struct comparison *comparison, FILE *file)
+void print_numbers(const struct comparison *comparison, FILE *file)
 {
-    const struct calls *calls = comparison->found;
     const struct predictor *predictor = comparison->predictor;
     const int ranks = predictor_most_ranks(predictor);
-    fprintf(file, "communicator %s: %d rank%s", calls->traces[0].communicator,
-            predictor->rank_count, plural((size_t)predictor->rank_count));
-    if (predictor->host_count > 0)
-        fprintf(file, " on %d host%s", predictor->host_count, plural((size_t)predictor->host_count));
-    if (predictor->rack_count > 1) fprintf(file, " in %d racks", predictor->rack_count);
-    fprintf(file, ", %zu call%s\nnumbers: ", calls->count, plural(calls->count));
     const int measured = predictor_measured_count(predictor), of_job = predictor->job_measured_count;
     if (comparison->calibration == NULL && of_job == 0)
         fputs("as shipped, not measured on these hosts", file);
@@ -388,6 +387,19 @@ static void print_head(const struct comparison *comparison, FILE *file)
         fprintf(file, "numbers are of another job: %s\n", predictor->doubt);
     if (predictor->calibration.is_loaded)
         fputs("numbers were measured while others used the machine\n", file);
+}
+
+static void print_head(const struct comparison *comparison, FILE *file)
+{
+    const struct calls *calls = comparison->found;
+    const struct predictor *predictor = comparison->predictor;
+    fprintf(file, "communicator %s: %d rank%s", calls->traces[0].communicator,
+            predictor->rank_count, plural((size_t)predictor->rank_count));
+    if (predictor->host_count > 0)
+        fprintf(file, " on %d host%s", predictor->host_count, plural((size_t)predictor->host_count));
+    if (predictor->rack_count > 1) fprintf(file, " in %d racks", predictor->rack_count);
+    fprintf(file, ", %zu call%s\nnumbers: ", calls->count, plural(calls->count));
+    print_numbers(comparison, file);
 }
 
 enum tutti_status print_comparison(const struct comparison *comparison, FILE *file)
