@@ -376,6 +376,11 @@ const struct trace_entry *trace_json_operation(const struct trace_json *trace, u
     return is_there ? &trace->operations[low] : NULL;
 }
 
+bool trace_entry_is_message(const struct trace_entry *entry)
+{
+    return strcmp(entry->call, "send") == 0 || strcmp(entry->call, "recv") == 0;
+}
+
 bool trace_entry_is_done(const struct trace_entry *entry)
 {
     return strcmp(entry->state, "done") == 0;

@@ -110,6 +110,8 @@ size_t trace_json_group(const struct trace_json *all, size_t count);
 const struct trace_entry *trace_json_operation(const struct trace_json *trace, uint64_t number);
 /* Whether an entry has ended; those that failed have. */
 bool trace_entry_is_over(const struct trace_entry *entry);
+/* Whether it is a message, by its call: "send" or "recv". */
+bool trace_entry_is_message(const struct trace_entry *entry);
 /* Whether it has ended well. */
 bool trace_entry_is_done(const struct trace_entry *entry);
 

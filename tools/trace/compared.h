@@ -7,6 +7,9 @@
 #include "calls.h"
 #include "predict.h"
 
+/* A call may take so many times as long as predicted before anything is said. */
+#define COMPARED_RATIO_FINE 1.2
+
 struct compared {
     const struct call_kind *kind;
     uint64_t expected_ns; /* the job's own prediction, of the first dump; 0: it has none */

@@ -8,8 +8,8 @@
 #include "base/status.h"
 #include "text.h"
 
-/* By how much a call may miss its prediction, and how much of it lateness has to be, before anything is said. */
-static const double RATIO_FINE = 1.2, LATE_SHARE = 0.1;
+/* How much of a call lateness has to be before anything is said. */
+static const double LATE_SHARE = 0.1;
 enum {
     BUSY_PERMILLE = 500,
     LATE_PERMILLE = 50,
@@ -108,7 +108,7 @@ static void print_late(const struct calls *calls, const struct call_kind *kind, 
 
 static bool is_slower(uint64_t measured_ns, const struct compared *row)
 {
-    return (double)measured_ns * 1e3 > RATIO_FINE * (double)row->prediction.time_ps;
+    return (double)measured_ns * 1e3 > COMPARED_RATIO_FINE * (double)row->prediction.time_ps;
 }
 
 /* Whether the calls took longer than ports of the network explain at the rate that the model has for them. Hosts' clocks may hide that a rank
@@ -118,7 +118,7 @@ static bool is_slow(const struct calls *calls, const struct compared *row)
     const struct call_kind *kind = row->kind;
     if (calls->clock == CALLS_WALL_CLOCKS && kind->waits_for_all && !is_slower(kind->least_ns, row))
         return false;
-    return row->ratio > RATIO_FINE && !kind->first->started &&
+    return row->ratio > COMPARED_RATIO_FINE && !kind->first->started &&
            resource_is_port(row->prediction.busiest) &&
            row->prediction.busy_permille >= BUSY_PERMILLE;
 }
@@ -282,7 +282,7 @@ static enum tutti_status print_ranks(const struct comparison *comparison, FILE *
 
 /* --------------------------------------------------------------------------------------------- what is not there */
 
-static void print_clocks(const struct calls *calls, FILE *file)
+void print_clocks(const struct calls *calls, FILE *file)
 {
     char error[DURATION_TEXT_SIZE];
     if (calls->clock == CALLS_WALL_CLOCKS && calls->count > 0) {

@@ -44,6 +44,8 @@ void print_numbers(const struct comparison *comparison, FILE *file);
 /* A line for each conclusion on one row, indented; without a prediction, of lateness alone. NO_MEMORY. */
 enum tutti_status print_conclusions(const struct comparison *comparison, const struct compared *row,
                                     FILE *file);
+/* One line that says how times of hosts are compared, or nothing if all ranks are on one host. */
+void print_clocks(const struct calls *calls, FILE *file);
 /* The parts that dumps lack, and the calls that are left out because of that; nothing if there are
  * none. */
 void print_left_out(const struct calls *calls, FILE *file);
