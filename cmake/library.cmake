@@ -34,14 +34,17 @@ else()
     list(REMOVE_ITEM sources ${neon_kernels})
 endif()
 
+# tutti_embed(SOURCE FILE...): files beside a source, which has them as constants (base/embedded.h).
+function(tutti_embed source)
+    get_filename_component(folder ${source} DIRECTORY)
+    list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/${folder}/ OUTPUT_VARIABLE files)
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/${source} PROPERTIES
+        COMPILE_DEFINITIONS EMBEDDED_FOLDER="${CMAKE_SOURCE_DIR}/${folder}/" OBJECT_DEPENDS "${files}")
+endfunction()
+
 # Kernels of devices are a text in the library (gpu/kernels.h).
-set_source_files_properties(${CMAKE_SOURCE_DIR}/src/gpu/kernels.c PROPERTIES
-    COMPILE_DEFINITIONS GPU_KERNELS_FILE="${CMAKE_SOURCE_DIR}/src/gpu/kernels.ptx"
-    OBJECT_DEPENDS ${CMAKE_SOURCE_DIR}/src/gpu/kernels.ptx)
-# So is the page of the player (studio/plan/player_page.h).
-set_source_files_properties(${CMAKE_SOURCE_DIR}/studio/plan/player_page.c PROPERTIES
-    COMPILE_DEFINITIONS PLAYER_FILES="${CMAKE_SOURCE_DIR}/studio/plan/player"
-    OBJECT_DEPENDS "${CMAKE_SOURCE_DIR}/studio/plan/player.html;${CMAKE_SOURCE_DIR}/studio/plan/player.css;${CMAKE_SOURCE_DIR}/studio/plan/player.js")
+tutti_embed(src/gpu/kernels.c kernels.ptx)
+tutti_embed(studio/plan/player_page.c player.html player.css player.js)
 # An element's bits must not depend on the range that it is computed in.
 set_source_files_properties(train/shards_update.c PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")
 

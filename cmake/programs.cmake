@@ -7,6 +7,7 @@ add_custom_target(tools)    # what a wheel has
 file(GLOB tool_sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tools/*/*.c)
 list(FILTER tool_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 studio_filter(tool_sources)
+tutti_embed(tools/trace/report_page.c report.html report.css report_data.js report_timeline.js report.js)
 set(tools ${tool_sources})
 list(FILTER tools INCLUDE REGEX "/main\\.c$")
 set(tools_built "")

@@ -7,9 +7,9 @@
 #include "base/collective.h"
 #include "base/status.h"
 #include "plan/text.h"
+#include "studio/page/page.h"
 #include "studio/plan/contents.h"
 #include "studio/plan/player_page.h"
-#include "studio/xml_text.h"
 
 struct player {
     const struct plan *plan;
@@ -123,31 +123,16 @@ static double least_blocks(const struct plan_shape *shape)
 
 /* ----------------------------------------------------------------------------------------------------- the data */
 
-/* No < > or & comes out, so nothing in it can end the element that the data is in, or begin another. */
-static void print_string(const char *text, FILE *file)
-{
-    fputc('"', file);
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            fprintf(file, "\\%c", *text);
-        else if ((unsigned char)*text < ' ' || *text == '<' || *text == '>' || *text == '&')
-            fprintf(file, "\\u%04x", (unsigned)*text);
-        else
-            fputc(*text, file);
-    }
-    fputc('"', file);
-}
-
 static void print_head(const struct player *player)
 {
     const struct plan_shape *shape = &player->plan->shape;
     const struct player_options *options = player->options;
     FILE *file = player->file;
     fputs("{\"title\": ", file);
-    print_string(player->title, file);
+    page_print_json(file, player->title);
     fprintf(file, ",\n\"collective\": \"%s\", \"algorithm\": ", collective_name(shape->collective));
     if (options->algorithm != NULL)
-        print_string(options->algorithm, file);
+        page_print_json(file, options->algorithm);
     else
         fputs("null", file);
     fprintf(file, ",\n\"ranks\": %d, \"root\": ", shape->rank_count);
@@ -164,7 +149,7 @@ static void print_head(const struct player *player)
             player->rounds.round_count);
     if (options->proof != NULL) {
         fprintf(file, "{\"proven\": %s, \"text\": ", options->is_proven ? "true" : "false");
-        print_string(options->proof, file);
+        page_print_json(file, options->proof);
         fputs("}", file);
     } else {
         fputs("null", file);
@@ -327,33 +312,47 @@ static void print_data(struct player *player)
 
 /* ----------------------------------------------------------------------------------------------------- the page */
 
-/* What stands in the page in place of a mark, whose length comes back; 0: that is no mark. */
-static size_t print_mark(struct player *player, const char *at)
+static char *data_of(struct player *player)
 {
-    if (strncmp(at, "@TITLE@", 7) == 0) {
-        xml_print_text(player->title, player->file);
-        return 7;
+    FILE *const page = player->file;
+    char *data = NULL;
+    size_t size;
+    player->file = open_memstream(&data, &size);
+    bool is_whole = player->file != NULL;
+    if (is_whole) {
+        print_data(player);
+        is_whole = !ferror(player->file);
+        is_whole &= fclose(player->file) == 0;
     }
-    if (strncmp(at, "@STYLE@", 7) == 0) {
-        fputs(player_style, player->file);
-        return 7;
-    }
-    if (strncmp(at, "@SCRIPT@", 8) == 0) {
-        fputs(player_script, player->file);
-        return 8;
-    }
-    if (strncmp(at, "@PLAN@", 6) != 0) return 0;
-    print_data(player);
-    return 6;
+    player->file = page;
+    if (is_whole) return data;
+    free(data);
+    return NULL;
 }
 
-static void print_page(struct player *player)
+static char *title_of(const struct player *player)
 {
-    for (const char *at = player_page; *at != '\0';) {
-        const size_t mark_bytes = *at == '@' ? print_mark(player, at) : 0;
-        if (mark_bytes == 0) fputc(*at, player->file);
-        at += mark_bytes > 0 ? mark_bytes : 1;
-    }
+    char *title = NULL;
+    size_t size;
+    FILE *const file = open_memstream(&title, &size);
+    if (file == NULL) return NULL;
+    page_print(file, "%s", player->title);
+    if (fclose(file) == 0) return title;
+    free(title);
+    return NULL;
+}
+
+/* False: out of memory. */
+static bool print_page(struct player *player)
+{
+    char *const title = title_of(player), *const data = data_of(player);
+    const bool is_whole = title != NULL && data != NULL;
+    const struct page_part parts[] = {
+        {"title", title}, {"style", player_css}, {"script", player_js}, {"plan", data}, {NULL, NULL}};
+    if (is_whole) page_write(player_html, parts, player->file);
+    free(title);
+    free(data);
+    return is_whole;
 }
 
 /* Of a plan that has been run. */
@@ -365,15 +364,12 @@ static enum tutti_status write_run(struct player *player, char *message, size_t 
                       message_bytes);
     const enum tutti_status status =
         contents_init(&player->contents, player->plan, rounds, &player->options->rounds);
-    if (status != TUTTI_OK || !collect_sets(player)) {
-        contents_release(&player->contents);
-        snprintf(message, message_bytes, "out of memory");
-        return TUTTI_NO_MEMORY;
-    }
-    print_page(player);
+    const bool is_written = status == TUTTI_OK && collect_sets(player) && print_page(player);
     free(player->sets);
     contents_release(&player->contents);
-    return TUTTI_OK;
+    if (is_written) return TUTTI_OK;
+    snprintf(message, message_bytes, "out of memory");
+    return TUTTI_NO_MEMORY;
 }
 
 enum tutti_status plan_write_player(const struct plan *plan, const struct player_options *options,

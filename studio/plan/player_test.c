@@ -68,7 +68,7 @@ static void a_page_has_the_whole_run(void **state)
     assert_int_equal(count(page, "<h1>allreduce of 2 ranks</h1>"), 1);
     assert_int_equal(count(page, "<style>"), 1);
     assert_int_equal(count(page, "show();\n</script>"), 1);
-    assert_int_equal(count(page, "@PLAN@"), 0);
+    assert_int_equal(count(page, "{{plan}}"), 0);
     free(page);
 }
 
@@ -131,7 +131,7 @@ static void texts_cannot_break_the_page(void **state)
 {
     (void)state;
     const struct player_options options = {.rounds = {.ports = 1},
-                                           .title = "</script><!--<script>\"\\&\x01@PLAN@",
+                                           .title = "</script><!--<script>\"\\&\x01{{plan}}",
                                            .algorithm = "</script>",
                                            .proof = "</script>"};
     char *page = page_of(exchange, &options);
@@ -142,8 +142,8 @@ static void texts_cannot_break_the_page(void **state)
     assert_int_equal(count(page, "{\"title\": "), 1);
     contains(page,
              "{\"title\": \"\\u003c/script\\u003e\\u003c!--\\u003cscript\\u003e\\\"\\\\\\u0026"
-             "\\u0001@PLAN@\",");
-    assert_int_equal(count(page, ">&lt;/script&gt;&lt;!--&lt;script&gt;&quot;\\&amp;@PLAN@</"), 2);
+             "\\u0001{{plan}}\",");
+    assert_int_equal(count(page, ">&lt;/script&gt;&lt;!--&lt;script&gt;&quot;\\&amp;{{plan}}</"), 2);
     contains(page, "\"algorithm\": \"\\u003c/script\\u003e\"");
     contains(page, "\"text\": \"\\u003c/script\\u003e\"");
     free(page);

@@ -341,6 +341,27 @@ void trace_json_release(struct trace_json *trace)
     *trace = (struct trace_json){.size = 0};
 }
 
+static int by_communicator_and_rank(const void *a, const void *b)
+{
+    const struct trace_json *left = a, *right = b;
+    const int order = strcmp(left->communicator, right->communicator);
+    if (order != 0) return order;
+    if (left->own.rank != right->own.rank) return left->own.rank < right->own.rank ? -1 : 1;
+    return left->wall_ns > right->wall_ns ? -1 : left->wall_ns < right->wall_ns;
+}
+
+void trace_json_sort(struct trace_json *all, size_t count)
+{
+    if (count > 0) qsort(all, count, sizeof *all, by_communicator_and_rank);
+}
+
+size_t trace_json_group(const struct trace_json *all, size_t count)
+{
+    size_t end = 0;
+    while (end < count && strcmp(all[end].communicator, all[0].communicator) == 0) end++;
+    return end;
+}
+
 const struct trace_entry *trace_json_operation(const struct trace_json *trace, uint64_t number)
 {
     size_t low = 0, high = trace->operation_count;
@@ -353,6 +374,11 @@ const struct trace_entry *trace_json_operation(const struct trace_json *trace, u
     }
     const bool is_there = low < trace->operation_count && trace->operations[low].number == number;
     return is_there ? &trace->operations[low] : NULL;
+}
+
+bool trace_entry_is_message(const struct trace_entry *entry)
+{
+    return strcmp(entry->call, "send") == 0 || strcmp(entry->call, "recv") == 0;
 }
 
 bool trace_entry_is_done(const struct trace_entry *entry)

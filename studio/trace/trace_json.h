@@ -102,10 +102,16 @@ struct trace_json {
  * failure *trace is empty. Any thread. */
 enum tutti_status trace_json_load(const char *text, size_t text_bytes, struct trace_json *trace);
 void trace_json_release(struct trace_json *trace);
+/* Sorts dumps by their communicators, then by ranks; of one rank the newest comes first. */
+void trace_json_sort(struct trace_json *all, size_t count);
+/* Of dumps that are sorted: how many of the first ones are of one communicator. */
+size_t trace_json_group(const struct trace_json *all, size_t count);
 /* The operation of that number; NULL: the dump does not have it. */
 const struct trace_entry *trace_json_operation(const struct trace_json *trace, uint64_t number);
 /* Whether an entry has ended; those that failed have. */
 bool trace_entry_is_over(const struct trace_entry *entry);
+/* Whether it is a message, by its call: "send" or "recv". */
+bool trace_entry_is_message(const struct trace_entry *entry);
 /* Whether it has ended well. */
 bool trace_entry_is_done(const struct trace_entry *entry);
 

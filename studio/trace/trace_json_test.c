@@ -192,6 +192,23 @@ static void terminals_are_told_nothing(void **state)
     trace_json_release(&trace);
 }
 
+static void dumps_are_sorted_and_grouped(void **state)
+{
+    (void)state;
+    struct trace_json all[] = {{.communicator = "b", .own = {.rank = 0}},
+                               {.communicator = "a", .own = {.rank = 2}},
+                               {.communicator = "a", .own = {.rank = 1}, .wall_ns = 5},
+                               {.communicator = "a", .own = {.rank = 1}, .wall_ns = 9}};
+    trace_json_sort(all, 4);
+    assert_int_equal(all[0].wall_ns, 9);
+    assert_int_equal(all[1].wall_ns, 5);
+    assert_int_equal(all[2].own.rank, 2);
+    assert_string_equal(all[3].communicator, "b");
+    assert_int_equal(trace_json_group(all, 4), 3);
+    assert_int_equal(trace_json_group(all + 3, 1), 1);
+    assert_int_equal(trace_json_group(all, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +218,7 @@ int main(void)
         cmocka_unit_test(no_part_of_a_dump_is_taken_for_one),
         cmocka_unit_test(what_is_out_of_bounds_is_refused_by_name),
         cmocka_unit_test(terminals_are_told_nothing),
+        cmocka_unit_test(dumps_are_sorted_and_grouped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,7 +101,7 @@ ring="allreduce ring --ranks 3"
     hostile '</script><script>alert(1)</script>' '</script><script>alert(1)</script>' $ring
     hostile '</title><!--<script>' '</title><!--<script>' $ring
     hostile '"\u0022},&quot;&lt;\' '"\u0022},&quot;&lt;\' $ring
-    hostile '@PLAN@@SCRIPT@' '@PLAN@@SCRIPT@' $ring
+    hostile '{{plan}}{{script}}' '{{plan}}{{script}}' $ring
     hostile $'a\tb\nc\x1b\xff\xe2\x80\xaed' 'a?b?c???d' $ring
 }
 cp tree.plan "<!--<script>&'\".plan"

@@ -100,13 +100,15 @@ gives "$work/host" -- tutti-topo --check-fabric "$work/ho"
 gives "$work/mine.plan" -- tutti-topo --calibration "$work/mi"
 gives "$work/mine.plan" -- tutti-topo --calibrate -o "$work/mi"
 
-gives compare query show verdict -- tutti-trace ''
+gives compare query report show verdict -- tutti-trace ''
 includes --help tutti-trace -
 gives --why -- tutti-trace query --w
 gives "$work/logs" -- tutti-trace verdict "$work/l"
 gives "$work/mine.plan" -- tutti-trace show "$work/mi"
 gives "$work/mine.plan" -- tutti-trace compare "$work/mi"
 gives "$work/mine.plan" -- tutti-trace compare --calibration "$work/mi"
+gives "$work/logs" -- tutti-trace report "$work/l"
+gives "$work/mine.plan" -- tutti-trace report "$work/logs" -o "$work/mi"
 
 gives --margin --mapped --merge -- tutti-tune --m
 gives allgather allreduce alltoall -- tutti-tune --collectives all

@@ -93,6 +93,15 @@ static void check_late(const struct scene *scene, enum calls_clock clock)
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(calls->ranks[r].late_permille, r == LATE_RANK ? 600 : 0);
         assert_int_equal(calls->ranks[r].late_count, r == LATE_RANK ? CALLS : 0);
+        assert_int_equal(calls->ranks[r].late_ns, r == LATE_RANK ? CALLS * 30 * MS : 0);
+    }
+    for (uint64_t i = 0; i < CALLS; i++) {
+        const struct call_times *each = &calls->each[i];
+        assert_int_equal(each->number, i + 1);
+        assert_int_equal(each->measured_ns, 20 * MS);
+        assert_int_equal(each->skew_ns, 30 * MS);
+        assert_int_equal(each->late_ns, 30 * MS);
+        assert_int_equal(each->late, LATE_RANK);
     }
 }
 

@@ -114,6 +114,15 @@ static struct verdict judged(struct scene *scene)
     for (int i = 0; i < scene->count; i++) trace_json_release(&scene->traces[i]);
     print_message("%s\n", verdict.text);
     assert_null(strchr(verdict.text, '\n'));
+    /* Its parts are those of the line. */
+    assert_non_null(strstr(verdict.text, verdict.why));
+    if (verdict.culprit >= 0) {
+        char who[RANK_TEXT_SIZE];
+        assert_non_null(strstr(verdict.text, verdict_words(verdict.kind)));
+        assert_int_equal(verdict.place.rank, verdict.culprit);
+        describe_rank(&verdict.place, who);
+        assert_int_equal(strncmp(verdict.text, who, strlen(who)), 0);
+    }
     return verdict;
 }
 
@@ -187,6 +196,24 @@ static void a_late_rank_is_blamed_before_one_without_trace_that_nobody_names(voi
     hold_back(&scene.traces[2]);
     leave_out(&scene, 3);
     expect(&scene, VERDICT_LATE, 2, "rank 2 (host host2, pid 102) is late");
+}
+
+static void a_verdict_names_the_call(void **state)
+{
+    (void)state;
+    struct scene scene = scene_of(2);
+    hold(&scene.traces[0], 5, 1);
+    hold_back(&scene.traces[1]);
+    assert_int_equal(judged(&scene).sequence, CALLS);
+    scene = scene_of(2);
+    scene.traces[1].operations[2].signature++;
+    assert_int_equal(judged(&scene).sequence, 3);
+    scene = scene_of(2);
+    fail_scene(&scene, "PROC_FAILED", 1, "it died");
+    scene.traces[0].failure.sequence = 4;
+    assert_int_equal(judged(&scene).sequence, 4);
+    scene = scene_of(2);
+    assert_int_equal(judged(&scene).sequence, 0);
 }
 
 static void only_a_missing_trace_is_left_to_blame(void **state)
@@ -393,6 +420,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_all_name_is_dead),
         cmocka_unit_test(a_rank_without_trace_that_somebody_waits_for_is_dead),
         cmocka_unit_test(a_late_rank_is_blamed_before_one_without_trace_that_nobody_names),
+        cmocka_unit_test(a_verdict_names_the_call),
         cmocka_unit_test(only_a_missing_trace_is_left_to_blame),
         cmocka_unit_test(the_odd_one_of_many_is_mismatched),
         cmocka_unit_test(of_two_the_one_that_the_failure_names_is_mismatched),

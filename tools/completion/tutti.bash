@@ -108,7 +108,7 @@ _tutti_common() {
         tutti-run:--rsh) _tutti_reply_files -c ;;
         tutti-run:--hosts | tutti-run:--remote-path) _tutti_reply_files -f ;;
         tutti-run:-H | tutti-run:--host) _tutti_reply_files -A hostname ;;
-        tutti-trace:--calibration | tutti-plan:-o | tutti-plan:--output | tutti-topo:-o | tutti-topo:--output | tutti-tune:-o | tutti-tune:--output | tutti-synth:-o | tutti-synth:--output | tutti-synth:--topo | tutti-schedule:--draw | tutti-perf:--plot | tutti-perf:--from) _tutti_reply_files -f ;;
+        tutti-trace:--calibration | tutti-trace:-o | tutti-trace:--output | tutti-plan:-o | tutti-plan:--output | tutti-topo:-o | tutti-topo:--output | tutti-tune:-o | tutti-tune:--output | tutti-synth:-o | tutti-synth:--output | tutti-synth:--topo | tutti-schedule:--draw | tutti-perf:--plot | tutti-perf:--from) _tutti_reply_files -f ;;
         *) _tutti_reply "$(_tutti_values "$previous")" ;;
         esac
         return 0
@@ -162,9 +162,9 @@ _tutti_trace() {
     command=$(_tutti_word 1)
     if _tutti_common; then return; fi
     case $command in
-    '') _tutti_reply 'verdict show query compare' ;;
+    '') _tutti_reply 'verdict show query compare report' ;;
     verdict) _tutti_reply_files -d ;;
-    show | compare) _tutti_reply_files -f ;;
+    show | compare | report) _tutti_reply_files -f ;;
     query) _tutti_reply "$(sed -n 's/.*@tutti-monitor\/\([0-9]*\).*/\1/p' /proc/net/unix 2>/dev/null | sort -nu)" ;;
     esac
 }

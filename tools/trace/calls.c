@@ -24,12 +24,11 @@ struct table {
     const struct trace_entry **entries;
     struct call *all;
     size_t count;
-    uint64_t *offsets_ns; /* for each dump: the difference of its times from the wall clock's */
 };
 
 /* ------------------------------------------------------------------------------------------- side by side */
 
-static bool is_same_kind(const struct trace_entry *one, const struct trace_entry *other)
+bool calls_are_alike(const struct trace_entry *one, const struct trace_entry *other)
 {
     return strcmp(one->call, other->call) == 0 && one->count == other->count &&
            strcmp(one->dtype, other->dtype) == 0 && one->root == other->root &&
@@ -59,7 +58,7 @@ static enum fit gather(struct calls *calls, uint64_t number, const struct trace_
         if (entry == NULL) return ABSENT;
         is_done = is_done && trace_entry_is_done(entry) && entry->end_ns >= entry->begin_ns;
         is_same = is_same && entry->signature == entries[0]->signature &&
-                  (is_same_kind(entry, entries[0]) || is_varying(entry));
+                  (calls_are_alike(entry, entries[0]) || is_varying(entry));
     }
     const bool is_known = collective_from_name(entries[0]->call) != COLLECTIVE_COUNT;
     const bool varies = is_varying(entries[0]);
@@ -117,8 +116,8 @@ static struct span span_of(const struct table *table, const struct call *call, s
     const uint64_t own_ns = entry->end_ns - entry->begin_ns, all_end_ns = INT64_MAX;
     if (table->found->clock == CALLS_NO_CLOCK)
         return (struct span){all_end_ns - own_ns, all_end_ns};
-    return (struct span){entry->begin_ns + table->offsets_ns[t],
-                         entry->end_ns + table->offsets_ns[t]};
+    return (struct span){entry->begin_ns + table->found->offsets_ns[t],
+                         entry->end_ns + table->found->offsets_ns[t]};
 }
 
 /* The dump that has the clock of this one's host: the first of that host. */
@@ -137,10 +136,12 @@ static void find_offsets(struct table *table)
         const struct trace_json *owner = &calls->traces[clock_owner(calls, t)];
         is_one_host = is_one_host && owner == calls->traces;
         has_walls = has_walls && owner->wall_ns > 0;
-        table->offsets_ns[t] = owner->wall_ns - owner->monotonic_ns;
+        calls->offsets_ns[t] = owner->wall_ns - owner->monotonic_ns;
     }
     calls->clock = is_one_host ? CALLS_ONE_CLOCK : has_walls ? CALLS_WALL_CLOCKS : CALLS_NO_CLOCK;
-    for (size_t t = 0; is_one_host && t < calls->trace_count; t++) table->offsets_ns[t] = 0;
+    for (size_t t = 0; t < calls->trace_count && (is_one_host || !has_walls); t++)
+        calls->offsets_ns[t] =
+            is_one_host ? 0 : 0 - calls->traces[clock_owner(calls, t)].monotonic_ns;
 }
 
 /* Somebody left before somebody else came. */
@@ -262,7 +263,7 @@ static enum tutti_status find_kinds(struct table *table)
     for (size_t c = 0; c < table->count; c++) {
         const struct trace_entry *entry = table->all[c].entries[0];
         size_t k = 0;
-        while (k < calls->kind_count && !is_same_kind(calls->kinds[k].first, entry)) k++;
+        while (k < calls->kind_count && !calls_are_alike(calls->kinds[k].first, entry)) k++;
         table->all[c].kind = k;
         if (k < calls->kind_count) continue;
         calls->kinds[calls->kind_count++] =
@@ -341,7 +342,10 @@ static void sum_up(const struct table *table, size_t k, struct room *room)
         const struct call *call = &table->all[c];
         if (call->kind != k) continue;
         kind->count++;
-        room->late[call->late] += tells(call->late_ns);
+        if (tells(call->late_ns)) {
+            room->late[call->late]++;
+            calls->ranks[call->late].late_ns += call->late_ns;
+        }
         room->last[call->last] +=
             calls->clock != CALLS_NO_CLOCK && tells(call->measured_ns - call->others_ns);
     }
@@ -396,36 +400,55 @@ static enum tutti_status sum_up_all(struct table *table)
 
 /* ----------------------------------------------------------------------------------------------------- all */
 
+static enum tutti_status list_each(const struct table *table)
+{
+    struct calls *calls = table->found;
+    calls->each = calloc(table->count + 1, sizeof *calls->each);
+    if (calls->each == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
+    for (size_t c = 0; c < table->count; c++) {
+        const struct call *call = &table->all[c];
+        calls->each[c] = (struct call_times){.number = call->entries[0]->number,
+                                             .measured_ns = call->measured_ns,
+                                             .skew_ns = call->skew_ns,
+                                             .late_ns = call->late_ns,
+                                             .late = call->late};
+    }
+    return TUTTI_OK;
+}
+
 static enum tutti_status find_all(struct table *table)
 {
-    if (table->entries == NULL || table->all == NULL || table->offsets_ns == NULL)
+    if (table->entries == NULL || table->all == NULL || table->found->offsets_ns == NULL)
         return error_set(TUTTI_NO_MEMORY, "out of memory");
     gather_all(table);
     find_offsets(table);
     doubt_clocks(table);
     measure_all(table);
     TRY(find_kinds(table));
+    TRY(list_each(table));
     return sum_up_all(table);
 }
 
 enum tutti_status calls_find(const struct trace_json *traces, size_t count, struct calls *calls)
 {
-    *calls = (struct calls){.traces = traces, .trace_count = count};
+    *calls = (struct calls){.traces = traces,
+                            .trace_count = count,
+                            .offsets_ns = calloc(count, sizeof *calls->offsets_ns)};
     const size_t most = traces[0].operation_count;
     struct table table = {.found = calls,
                           .entries = calloc((most + 1) * count + 1, sizeof *table.entries),
-                          .all = calloc(most + 1, sizeof *table.all),
-                          .offsets_ns = calloc(count, sizeof *table.offsets_ns)};
+                          .all = calloc(most + 1, sizeof *table.all)};
     const enum tutti_status status = find_all(&table);
     free(table.entries);
     free(table.all);
-    free(table.offsets_ns);
     if (status != TUTTI_OK) calls_release(calls);
     return status;
 }
 
 void calls_release(struct calls *calls)
 {
+    free(calls->offsets_ns);
+    free(calls->each);
     free(calls->kinds);
     free(calls->ranks);
     *calls = (struct calls){.trace_count = 0};

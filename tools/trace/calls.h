@@ -58,6 +58,14 @@ struct call_kind {
 struct call_rank {
     int late_permille;             /* how much of a call had passed when it came, in the middle */
     size_t late_count, last_count; /* how often it came last, and ended last, by 2 us and more */
+    uint64_t late_ns;              /* how long all others waited for it in these calls, together */
+};
+
+/* One call of all ranks. */
+struct call_times {
+    uint64_t number, measured_ns, skew_ns;
+    uint64_t late_ns; /* how long all others waited for the rank that came last */
+    int late;         /* that rank: the index of its dump */
 };
 
 struct calls {
@@ -66,7 +74,11 @@ struct calls {
     enum calls_clock clock;
     uint64_t clock_error_ns; /* hosts' clocks differ by that much at least; 0: that is not known */
     int clock_ranks[2];      /* the two whose dumps show it; indices of dumps */
+    /* Of each dump: what makes its times comparable with others, as far as they are; sums wrap. Without
+     * wall clocks, the moments of the dumps are taken to be the same. */
+    uint64_t *offsets_ns;
     size_t count;            /* of calls that are measured */
+    struct call_times *each; /* of those, in the order of their numbers */
     struct call_kind *kinds;
     size_t kind_count;
     struct call_rank *ranks; /* of each dump */
@@ -80,5 +92,7 @@ struct calls {
  * NO_MEMORY. */
 enum tutti_status calls_find(const struct trace_json *traces, size_t count, struct calls *calls);
 void calls_release(struct calls *calls);
+/* Whether calls are of one kind. */
+bool calls_are_alike(const struct trace_entry *one, const struct trace_entry *other);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "calls.h"
+#include "compared.h"
 #include "predict.h"
 #include "read.h"
 #include "table.h"
@@ -53,38 +54,13 @@ bool compare_parse(int argc, char **argv, struct compare_options *options)
 
 /* ------------------------------------------------------------------------------------------ a communicator */
 
-/* The worst kinds of calls come first. The kinds that have no prediction follow, the longest
- * first. */
-static int by_ratio(const void *a, const void *b)
-{
-    const struct compared *one = a, *other = b;
-    if (one->ratio != other->ratio) return one->ratio > other->ratio ? -1 : 1;
-    if (one->kind->measured_ns != other->kind->measured_ns)
-        return one->kind->measured_ns > other->kind->measured_ns ? -1 : 1;
-    return one->kind->first->number < other->kind->first->number ? -1 : 1;
-}
-
-static enum tutti_status predict_kinds(const struct predictor *predictor, const struct calls *calls,
-                                       struct compared *rows)
-{
-    for (size_t k = 0; k < calls->kind_count; k++) {
-        struct compared *row = &rows[k];
-        *row = (struct compared){.kind = &calls->kinds[k]};
-        TRY(predict_kind(predictor, calls, row->kind, &row->prediction));
-        if (row->prediction.why_not[0] == '\0' && row->kind->is_timed && row->prediction.time_ps > 0)
-            row->ratio = (double)row->kind->measured_ns * 1e3 / (double)row->prediction.time_ps;
-    }
-    qsort(rows, calls->kind_count, sizeof *rows, by_ratio);
-    return TUTTI_OK;
-}
-
 static enum tutti_status compare(const struct compare_options *options, const struct calls *calls,
                                  bool is_first, FILE *file)
 {
     struct predictor predictor;
     TRY(predictor_init(&predictor, calls, options->calibration));
     struct compared *rows = calloc(calls->kind_count + 1, sizeof *rows);
-    enum tutti_status status = rows != NULL ? predict_kinds(&predictor, calls, rows)
+    enum tutti_status status = rows != NULL ? compared_find(&predictor, calls, rows)
                                             : error_set(TUTTI_NO_MEMORY, "out of memory");
     const struct comparison comparison = {.found = calls,
                                           .predictor = &predictor,
@@ -105,14 +81,6 @@ static enum tutti_status compare(const struct compare_options *options, const st
 
 /* ----------------------------------------------------------------------------------------------------- all */
 
-static int by_communicator_and_rank(const void *a, const void *b)
-{
-    const struct trace_json *left = a, *right = b;
-    const int order = strcmp(left->communicator, right->communicator);
-    if (order != 0) return order;
-    return left->own.rank < right->own.rank ? -1 : left->own.rank > right->own.rank;
-}
-
 /* Whether dumps of one communicator, which are sorted, fit together. */
 static bool fit_together(const struct trace_json *traces, size_t count)
 {
@@ -130,12 +98,10 @@ static bool fit_together(const struct trace_json *traces, size_t count)
 static bool compare_all(const struct compare_options *options, struct traces *traces, FILE *file)
 {
     const struct trace_json *all = traces->all;
-    qsort(traces->all, traces->count, sizeof *traces->all, by_communicator_and_rank);
+    trace_json_sort(traces->all, traces->count);
     for (size_t begin = 0, end; begin < traces->count; begin = end) {
         struct calls calls;
-        end = begin + 1;
-        while (end < traces->count && strcmp(all[end].communicator, all[begin].communicator) == 0)
-            end++;
+        end = begin + trace_json_group(all + begin, traces->count - begin);
         if (!fit_together(all + begin, end - begin)) return false;
         enum tutti_status status = calls_find(all + begin, end - begin, &calls);
         if (status == TUTTI_OK) {

@@ -10,11 +10,12 @@
 #include "compare.h"
 #include "query.h"
 #include "read.h"
+#include "report.h"
 #include "text.h"
 #include "tutti/tutti.h"
 #include "verdict.h"
 
-/* EXIT_FOUND: of compare, something that cannot be read or does not fit together. */
+/* EXIT_FOUND: of compare and report, something that cannot be read or does not fit together. */
 enum exit_code { EXIT_FINE, EXIT_FOUND, EXIT_BAD };
 
 static const char help[] =
@@ -34,6 +35,15 @@ static const char help[] =
     "      without, as shipped\n"
     "      --csv: for programs, with times in nanoseconds\n"
     "      --top: at most this many lines of calls, and of ranks (20; with --csv all)\n"
+    "  tutti-trace report DUMPS... [-o FILE | --output FILE] [--calibration FILE]\n"
+    "      what happened in a job, as one page of HTML: the verdict and its evidence, a timeline "
+    "of\n"
+    "      the ranks, which ranks were slow, measured times beside those that the job expected "
+    "or,\n"
+    "      with --calibration, the cost model predicts, and what the dumps do not tell. Files "
+    "that\n"
+    "      cannot be read are named in it\n"
+    "      --output: where to write it; without, to standard output\n"
     "  tutti-trace -h | --help | -V | --version\n"
     "\n"
     "Ranks write dumps where TUTTI_TRACE_DIR says: when a communicator fails, on the\n"
@@ -41,7 +51,8 @@ static const char help[] =
     "\n"
     "Exit status of verdict: 0 nothing is wrong; 1 something is. Of query: 0; 1 a process did not\n"
     "answer, or there is none. Of compare: 0; 1 a file that cannot be read, or dumps that do not\n"
-    "fit together. Of all: 2 wrong usage; of verdict and show, also a file that cannot be read.\n";
+    "fit together. Of report: 0; 1 it is written, and some files cannot be read. Of all: 2 wrong\n"
+    "usage; of verdict and show, also a file that cannot be read; of report, nothing is written.\n";
 
 /* Either the output has been written, or the exit status says that it has not. */
 static enum exit_code finish(enum exit_code code)
@@ -132,6 +143,17 @@ static int run_compare(int argc, char **argv)
     return is_done ? (int)finish(EXIT_FINE) : EXIT_FOUND;
 }
 
+static int run_report(int argc, char **argv)
+{
+    struct report_options options;
+    if (!report_parse(argc, argv, &options)) return EXIT_BAD;
+    switch (report_dumps(&options)) {
+    case REPORT_WHOLE: return EXIT_FINE;
+    case REPORT_LACKS_FILES: return EXIT_FOUND;
+    default: return EXIT_BAD;
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
@@ -146,9 +168,10 @@ int main(int argc, char **argv)
     }
     if (strcmp(command, "query") == 0) return (int)run_query(argc - 2, argv + 2);
     if (strcmp(command, "compare") == 0) return run_compare(argc - 1, argv + 1);
+    if (strcmp(command, "report") == 0) return run_report(argc - 1, argv + 1);
     const bool is_verdict = strcmp(command, "verdict") == 0;
     if (!is_verdict && strcmp(command, "show") != 0)
-        return misused("verdict, show, query or compare is needed", "");
+        return misused("verdict, show, query, compare or report is needed", "");
     if (argc != 3) return misused(command, is_verdict ? " takes one folder" : " takes one file");
     return (int)(is_verdict ? run_verdict(argv[2]) : run_show(argv[2]));
 }

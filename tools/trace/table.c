@@ -8,8 +8,8 @@
 #include "base/status.h"
 #include "text.h"
 
-/* By how much a call may miss its prediction, and how much of it lateness has to be, before anything is said. */
-static const double RATIO_FINE = 1.2, LATE_SHARE = 0.1;
+/* How much of a call lateness has to be before anything is said. */
+static const double LATE_SHARE = 0.1;
 enum {
     BUSY_PERMILLE = 500,
     LATE_PERMILLE = 50,
@@ -108,7 +108,7 @@ static void print_late(const struct calls *calls, const struct call_kind *kind, 
 
 static bool is_slower(uint64_t measured_ns, const struct compared *row)
 {
-    return (double)measured_ns * 1e3 > RATIO_FINE * (double)row->prediction.time_ps;
+    return (double)measured_ns * 1e3 > COMPARED_RATIO_FINE * (double)row->prediction.time_ps;
 }
 
 /* Whether the calls took longer than ports of the network explain at the rate that the model has for them. Hosts' clocks may hide that a rank
@@ -118,7 +118,7 @@ static bool is_slow(const struct calls *calls, const struct compared *row)
     const struct call_kind *kind = row->kind;
     if (calls->clock == CALLS_WALL_CLOCKS && kind->waits_for_all && !is_slower(kind->least_ns, row))
         return false;
-    return row->ratio > RATIO_FINE && !kind->first->started &&
+    return row->ratio > COMPARED_RATIO_FINE && !kind->first->started &&
            resource_is_port(row->prediction.busiest) &&
            row->prediction.busy_permille >= BUSY_PERMILLE;
 }
@@ -168,6 +168,13 @@ static enum tutti_status print_rate(const struct comparison *comparison, const s
     return TUTTI_OK;
 }
 
+enum tutti_status print_conclusions(const struct comparison *comparison, const struct compared *row,
+                                    FILE *file)
+{
+    print_late(comparison->found, row->kind, file);
+    return row->prediction.why_not[0] == '\0' ? print_rate(comparison, row, file) : TUTTI_OK;
+}
+
 /* ------------------------------------------------------------------------------------------------- the calls */
 
 struct widths {
@@ -212,8 +219,7 @@ static enum tutti_status print_row(const struct comparison *comparison, const st
     } else {
         fprintf(file, "not predicted: %s\n", prediction->why_not);
     }
-    print_late(comparison->found, kind, file);
-    return is_predicted ? print_rate(comparison, row, file) : TUTTI_OK;
+    return print_conclusions(comparison, row, file);
 }
 
 static enum tutti_status print_calls(const struct comparison *comparison, FILE *file)
@@ -276,7 +282,7 @@ static enum tutti_status print_ranks(const struct comparison *comparison, FILE *
 
 /* --------------------------------------------------------------------------------------------- what is not there */
 
-static void print_clocks(const struct calls *calls, FILE *file)
+void print_clocks(const struct calls *calls, FILE *file)
 {
     char error[DURATION_TEXT_SIZE];
     if (calls->clock == CALLS_WALL_CLOCKS && calls->count > 0) {
@@ -356,17 +362,10 @@ void print_left_out(const struct calls *calls, FILE *file)
 
 /* ------------------------------------------------------------------------------------------------------ all */
 
-static void print_head(const struct comparison *comparison, FILE *file)
+void print_numbers(const struct comparison *comparison, FILE *file)
 {
-    const struct calls *calls = comparison->found;
     const struct predictor *predictor = comparison->predictor;
     const int ranks = predictor_most_ranks(predictor);
-    fprintf(file, "communicator %s: %d rank%s", calls->traces[0].communicator,
-            predictor->rank_count, plural((size_t)predictor->rank_count));
-    if (predictor->host_count > 0)
-        fprintf(file, " on %d host%s", predictor->host_count, plural((size_t)predictor->host_count));
-    if (predictor->rack_count > 1) fprintf(file, " in %d racks", predictor->rack_count);
-    fprintf(file, ", %zu call%s\nnumbers: ", calls->count, plural(calls->count));
     const int measured = predictor_measured_count(predictor), of_job = predictor->job_measured_count;
     if (comparison->calibration == NULL && of_job == 0)
         fputs("as shipped, not measured on these hosts", file);
@@ -388,6 +387,19 @@ static void print_head(const struct comparison *comparison, FILE *file)
         fprintf(file, "numbers are of another job: %s\n", predictor->doubt);
     if (predictor->calibration.is_loaded)
         fputs("numbers were measured while others used the machine\n", file);
+}
+
+static void print_head(const struct comparison *comparison, FILE *file)
+{
+    const struct calls *calls = comparison->found;
+    const struct predictor *predictor = comparison->predictor;
+    fprintf(file, "communicator %s: %d rank%s", calls->traces[0].communicator,
+            predictor->rank_count, plural((size_t)predictor->rank_count));
+    if (predictor->host_count > 0)
+        fprintf(file, " on %d host%s", predictor->host_count, plural((size_t)predictor->host_count));
+    if (predictor->rack_count > 1) fprintf(file, " in %d racks", predictor->rack_count);
+    fprintf(file, ", %zu call%s\nnumbers: ", calls->count, plural(calls->count));
+    print_numbers(comparison, file);
 }
 
 enum tutti_status print_comparison(const struct comparison *comparison, FILE *file)

@@ -25,14 +25,8 @@
 #include <stdio.h>
 
 #include "calls.h"
+#include "compared.h"
 #include "predict.h"
-
-/* A kind of calls. */
-struct compared {
-    const struct call_kind *kind;
-    struct call_prediction prediction;
-    double ratio; /* measured to predicted; 0: there is none */
-};
 
 struct comparison {
     const struct calls *found;
@@ -45,6 +39,13 @@ struct comparison {
 /* NO_MEMORY. */
 enum tutti_status print_comparison(const struct comparison *comparison, FILE *file);
 void print_comparison_csv(const struct comparison *comparison, bool with_head, FILE *file);
+/* Lines with the numbers that predictions are made of. */
+void print_numbers(const struct comparison *comparison, FILE *file);
+/* A line for each conclusion on one row, indented; without a prediction, of lateness alone. NO_MEMORY. */
+enum tutti_status print_conclusions(const struct comparison *comparison, const struct compared *row,
+                                    FILE *file);
+/* One line that says how times of hosts are compared, or nothing if all ranks are on one host. */
+void print_clocks(const struct calls *calls, FILE *file);
 /* The parts that dumps lack, and the calls that are left out because of that; nothing if there are
  * none. */
 void print_left_out(const struct calls *calls, FILE *file);

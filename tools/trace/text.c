@@ -12,7 +12,7 @@ void describe_entry(const struct trace_entry *entry, char text[static ENTRY_TEXT
         if (used < ENTRY_TEXT_SIZE)                                                     \
             used += (size_t)snprintf(text + used, ENTRY_TEXT_SIZE - used, __VA_ARGS__); \
     } while (0)
-    const bool is_message = strcmp(entry->call, "send") == 0 || strcmp(entry->call, "recv") == 0;
+    const bool is_message = trace_entry_is_message(entry);
     ADD("%s%s(", entry->call, entry->started ? "_start" : "");
     if (entry->dtype[0] != '\0') {
         ADD("count %" PRIu64 ", %s", entry->count, entry->dtype);

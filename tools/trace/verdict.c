@@ -32,8 +32,7 @@ static struct trace_place place_of(const struct group *group, int rank)
     return (struct trace_place){.rank = rank, .host = "unknown"};
 }
 
-__attribute__((format(printf, 4, 5))) static void
-judge(const struct group *group, enum verdict_kind kind, int culprit, const char *format, ...)
+const char *verdict_words(enum verdict_kind kind)
 {
     static const char *const words[] = {"",
                                         "is at the slow end of a link",
@@ -42,20 +41,29 @@ judge(const struct group *group, enum verdict_kind kind, int culprit, const char
                                         "mismatched",
                                         "is desynchronised",
                                         "is dead or gone"};
-    char who[RANK_TEXT_SIZE] = "", why[1400];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why, sizeof why, format, arguments);
-    va_end(arguments);
+    return words[kind];
+}
+
+/* sequence: of the call in which it shows; 0: in none. */
+__attribute__((format(printf, 5, 6))) static void judge(const struct group *group,
+                                                        enum verdict_kind kind, int culprit,
+                                                        uint64_t sequence, const char *format, ...)
+{
+    char who[RANK_TEXT_SIZE] = "";
     struct verdict *verdict = group->verdict;
-    *verdict = (struct verdict){.kind = kind, .culprit = culprit};
+    va_list arguments;
+    *verdict = (struct verdict){.kind = kind, .culprit = culprit, .sequence = sequence};
+    va_start(arguments, format);
+    vsnprintf(verdict->why, sizeof verdict->why, format, arguments);
+    va_end(arguments);
     if (culprit < 0) {
-        snprintf(verdict->text, sizeof verdict->text, "nobody can be named: %s", why);
+        snprintf(verdict->text, sizeof verdict->text, "nobody can be named: %s", verdict->why);
         return;
     }
-    const struct trace_place place = place_of(group, culprit);
-    describe_rank(&place, who);
-    snprintf(verdict->text, sizeof verdict->text, "%s %s: %s", who, words[kind], why);
+    verdict->place = place_of(group, culprit);
+    describe_rank(&verdict->place, who);
+    snprintf(verdict->text, sizeof verdict->text, "%s %s: %s", who, verdict_words(kind),
+             verdict->why);
 }
 
 static bool failed_with(const struct group *group, const char *status)
@@ -107,7 +115,8 @@ static bool find_dead(const struct group *group)
 {
     const int culprit = named_culprit(group);
     if (!failed_with(group, "PROC_FAILED") || culprit < 0) return false;
-    judge(group, VERDICT_DEAD, culprit, "%s%s", group->failed->failure.message,
+    judge(group, VERDICT_DEAD, culprit, group->failed->failure.sequence, "%s%s",
+          group->failed->failure.message,
           group->by_rank[culprit] == NULL ? "; it left no trace" : "");
     return true;
 }
@@ -133,12 +142,12 @@ static bool find_missing(const struct group *group, uint64_t stuck, bool is_name
         const struct trace_json *waiter = waits_for(group, rank);
         if (is_named && waiter == NULL && named_culprit(group) != rank) continue;
         if (waiter != NULL)
-            judge(group, VERDICT_DEAD, rank,
+            judge(group, VERDICT_DEAD, rank, stuck,
                   "it left no trace, and rank %d waits for it in call #%" PRIu64, waiter->own.rank,
                   stuck);
         else
-            judge(group, VERDICT_DEAD, rank, "it left no trace, and others wait in call #%" PRIu64,
-                  stuck);
+            judge(group, VERDICT_DEAD, rank, stuck,
+                  "it left no trace, and others wait in call #%" PRIu64, stuck);
         return true;
     }
     return false;
@@ -247,7 +256,7 @@ static enum tutti_status find_disagreement(const struct group *group, bool *foun
     if (strcmp(theirs, ours) == 0)
         snprintf(hidden, sizeof hidden, "; their algorithms (%s and %s) or options differ",
                  other->algorithm, usual->algorithm);
-    judge(group, is_other_call ? VERDICT_DESYNCHRONISED : VERDICT_MISMATCHED, odd,
+    judge(group, is_other_call ? VERDICT_DESYNCHRONISED : VERDICT_MISMATCHED, odd, number,
           "it called %s, where rank %d%s called %s%s", theirs, typical,
           count_of(group, number, usual->signature) > 1 ? " and others" : "", ours, hidden);
     *found = true;
@@ -284,7 +293,7 @@ static bool find_late(const struct group *group, uint64_t stuck, const struct tr
         describe_duration(last->end_ns, late->monotonic_ns, since);
     }
     if (others > 0) snprintf(more, sizeof more, "; so are %d other ranks", others);
-    judge(group, VERDICT_LATE, first,
+    judge(group, VERDICT_LATE, first, stuck,
           "rank %d waits in %s, which it has not called; it is in no call%s%s%s%s%s",
           waiter->own.rank, what, last != NULL ? " for " : "", last != NULL ? since : "",
           last != NULL ? ", after " : " and was in none", before, more);
@@ -343,7 +352,7 @@ static bool find_gated(const struct group *group, uint64_t stuck)
     struct waiting found;
     char what[ENTRY_TEXT_SIZE], since[DURATION_TEXT_SIZE];
     if (!find_longest(group, stuck, waits_for_gate, &found, what, since)) return false;
-    judge(group, VERDICT_LATE, found.trace->own.rank,
+    judge(group, VERDICT_LATE, found.trace->own.rank, stuck,
           "it has called %s, which waits for its gate there for %s", what, since);
     return true;
 }
@@ -353,7 +362,7 @@ static bool find_slow(const struct group *group, uint64_t stuck)
     struct waiting found;
     char what[ENTRY_TEXT_SIZE], since[DURATION_TEXT_SIZE];
     if (!find_longest(group, stuck, waits_for_rank, &found, what, since)) return false;
-    judge(group, VERDICT_SLOW_LINK, found.trace->places[found.entry->waits_for].rank,
+    judge(group, VERDICT_SLOW_LINK, found.trace->places[found.entry->waits_for].rank, stuck,
           "everybody is in %s, and rank %d has waited longest, for it, for %s", what,
           found.trace->own.rank, since);
     return true;
@@ -380,16 +389,16 @@ static bool find_silent(const struct group *group)
     char what[ENTRY_TEXT_SIZE], since[DURATION_TEXT_SIZE];
     describe_entry(its, what);
     describe_duration(0, longest_ns, since);
-    judge(group, VERDICT_LATE, waiter->places[its->waits_for].rank, "rank %d waits in %s, for %s",
-          waiter->own.rank, what, since);
+    judge(group, VERDICT_LATE, waiter->places[its->waits_for].rank, 0,
+          "rank %d waits in %s, for %s", waiter->own.rank, what, since);
     return true;
 }
 
 static bool find_failure(const struct group *group)
 {
     if (group->failed == NULL) return false;
-    judge(group, VERDICT_FAILED, named_culprit(group), "%s: %s", group->failed->failure.status,
-          group->failed->failure.message);
+    judge(group, VERDICT_FAILED, named_culprit(group), group->failed->failure.sequence, "%s: %s",
+          group->failed->failure.status, group->failed->failure.message);
     return true;
 }
 
@@ -414,7 +423,7 @@ static enum tutti_status judge_group(const struct group *group)
         find_silent(group) || find_failure(group))
         return TUTTI_OK;
     if (stuck > 0)
-        judge(group, VERDICT_SLOW_LINK, -1,
+        judge(group, VERDICT_SLOW_LINK, -1, stuck,
               "everybody is in call #%" PRIu64 ", and nobody knows for whom it waits", stuck);
     return TUTTI_OK;
 }
@@ -446,14 +455,6 @@ static enum tutti_status judge_communicator(const struct trace_json *traces, siz
     return status;
 }
 
-static int by_communicator_and_rank(const void *a, const void *b)
-{
-    const struct trace_json *left = a, *right = b;
-    const int order = strcmp(left->communicator, right->communicator);
-    if (order != 0) return order;
-    return left->own.rank < right->own.rank ? -1 : left->own.rank > right->own.rank;
-}
-
 static uint64_t first_dump_ns(const struct trace_json *traces, size_t count)
 {
     uint64_t first = UINT64_MAX;
@@ -465,13 +466,11 @@ static uint64_t first_dump_ns(const struct trace_json *traces, size_t count)
 enum tutti_status verdict_find(struct trace_json *traces, size_t count, struct verdict *verdict)
 {
     uint64_t best_ns = UINT64_MAX;
-    qsort(traces, count, sizeof *traces, by_communicator_and_rank);
+    trace_json_sort(traces, count);
     *verdict = (struct verdict){.kind = VERDICT_NOTHING, .culprit = -1};
     for (size_t begin = 0, end; begin < count; begin = end) {
         struct verdict one;
-        end = begin + 1;
-        while (end < count && strcmp(traces[end].communicator, traces[begin].communicator) == 0)
-            end++;
+        end = begin + trace_json_group(traces + begin, count - begin);
         TRY(judge_communicator(traces + begin, end - begin, &one));
         const uint64_t when_ns = first_dump_ns(traces + begin, end - begin);
         if (one.kind < verdict->kind || (one.kind == verdict->kind && when_ns >= best_ns)) continue;

@@ -28,13 +28,19 @@ enum verdict_kind {
 /* While nothing has failed, a rank that waits less than this counts as not kept waiting. */
 #define VERDICT_PATIENCE_NS ((uint64_t)2000000000)
 
-enum { VERDICT_TEXT_SIZE = 2048 };
+enum { VERDICT_TEXT_SIZE = 2048, VERDICT_WHY_SIZE = 1400 };
 
 struct verdict {
     enum verdict_kind kind;
     int culprit;                  /* -1: no rank can be named */
-    char text[VERDICT_TEXT_SIZE]; /* one line, without its end */
+    struct trace_place place;     /* of the culprit, if there is one */
+    uint64_t sequence;            /* the call in which it shows; 0: it shows in none */
+    char why[VERDICT_WHY_SIZE];   /* "" of VERDICT_NOTHING */
+    char text[VERDICT_TEXT_SIZE]; /* who, what and why in one line, without its end */
 };
+
+/* "is late"; "" of VERDICT_NOTHING. */
+const char *verdict_words(enum verdict_kind kind);
 
 /* Takes any number of traces, of one or more communicators, and reorders them. INVALID_OPTIONS:
  * traces of one communicator do not fit together; NO_MEMORY. */
