@@ -64,7 +64,8 @@ gives "$work/mine.plan" -- tutti-plan show "$work/mi"
 gives "$work/mine.plan" -- tutti-plan draw allreduce ring -o "$work/mi"
 
 gives --timeout -- tutti-run --t
-gives --no-prefix -- tutti-run --n
+gives --no-prefix --np -- tutti-run --n
+gives -np -- tutti-run -np
 gives --host --hosts -- tutti-run --ho
 gives node -- tutti-run --map-by n
 gives "$work/mine.plan" -- tutti-run --hosts "$work/mi"
