@@ -33,7 +33,7 @@ endif()
 install(DIRECTORY share/tutti/topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti FILES_MATCHING PATTERN "*.json")
 
 # bash looks for a file with the program's name.
-foreach(program tutti-run tutti-perf tutti-plan tutti-topo tutti-trace tutti-tune tutti-synth tutti-schedule)
+foreach(program IN LISTS tools_built)
     install(FILES tools/completion/tutti.bash RENAME ${program}
         DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
 endforeach()
