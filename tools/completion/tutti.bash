@@ -1,4 +1,4 @@
-# Completion of Tutti's programs in bash.  `cmake --install` puts it where bash-completion looks; by hand:
+# Completion of Tutti's programs in bash; _tutti is that in zsh.  `cmake --install` puts it where bash-completion looks; by hand:
 #     source tools/completion/tutti.bash
 #
 # Options come from each program's own --help, names of collectives and algorithms from `tutti-plan list`, at the moment
