@@ -32,11 +32,12 @@ endif()
 # Topologies to begin with.
 install(DIRECTORY share/tutti/topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti FILES_MATCHING PATTERN "*.json")
 
-# bash looks for a file with the program's name.
-foreach(program tutti-run tutti-perf tutti-plan tutti-topo tutti-trace tutti-tune tutti-synth tutti-schedule)
+# bash looks for a file with the program's name, zsh for one that names its programs.
+foreach(program IN LISTS tools_built)
     install(FILES tools/completion/tutti.bash RENAME ${program}
         DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
 endforeach()
+install(FILES tools/completion/_tutti DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zsh/site-functions)
 
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH pkgconfig_to_prefix

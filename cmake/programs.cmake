@@ -24,6 +24,26 @@ foreach(source IN LISTS tools)
     install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endforeach()
 
+# tutti-info says how the library was built.
+string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
+string(STRIP "${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${build_type}}" build_flags)
+string(REPLACE "\"" "\\\"" build_flags "${build_flags}")
+set(build_facts
+    BUILD_COMPILER="${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}" BUILD_TYPE="${CMAKE_BUILD_TYPE}"
+    BUILD_FLAGS="${build_flags}" BUILD_SANITIZERS="${TUTTI_SANITIZE}" BUILD_PROCESSOR="${CMAKE_SYSTEM_PROCESSOR}")
+foreach(part OPENSSL:TUTTI_OPENSSL JANSSON:jansson_include_dir HWLOC:TUTTI_TOPOLOGY EXPAT:EXPAT_LIBRARY PMIX:PMIX_INCLUDE_DIR
+        LIBFABRIC:OFI_INCLUDE_DIR)
+    string(REPLACE : ";" part ${part})
+    list(GET part 0 name)
+    list(GET part 1 variable)
+    set(is_there 0)
+    if(${variable})
+        set(is_there 1)
+    endif()
+    list(APPEND build_facts BUILD_${name}=${is_there})
+endforeach()
+set_source_files_properties(tools/info/build.c PROPERTIES COMPILE_DEFINITIONS "${build_facts}")
+
 file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
 foreach(source IN LISTS examples)
     get_filename_component(example ${source} NAME_WE)

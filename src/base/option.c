@@ -262,6 +262,30 @@ int option_wish(enum option_id option)
     return found >= 0 ? found : find_choice(row, value_default(row));
 }
 
+enum tutti_status option_check(enum option_id option)
+{
+    const struct row *const row = row_of(option);
+    bool is_on;
+    int number;
+    size_t bytes;
+    uint64_t duration_ns;
+    if (value_set(row) == NULL) return TUTTI_OK;
+    switch (row->kind) {
+    case IS_DURATION:
+    case IS_SECONDS:
+    case IS_MILLISECONDS: return option_duration(option, &duration_ns);
+    case IS_BYTES: return option_bytes(option, &bytes);
+    case IS_COUNT: return option_count(option, &number);
+    case IS_BOOLEAN: return option_boolean(option, &is_on);
+    case IS_CHOICE: return option_choice(option, &number);
+    case IS_WISH:
+        return find_choice(row, value_set(row)) >= 0 ? TUTTI_OK
+                                                     : option_refuse(option, value_set(row));
+    case IS_TEXT: return TUTTI_OK;
+    }
+    return TUTTI_OK;
+}
+
 /* ------------------------------------------------------------------------------------------- the table */
 
 const char *option_name(enum option_id option)
@@ -290,4 +314,15 @@ bool option_is_ignored(enum option_id option, char needs[static OPTION_NEEDS_BYT
 bool option_is_for_users(enum option_id option)
 {
     return row_of(option)->group != GROUP_TEST;
+}
+
+const char *option_default(enum option_id option)
+{
+    return row_of(option)->default_value;
+}
+
+bool option_is_secret(enum option_id option)
+{
+    /* Without a secret, the key of the job follows from its id (bootstrap/secret.h). */
+    return option == OPTION_SECRET || option == OPTION_JOB_ID;
 }

@@ -51,6 +51,9 @@ int option_wish(enum option_id option);
 /* For readers of TEXT: INVALID_OPTIONS, with a message that has the name, the value and what is needed. */
 enum tutti_status option_refuse(enum option_id option, const char *value);
 
+/* Whether what is set fits the kind in the table; of a wish, too. OK where nothing is set, and for every TEXT, of which only its reader knows. */
+enum tutti_status option_check(enum option_id option);
+
 /* TUTTI_ and the name. */
 const char *option_name(enum option_id option);
 /* The option that has this name, which ends at '=' or with the text; OPTION_COUNT: there is none. */
@@ -60,5 +63,9 @@ enum { OPTION_NEEDS_BYTES = 128 };
 bool option_is_ignored(enum option_id option, char needs[static OPTION_NEEDS_BYTES]);
 /* Whether users set the option, in contrast to tests. */
 bool option_is_for_users(enum option_id option);
+/* What the table has for the default: a value, or words in parentheses, or nothing. */
+const char *option_default(enum option_id option);
+/* Whether who knows the value can join the job: then nobody is shown it. */
+bool option_is_secret(enum option_id option);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -62,25 +63,38 @@ const char *option_mistake_nearest(const char *name)
     return nearest;
 }
 
-static void tell_unknown(const char *variable)
+void option_mistake_print(const char *variable, char text[static OPTION_MISTAKE_SIZE])
 {
     const char *const nearest = option_mistake_nearest(variable);
     const int length = (int)strcspn(variable, "=");
     const int shown = length < 2 * LETTERS_MAX ? length : 2 * LETTERS_MAX;
-    log_write(LOG_WARN, "%.*s is set, but there is no such option%s%s%s", shown, variable,
-              nearest != NULL ? ": is " : "", nearest != NULL ? nearest : "",
-              nearest != NULL ? " meant?" : "");
+    snprintf(text, OPTION_MISTAKE_SIZE, "%.*s is set, but there is no such option%s%s%s", shown,
+             variable, nearest != NULL ? ": is " : "", nearest != NULL ? nearest : "",
+             nearest != NULL ? " meant?" : "");
+}
+
+static void tell_unknown(const char *variable)
+{
+    char text[OPTION_MISTAKE_SIZE];
+    option_mistake_print(variable, text);
+    log_write(LOG_WARN, "%s", text);
+}
+
+bool option_mistake_is_unknown(const char *variable)
+{
+    return begins_with(variable, PREFIX) && !begins_with(variable, PREFIX_OF_TESTS) &&
+           option_find(variable) == OPTION_COUNT;
 }
 
 /* Whether there was something to tell. */
 static bool look_at(const char *variable, bool tells)
 {
     char needs[OPTION_NEEDS_BYTES];
-    if (!begins_with(variable, PREFIX) || begins_with(variable, PREFIX_OF_TESTS)) return false;
     const enum option_id option = option_find(variable);
     if (option == OPTION_COUNT) {
-        if (tells) tell_unknown(variable);
-        return true;
+        const bool is_unknown = option_mistake_is_unknown(variable);
+        if (is_unknown && tells) tell_unknown(variable);
+        return is_unknown;
     }
     if (!option_is_ignored(option, needs)) return false;
     if (tells) log_write(LOG_WARN, "%.80s counts as not set: %s is needed", variable, needs);

@@ -65,6 +65,16 @@ static void the_nearest_name_is_a_small_change_away(void **state)
     assert_null(option_mistake_nearest("TUTTI_SOMETHING_ELSE_ALTOGETHER"));
 }
 
+static void names_that_are_no_option_are_unknown(void **state)
+{
+    (void)state;
+    assert_true(option_mistake_is_unknown("TUTTI_TIMOUT=30s"));
+    assert_true(option_mistake_is_unknown("TUTTI_"));
+    assert_false(option_mistake_is_unknown("TUTTI_TIMEOUT=30s"));
+    assert_false(option_mistake_is_unknown("TUTTI_TEST_OF_MINE=1"));
+    assert_false(option_mistake_is_unknown("TUTTIFRUTTI=1"));
+}
+
 static void every_name_for_users_is_nearest_to_itself(void **state)
 {
     (void)state;
@@ -136,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_nearest_name_is_a_small_change_away),
+        cmocka_unit_test(names_that_are_no_option_are_unknown),
         cmocka_unit_test(every_name_for_users_is_nearest_to_itself),
         cmocka_unit_test(mistakes_are_told_once),
         cmocka_unit_test(what_is_right_is_not_spoken_of),

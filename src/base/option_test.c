@@ -231,6 +231,48 @@ static void readers_of_texts_refuse_in_the_same_words(void **state)
     }
 }
 
+static void what_is_set_is_checked_by_its_kind(void **state)
+{
+    (void)state;
+    static const struct {
+        enum option_id option;
+        const char *good, *bad, *needs;
+    } cases[] = {
+        {OPTION_TIMEOUT, "30s", "soon", "a duration such as 30s, 500ms or 10m"},
+        {OPTION_METRICS_INTERVAL, "10", "0", "a number of seconds from 1 to 86400"},
+        {OPTION_HEARTBEAT, "0", "5", "0 or a number of milliseconds from 10 to 10000"},
+        {OPTION_UNEXPECTED, "16m", "much", "a size such as 16m"},
+        {OPTION_RANK, "3", "-1", "a number from 0 to 65535"},
+        {OPTION_LONG, "1", "yes", "0 or 1"},
+        {OPTION_TRANSPORT, "tcp", "udp", "auto or tcp"},
+        {OPTION_LOG, "info", "loud", "off, warn, info or debug"},
+    };
+    for (int i = 0; i < OPTION_COUNT; i++)
+        assert_int_equal(option_check((enum option_id)i), TUTTI_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const name = option_name(cases[i].option);
+        setenv(name, cases[i].good, 1);
+        assert_int_equal(option_check(cases[i].option), TUTTI_OK);
+        setenv(name, cases[i].bad, 1);
+        expect_refusal(option_check(cases[i].option), name, cases[i].bad, cases[i].needs);
+        setenv(name, "", 1);
+        assert_int_equal(option_check(cases[i].option), TUTTI_OK);
+    }
+    setenv(option_names.ALGORITHMS, "anything", 1);
+    assert_int_equal(option_check(OPTION_ALGORITHMS), TUTTI_OK);
+}
+
+static void the_table_has_defaults_and_secrets(void **state)
+{
+    (void)state;
+    assert_string_equal(option_default(OPTION_RAILS), "1");
+    assert_string_equal(option_default(OPTION_ALGORITHMS), "(chosen)");
+    assert_string_equal(option_default(OPTION_TABLE), "");
+    for (int i = 0; i < OPTION_COUNT; i++)
+        assert_int_equal(option_is_secret((enum option_id)i),
+                         i == OPTION_SECRET || i == OPTION_JOB_ID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +286,8 @@ int main(void)
         cmocka_unit_test_setup(sizes_have_units, clear_environment),
         cmocka_unit_test_setup(words_are_those_of_the_table, clear_environment),
         cmocka_unit_test_setup(a_wish_that_cannot_be_counts_as_not_set, clear_environment),
+        cmocka_unit_test_setup(what_is_set_is_checked_by_its_kind, clear_environment),
+        cmocka_unit_test_setup(the_table_has_defaults_and_secrets, clear_environment),
         cmocka_unit_test_setup(readers_of_texts_refuse_in_the_same_words, clear_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
 
 /* The functions that we call, as pmix.h declares them. */
 #define FUNCTIONS(X) \
-    X(Init) X(Finalize) X(Put) X(Commit) X(Fence_nb) X(Get) X(Get_nb) X(Error_string)
+    X(Init) X(Finalize) X(Put) X(Commit) X(Fence_nb) X(Get) X(Get_nb) X(Error_string) X(Get_version)
 
 struct functions {
 #define X(name) __typeof__(&PMIx_##name) name;
@@ -60,6 +60,15 @@ static enum tutti_status load(struct functions *functions)
     dlclose(library); /* stays, see RTLD_NODELETE */
     if (missing != NULL)
         return error_set(TUTTI_UNSUPPORTED, "libpmix.so.2 here has no %s", missing);
+    return TUTTI_OK;
+}
+
+enum tutti_status pmix_service_version(const char **version)
+{
+    struct functions pmix;
+    *version = NULL;
+    TRY(load(&pmix));
+    *version = pmix.Get_version();
     return TUTTI_OK;
 }
 

@@ -36,6 +36,8 @@ enum tutti_status pmix_service_fence(struct pmix_service *service, uint64_t dead
 enum tutti_status pmix_service_get(struct pmix_service *service, int rank, const char *key,
                                    void *buffer, size_t buffer_bytes, size_t *value_bytes,
                                    uint64_t deadline_ns);
+/* Loads the library, and connects to nobody. *version: what it says of itself, which stays. UNSUPPORTED: it is not here. */
+enum tutti_status pmix_service_version(const char **version);
 /* Does not leave PMIx. NULL is fine. */
 void pmix_service_close(struct pmix_service *service);
 

@@ -38,6 +38,12 @@ enum tutti_status pmix_service_get(struct pmix_service *service, int rank, const
     return absent();
 }
 
+enum tutti_status pmix_service_version(const char **version)
+{
+    *version = NULL;
+    return absent();
+}
+
 void pmix_service_close(struct pmix_service *service)
 {
     (void)service;

@@ -1,5 +1,7 @@
 #include "call/chosen.h"
 
+#include <stdio.h>
+
 #include "base/dtype.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -134,4 +136,21 @@ void chosen_keep(struct tutti_comm *comm, const struct call *call, const struct 
                                   .only_hosts = choice->next.only_hosts};
     list_unused(wanted, choice, &note);
     choices_note(&comm->health.choices, &note);
+}
+
+/* ----------------------------------------------------------------------------------------------- who measures */
+
+void chosen_name_latest(const struct tutti_comm *comm, char name[static CHOSEN_NAME_SIZE])
+{
+    const struct recorder *const recorder = &comm->health.recorder;
+    struct record call;
+    struct choice_note choice;
+    name[0] = '\0';
+    if (!recorder_read(recorder, recorder_latest(recorder), &call) || call.algorithm == NULL)
+        return;
+    const bool is_known = choices_find(&comm->health.choices, &call, &choice) != 0;
+    if (is_known && choice.radix != 0)
+        snprintf(name, CHOSEN_NAME_SIZE, "%.100s/%u", call.algorithm, choice.radix);
+    else
+        snprintf(name, CHOSEN_NAME_SIZE, "%.100s", call.algorithm);
 }

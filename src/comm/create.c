@@ -25,6 +25,7 @@
 #include "memory/heap.h"
 #include "os/at_exit.h"
 #include "os/clock.h"
+#include "os/hardware.h"
 
 static enum tutti_status be_alone(struct tutti_comm *comm)
 {
@@ -218,6 +219,18 @@ static enum tutti_status equip_and_join(struct tutti_comm *comm, const struct cr
     return status == TUTTI_OK ? join(comm, creation) : meet_to_tell(comm, creation, status);
 }
 
+/* What the numbers of a log are worth, later and elsewhere. Derived communicators are on the same machines. */
+static void say_where(const struct tutti_comm *comm, const struct creation *creation)
+{
+    struct hardware hardware;
+    char cpus[HARDWARE_CPUS_SIZE];
+    if (comm->team.rank != 0 || creation->knowledge != NULL || !log_is_wanted(LOG_INFO)) return;
+    hardware_of_host(&hardware);
+    hardware_print_cpus(&hardware, cpus);
+    log_write(LOG_INFO, "Tutti %s on host %s: %s", tutti_version_text(),
+              comm->team.members.host_name, cpus);
+}
+
 static enum tutti_status create_at(const struct creation *creation, struct tutti_comm **comm)
 {
     const struct tutti_comm_options *options = creation->options;
@@ -267,6 +280,7 @@ static enum tutti_status create_at(const struct creation *creation, struct tutti
         return status;
     }
     trace_open(&created->health);
+    say_where(created, creation);
     log_write(LOG_INFO, "rank %d of %d, from %s, kernels %s%s", created->team.rank,
               created->team.size, creation->origin, kernel_level_name(created->team.settings.level),
               created->team.members.oversubscribed ? ", more ranks than cores" : "");

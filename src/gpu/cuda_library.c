@@ -6,8 +6,6 @@
 
 #include "base/status.h"
 
-#define DEFAULT_FILE "libcuda.so.1"
-
 static enum tutti_status fill(void *handle, const char *file, struct cuda_library *library)
 {
 #define FIND(slot, name, parameters)                                                          \
@@ -29,14 +27,14 @@ enum tutti_status cuda_library_load(const char *file, struct cuda_library *libra
 {
     const int mode = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | (file == NULL ? RTLD_NOLOAD : 0);
     *is_there = false;
-    void *const handle = dlopen(file != NULL ? file : DEFAULT_FILE, mode);
+    void *const handle = dlopen(file != NULL ? file : CUDA_LIBRARY_FILE, mode);
     if (handle == NULL && file == NULL) return TUTTI_OK;
     if (handle == NULL) {
         const char *const reason = dlerror();
         return error_set(TUTTI_INVALID_OPTIONS, "the CUDA driver cannot be loaded: %.300s",
                          reason != NULL ? reason : file);
     }
-    const enum tutti_status status = fill(handle, file != NULL ? file : DEFAULT_FILE, library);
+    const enum tutti_status status = fill(handle, file != NULL ? file : CUDA_LIBRARY_FILE, library);
     dlclose(handle); /* stays, see RTLD_NODELETE */
     *is_there = status == TUTTI_OK;
     return status;

@@ -14,6 +14,9 @@
 
 #include "tutti/tutti.h"
 
+/* As dlopen finds the driver of this machine. */
+#define CUDA_LIBRARY_FILE "libcuda.so.1"
+
 struct cuda_context;
 struct cuda_module;
 struct cuda_function;

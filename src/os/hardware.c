@@ -167,3 +167,10 @@ void hardware_of_host(struct hardware *hardware)
     snprintf(hardware->kernel_release, sizeof hardware->kernel_release, "%.64s", about.release);
     printable_make(hardware->kernel_release);
 }
+
+void hardware_print_cpus(const struct hardware *hardware, char text[static HARDWARE_CPUS_SIZE])
+{
+    const bool is_known = hardware->cpu_model[0] != '\0';
+    snprintf(text, HARDWARE_CPUS_SIZE, "%s%s%d CPU%s", hardware->cpu_model, is_known ? ", " : "",
+             hardware->cpu_count, hardware->cpu_count == 1 ? "" : "s");
+}

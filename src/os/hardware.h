@@ -12,7 +12,8 @@ enum {
     HARDWARE_CACHE_LEVELS = 4,
     HARDWARE_CPU_SIZE = 96,
     HARDWARE_KERNEL_SIZE = 65,
-    HARDWARE_CARDS_SIZE = 256
+    HARDWARE_CARDS_SIZE = 256,
+    HARDWARE_CPUS_SIZE = HARDWARE_CPU_SIZE + 24
 };
 
 struct hardware {
@@ -29,5 +30,7 @@ struct hardware {
 void hardware_of_host(struct hardware *hardware);
 /* The same but for the kernel's release, from folders like /proc and /sys. */
 void hardware_within(const char *proc, const char *sys, struct hardware *hardware);
+/* For people: "AMD EPYC 7742, 64 CPUs". */
+void hardware_print_cpus(const struct hardware *hardware, char text[static HARDWARE_CPUS_SIZE]);
 
 #endif

@@ -78,6 +78,16 @@ static void a_processor_without_a_name_has_numbers(void **state)
     assert_string_equal(found().cpu_model, "implementer 0x41 part 0xd0c");
 }
 
+static void its_processors_are_told_in_words(void **state)
+{
+    (void)state;
+    char text[HARDWARE_CPUS_SIZE];
+    hardware_print_cpus(&(struct hardware){.cpu_model = "AMD EPYC", .cpu_count = 64}, text);
+    assert_string_equal(text, "AMD EPYC, 64 CPUs");
+    hardware_print_cpus(&(struct hardware){.cpu_count = 1}, text);
+    assert_string_equal(text, "1 CPU");
+}
+
 static void what_nobody_tells_is_empty(void **state)
 {
     (void)state;
@@ -103,6 +113,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_A_FOLDER(a_host_is_described),
         IN_A_FOLDER(a_processor_without_a_name_has_numbers),
+        cmocka_unit_test(its_processors_are_told_in_words),
         IN_A_FOLDER(what_nobody_tells_is_empty),
         cmocka_unit_test(this_host_is_described_alike_twice),
     };

@@ -55,7 +55,7 @@ version=$(sed -n 's/^#define TUTTI_VERSION_[A-Z]* \([0-9][0-9]*\)$/\1/p' "$root/
 [[ $said == "$library $packages/tutti_torch/__init__.py $version" ]] || { echo "not what was installed: $said"; exit 1; }
 
 # Programs of the wheel, not of the machine. What is built without hwloc and jansson lacks some.
-programs=(tutti-run tutti-perf tutti-plan tutti-schedule)
+programs=(tutti-run tutti-perf tutti-plan tutti-schedule tutti-info)
 if [[ -e venv/bin/tutti-topo ]] || ldconfig -p | grep 'libhwloc\.so$' >/dev/null; then programs+=(tutti-topo tutti-trace tutti-tune tutti-synth); fi
 for program in "${programs[@]}"; do
     said=$("venv/bin/$program" --version 2>&1) || { echo "$program does not start: $said"; exit 1; }

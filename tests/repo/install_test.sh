@@ -86,7 +86,7 @@ needs_library "$work/project/build/shared" || { echo "Tutti::tutti is not libtut
 expect "$work/project/build/shared"
 expect "$work/project/build/static"
 
-for file in man/man1/tutti-run.1 man/man7/tutti.7 bash-completion/completions/tutti-plan; do
+for file in man/man1/tutti-run.1 man/man7/tutti.7 bash-completion/completions/tutti-plan zsh/site-functions/_tutti; do
     [[ -s $work/prefix/share/$file ]] || { echo "share/$file is not installed"; exit 1; }
 done
 if command -v python3 >/dev/null && [[ ! -s $work/prefix/share/man/man3/tutti_allreduce_start.3 ]]; then

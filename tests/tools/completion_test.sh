@@ -1,5 +1,5 @@
 #!/bin/bash
-# Words of tutti-run, tutti-perf, tutti-plan, tutti-topo, tutti-trace, tutti-tune, tutti-synth and tutti-schedule are completed in bash.
+# Words of the programs are completed in bash.
 # ctest: label=nosan
 set -uo pipefail
 cd "${TUTTI_ROOT:?}" || exit 1
@@ -47,7 +47,7 @@ includes() { # a word, the line
     fi
 }
 
-gives draw export list paths show verify -- tutti-plan ''
+gives draw explain export list paths show verify -- tutti-plan ''
 gives show -- tutti-plan s
 gives reduce reduce_scatter -- tutti-plan show red
 gives oneshot -- tutti-plan draw allreduce one
@@ -66,7 +66,8 @@ gives html svg -- tutti-plan draw allreduce ring --format ''
 gives msccl mscclpp -- tutti-plan export allreduce ring --format ms
 
 gives --timeout -- tutti-run --t
-gives --no-prefix -- tutti-run --n
+gives --no-prefix --np -- tutti-run --n
+gives -np -- tutti-run -np
 gives --host --hosts -- tutti-run --ho
 gives node -- tutti-run --map-by n
 gives "$work/mine.plan" -- tutti-run --hosts "$work/mi"
@@ -127,6 +128,9 @@ gives --draw -- tutti-schedule 1f1b --d
 gives "$work/mine.plan" -- tutti-schedule "$work/mi"
 gives "$work/mine.plan" -- tutti-schedule 1f1b --stages 4 --micro 8 --draw "$work/mi"
 gives "$work/mine.plan" -- tutti-synth --topo x allgather -o "$work/mi"
+
+gives --timeout -- tutti-info --t
+gives -- tutti-info x
 
 # The words that are listed in the script are those of --help.
 COMP_WORDS=(tutti-perf) COMP_CWORD=0

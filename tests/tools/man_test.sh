@@ -58,7 +58,13 @@ else
 fi
 
 # Every option of --help, and every word before it, is in the manual page.
-for program in tutti-run tutti-perf tutti-plan tutti-topo tutti-trace tutti-tune tutti-synth tutti-schedule; do
+for main in tools/*/main.c; do
+    program=tutti-$(basename "$(dirname "$main")")
+    if [[ ! -e man/$program.1 ]]; then
+        echo "no manual page of $program"
+        bad=1
+        continue
+    fi
     page=$(sed 's/\\-/-/g; s/\\~/ /g; s/\\f.//g; s/\\&//g' "man/$program.1")
     options=$("${TUTTI_BIN:?}/$program" --help | grep -oE '(^|[ ,[|])--?[a-z][a-z_-]*' | tr -d ' ,[|' | sort -u)
     [[ $options ]] || { echo "$program --help has no options"; bad=1; }

@@ -345,18 +345,27 @@ strangers_give_no_orders() {
     expect "nothing at all" 125 $?
 }
 
-wrong_use_gives_125() {
+wrong_use_gives_2() {
     local arguments
     printf 'a b\n' >wrong
-    for arguments in "-H a" "-H a -n 2 true" "-H a;b true" "-H a, true" "--hosts /no/such true" "--hosts wrong true" \
-        "-H a --map-by core true" "-H a --start-timeout 0 true" "-H a -x NO_SUCH_VARIABLE true" "-H a -x 1=2 true"; do
+    for arguments in "--hosts /no/such true" "--hosts wrong true"; do
         # shellcheck disable=SC2086
         tutti $arguments
         expect "tutti-run $arguments" 125 "$code"
         [ -s err ] || fail "tutti-run $arguments said nothing"
     done
+    for arguments in "-H a" "-H a -n 2 true" "-H a;b true" "-H a, true" "-H a:2000 true" "-H a:1024,b -n 70000 true" \
+        "-H a --map-by core true" "-H a --start-timeout 0 true" "-H a -x NO_SUCH_VARIABLE true" "-H a -x 1=2 true"; do
+        # shellcheck disable=SC2086
+        tutti $arguments
+        expect "tutti-run $arguments" 2 "$code"
+        [ -s err ] || fail "tutti-run $arguments said nothing"
+    done
+    tutti -H a:2000,b -n 1500 true
+    expect "too many ranks of a host" 2 "$code"
+    expect "what it says" "tutti-run: 1500 ranks, which is more than 1024 for host a: name more hosts" "$(cat err)"
     timeout 20 "$run" -H a --rsh " " true >out 2>err </dev/null
-    expect "no remote shell" 125 $?
+    expect "no remote shell" 2 $?
 }
 
 many_hosts_start() {

@@ -115,16 +115,39 @@ missing_program_fails_before_any_rank() {
     expect "one rank was tried" 1 "$(wc -l <err)"
 }
 
-wrong_use_gives_125() {
+wrong_use_gives_2() {
     local arguments
     for arguments in "" "-n 2" "-n 0 true" "-n 2x true" "-n 99999999999 true" "--frob -n 1 true" "true" \
-        "-n 1 --grace x true" "-n 1 --timeout 0 true" "-n 1 --master-port 70000 true" \
-        "-n 1 --output /proc/none true"; do
+        "-np" "-np x true" "-np4 true" "-n 1025 true" "-np 5000 true" \
+        "-n 1 --grace x true" "-n 1 --timeout 0 true" "-n 1 --master-port 70000 true"; do
         # shellcheck disable=SC2086
         tutti $arguments
-        expect "tutti-run $arguments" 125 "$code"
+        expect "tutti-run $arguments" 2 "$code"
         [ -s err ] || fail "tutti-run $arguments said nothing"
     done
+    tutti -n 1 --output /proc/none true
+    expect "a folder that cannot be made" 125 "$code"
+}
+
+more_ranks_than_a_host_has_are_refused_at_once() {
+    SECONDS=0
+    tutti -n 5000 touch started
+    expect code 2 "$code"
+    expect "what it says" "tutti-run: -n 5000: one host has at most 1024 ranks; --hosts FILE names more hosts" "$(head -n 1 err)"
+    [ ! -e started ] || fail "ranks were started"
+    [ $SECONDS -lt 5 ] || fail "it took $SECONDS s"
+}
+
+the_number_of_ranks_may_be_given_as_mpirun_has_it() {
+    local arguments
+    for arguments in "-np 2" "--np 2" "--np=2" "--ranks 2" "-n2" "-np 3 -n 2"; do
+        # shellcheck disable=SC2086,SC2016
+        tutti $arguments sh -c 'echo $TUTTI_RANK of $TUTTI_SIZE'
+        expect "tutti-run $arguments" "[0] 0 of 2
+[1] 1 of 2" "$(sort out)"
+    done
+    tutti -np 1 echo -np 7 # which belongs to the program
+    expect "the program's own -np" "[0] -np 7" "$(cat out)"
 }
 
 help_and_version_go_to_stdout() {

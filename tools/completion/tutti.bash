@@ -1,5 +1,4 @@
-# Completion of tutti-run, tutti-perf, tutti-plan, tutti-topo, tutti-trace, tutti-tune, tutti-synth and tutti-schedule in bash.  `cmake --install` puts it where bash-completion looks;
-# by hand:
+# Completion of Tutti's programs in bash; _tutti is that in zsh.  `cmake --install` puts it where bash-completion looks; by hand:
 #     source tools/completion/tutti.bash
 #
 # Options come from each program's own --help, names of collectives and algorithms from `tutti-plan list`, at the moment
@@ -141,7 +140,7 @@ _tutti_plan() {
     action=$(_tutti_word 1) collective=$(_tutti_word 2)
     if _tutti_common; then return; fi
     if [[ ! $action ]]; then
-        _tutti_reply 'list show verify draw export paths'
+        _tutti_reply 'list show verify draw export paths explain'
     elif [[ $action == list || $(_tutti_word 3) ]]; then
         COMPREPLY=()
     elif [[ $collective ]]; then
@@ -184,6 +183,10 @@ _tutti_schedule() {
     if ((${#COMPREPLY[@]} == 0)); then _tutti_reply_files -f; fi
 }
 
+_tutti_info() {
+    _tutti_common || true # it has options alone
+}
+
 complete -F _tutti_run tutti-run
 complete -F _tutti_perf tutti-perf
 complete -F _tutti_plan tutti-plan
@@ -192,3 +195,4 @@ complete -F _tutti_trace tutti-trace
 complete -F _tutti_tune tutti-tune
 complete -F _tutti_synth tutti-synth
 complete -F _tutti_schedule tutti-schedule
+complete -F _tutti_info tutti-info

@@ -131,7 +131,7 @@ static int rank_main(struct perf_rank *rank)
                 tutti_status_name(status), tutti_error_message());
         perf_rank_abort(rank, "tutti-perf gives up");
     }
-    if (rank->rank == 0 && !report_end(&sweep.report)) return EXIT_WRONG;
+    if (rank->rank == 0 && !report_end(&sweep.report, status == TUTTI_OK)) return EXIT_WRONG;
     return status == TUTTI_OK && sweep.measured && !sweep.wrong_here ? EXIT_OK : EXIT_WRONG;
 }
 

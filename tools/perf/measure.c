@@ -413,6 +413,7 @@ static enum tutti_status measure_with_buffers(struct run *run)
     if (!run->m->supported) return TUTTI_OK;
     TRY(check_before(run));
     TRY(time_call(run));
+    ran_name(run->rank->comm, run->m->ran);
     run->m->wrong = run->m->wrong_here;
     return perf_sync_sum(run->rank, &run->m->wrong);
 }

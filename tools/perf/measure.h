@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ran.h"
 #include "rank.h"
 
 struct perf_case {
@@ -40,6 +41,7 @@ struct measurement {
     int64_t wrong; /* elements, over all ranks and checks */
     int64_t wrong_here;
     double min, p50, p99, max, loop; /* seconds */
+    char ran[RAN_NAME_SIZE];         /* the algorithm of this rank's calls; "": they have none */
 };
 
 /* Collective over the ranks of the measurement; all get the same measurement except for wrong_here.

@@ -5,6 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/printable.h"
+#include "kernel/kernel.h"
+
 static size_t size_of(const struct report *report, const struct perf_case *c)
 {
     return operation_blocks(report->options->operation, report->rank_count) * c->count *
@@ -38,6 +41,11 @@ static const char *memory_name(const struct perf_options *options)
     return names[options->memory];
 }
 
+static const char *kernels(void)
+{
+    return kernel_level_name(kernel_level_chosen());
+}
+
 struct number_text {
     char text[16];
 };
@@ -65,6 +73,10 @@ static void table_units(void)
 static void table_start(const struct report *report)
 {
     const struct perf_options *const o = report->options;
+    char cpus[HARDWARE_CPUS_SIZE];
+    hardware_print_cpus(&report->hardware, cpus);
+    printf("# Tutti %s on host %s: %s, kernels %s\n", tutti_version_text(), report->host, cpus,
+           kernels());
     printf("# tutti-perf %s: %d ranks (", o->operation->name, report->rank_count);
     if (o->launched)
         printf("from a launcher");
@@ -85,10 +97,10 @@ static void table_start(const struct report *report)
     printf("#%11s %12s %11s %8s %5s", "size", "count", "type", "redop", "root");
     if (o->place & PLACE_OUT) table_half("time");
     if (o->place & PLACE_IN) table_half("in place");
-    printf("\n#%11s %12s %11s %8s %5s", "(B)", "(elements)", "", "", "");
+    printf(" | algorithm\n#%11s %12s %11s %8s %5s", "(B)", "(elements)", "", "", "");
     if (o->place & PLACE_OUT) table_units();
     if (o->place & PLACE_IN) table_units();
-    printf("\n");
+    printf(" |\n");
 }
 
 static void table_measurement(const struct report *report, const struct report_row *row,
@@ -107,6 +119,21 @@ static void table_measurement(const struct report *report, const struct report_r
     printf(" %10.2f %10.2f", m->p50 * 1e6, m->p99 * 1e6);
 }
 
+static const char *ran(const struct measurement *m)
+{
+    return m != NULL && m->supported && m->ran[0] != '\0' ? m->ran : "-";
+}
+
+/* Out of place and in place, calls may get different algorithms. */
+static void table_algorithm(const struct report_row *row)
+{
+    const char *const first = ran(row->out != NULL ? row->out : row->in), *const in = ran(row->in);
+    if (row->in == NULL || strcmp(first, in) == 0)
+        printf(" | %s\n", first);
+    else
+        printf(" | %s, in place %s\n", first, in);
+}
+
 static void table_row(struct report *report, const struct report_row *row)
 {
     const struct perf_case *const c = row->c;
@@ -116,12 +143,13 @@ static void table_row(struct report *report, const struct report_row *row)
            op_name(report, c), root_number(report, c));
     if (row->out) table_measurement(report, row, row->out);
     if (row->in) table_measurement(report, row, row->in);
-    printf("\n");
+    table_algorithm(row);
 }
 
-static void table_end(const struct report *report)
+static void table_end(const struct report *report, bool is_whole)
 {
-    if (report->options->check_iterations)
+    if (!is_whole) puts("# Not everything was measured: FAILED");
+    if (report->options->check_iterations && (is_whole || report->wrong))
         printf("# Wrong elements    : %" PRId64 " %s\n", report->wrong,
                report->wrong ? "FAILED" : "OK");
     if (report->busbw_count)
@@ -134,7 +162,19 @@ static void csv_start(void)
 {
     puts("op,ranks,algorithm,size,count,dtype,redop,root,in_place,iterations,time_us,min_us,p50_us,"
          "p99_us,max_us,"
-         "algbw,busbw,wrong,form,memory,skew,displs,tensors,misalign,priority,stream");
+         "algbw,busbw,wrong,form,memory,skew,displs,tensors,misalign,priority,stream,ran,version,"
+         "host,cpu,cpus,kernels");
+}
+
+static void csv_text(const char *text)
+{
+    const bool is_quoted = strpbrk(text, ",\"") != NULL;
+    if (is_quoted) putchar('"');
+    for (; *text; text++) {
+        if (*text == '"') putchar('"');
+        putchar(*text);
+    }
+    if (is_quoted) putchar('"');
 }
 
 static void csv_line(const struct report *report, const struct perf_case *c,
@@ -149,9 +189,15 @@ static void csv_line(const struct report *report, const struct perf_case *c,
            algbw, algbw * bus_factor(report));
     if (m->checked) printf("%" PRId64, m->wrong);
     const struct perf_options *const o = report->options;
-    printf(",%s,%s,%s,%s,%s,%zu,%d,%d\n", perf_form_name(o->form), memory_name(o),
+    printf(",%s,%s,%s,%s,%s,%zu,%d,%d,", perf_form_name(o->form), memory_name(o),
            perf_skew_name(o->skew), perf_displs_name(o->displs), tensors_text(o).text, o->misalign,
            o->priority, o->on_stream);
+    csv_text(m->ran);
+    printf(",%s,", tutti_version_text());
+    csv_text(report->host);
+    putchar(',');
+    csv_text(report->hardware.cpu_model);
+    printf(",%d,%s\n", report->hardware.cpu_count, kernels());
 }
 
 static void json_string(const char *text)
@@ -170,7 +216,12 @@ static void json_string(const char *text)
 static void json_start(const struct report *report)
 {
     const struct perf_options *const o = report->options;
-    printf("{\"op\": \"%s\", \"ranks\": %d, \"memory\": \"%s\", \"form\": \"%s\", "
+    printf("{\"version\": \"%s\", \"host\": ", tutti_version_text());
+    json_string(report->host);
+    printf(", \"cpu\": ");
+    json_string(report->hardware.cpu_model);
+    printf(", \"cpus\": %d, \"kernels\": \"%s\", ", report->hardware.cpu_count, kernels());
+    printf("\"op\": \"%s\", \"ranks\": %d, \"memory\": \"%s\", \"form\": \"%s\", "
            "\"deterministic\": %s, \"skew\": \"%s\", \"displs\": \"%s\", "
            "\"tensors\": \"%s\", \"misalign\": %zu, \"priority\": %d, \"stream\": %s, "
            "\"results\": [",
@@ -187,6 +238,11 @@ static void json_line(const struct report *report, const struct perf_case *c,
     printf("%s\n  {\"algorithm\": ", report->row_count ? "," : "");
     if (c->algorithm)
         json_string(c->algorithm);
+    else
+        printf("null");
+    printf(", \"ran\": ");
+    if (m->ran[0] != '\0')
+        json_string(m->ran);
     else
         printf("null");
     printf(", \"size\": %zu, \"count\": %zu, \"dtype\": \"%s\", \"redop\": \"%s\", \"root\": %d, "
@@ -243,6 +299,9 @@ static void line(struct report *report, const struct perf_case *c, const struct 
 void report_start(struct report *report, const struct perf_options *options, int rank_count)
 {
     *report = (struct report){.options = options, .rank_count = rank_count};
+    if (gethostname(report->host, sizeof report->host - 1) != 0) strcpy(report->host, "?");
+    printable_make(report->host);
+    hardware_of_host(&report->hardware);
     switch (options->format) {
     case FORMAT_TABLE: table_start(report); break;
     case FORMAT_JSON: json_start(report); break;
@@ -297,10 +356,11 @@ void report_add(struct report *report, const struct report_row *row)
     fflush(stdout);
 }
 
-bool report_end(struct report *report)
+bool report_end(struct report *report, bool is_whole)
 {
-    if (report->options->format == FORMAT_TABLE) table_end(report);
-    if (report->options->format == FORMAT_JSON) puts("\n]}");
+    if (report->options->format == FORMAT_TABLE) table_end(report, is_whole);
+    if (report->options->format == FORMAT_JSON)
+        printf("\n], \"complete\": %s}\n", is_whole ? "true" : "false");
     fflush(stdout);
     bool fine = !report->plot_failed;
     if (report->options->plot) fine = plot_write(&report->plot, report->options->plot) && fine;

@@ -9,11 +9,16 @@
 
 #include "measure.h"
 #include "options.h"
+#include "os/hardware.h"
 #include "plot.h"
+
+enum { REPORT_HOST_SIZE = 65 };
 
 struct report {
     const struct perf_options *options;
     int rank_count;
+    char host[REPORT_HOST_SIZE]; /* of rank 0 */
+    struct hardware hardware;    /* of that host */
     int row_count;
     const char *algorithm; /* of the last rows, for headings */
     int64_t wrong;
@@ -32,7 +37,7 @@ struct report_row {
 
 void report_start(struct report *report, const struct perf_options *options, int rank_count);
 void report_add(struct report *report, const struct report_row *row);
-/* False: the plot could not be written; stderr says why. */
-bool report_end(struct report *report);
+/* is_whole: everything was measured that was asked for. False: the plot could not be written; stderr says why. */
+bool report_end(struct report *report, bool is_whole);
 
 #endif

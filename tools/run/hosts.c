@@ -203,6 +203,9 @@ bool hosts_place(struct hosts *hosts, int rank_count, enum hosts_map map, char *
     for (int rank = 0, at = -1; rank < rank_count; ++rank) {
         at = next_host(hosts, at, map);
         struct host *host = &hosts->list[at];
+        if (host->rank_count == HOST_RANKS_MAX)
+            return refuse(error, "%d ranks, which is more than %d for host %.100s: name more hosts",
+                          rank_count, HOST_RANKS_MAX, host->name);
         host->ranks[host->rank_count++] = rank;
     }
     drop_idle(hosts);

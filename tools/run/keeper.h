@@ -26,9 +26,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RANKS_MAX = 1 << 16 };
+/* Of a job, and of one host: the memory that the ranks of a host share grows with the square of their number, and above this neither it nor the
+ * descriptors of tutti-run are sure to be there. */
+enum { RANKS_MAX = 1 << 16, HOST_RANKS_MAX = 1 << 10 };
 
 enum run_exit {
+    RUN_WRONG_USE = 2,
     RUN_TIMED_OUT = 124,
     RUN_FAILED = 125, /* tutti-run itself */
     RUN_CANNOT_EXEC = 126,

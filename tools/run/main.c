@@ -272,7 +272,7 @@ static bool make_secret(void)
 static int run_here(struct command_line *line)
 {
     static char program[PATH_MAX];
-    static int ranks[RANKS_MAX];
+    static int ranks[HOST_RANKS_MAX];
     struct run_options *run = &line->run;
     int code = program_find(run->arguments[0], "", program);
     if (code < 0 && *run->output_folder != '\0') code = program_make_folder(run->output_folder, "");
@@ -368,7 +368,7 @@ static int run_on_hosts(struct command_line *line)
     if (line->rank_count == 0) line->rank_count = line->hosts.slot_count;
     if (!hosts_place(&line->hosts, line->rank_count, line->map, error)) {
         fprintf(stderr, "tutti-run: %s\n", error);
-        return RUN_FAILED;
+        return RUN_WRONG_USE;
     }
     if (!make_secrets(run, token)) return RUN_FAILED;
     run->size = line->rank_count;

@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,10 @@ static const char usage[] =
     "       tutti-run --hosts FILE [-n N] [options] PROGRAM [ARGS...]\n"
     "Starts N ranks of PROGRAM and waits until all of them have ended.\n"
     "\n"
-    "  -n, --ranks N        number of ranks (on several hosts, default: all slots)\n"
+    "  -n, --ranks N        number of ranks, 1 to 1024 on a host, 1 to 65536 on several hosts "
+    "(there, "
+    "default: all slots)\n"
+    "  -np N, --np N        the same, as for mpirun\n"
     "      --no-prefix      print output lines without \"[rank] \" in front\n"
     "      --output DIR     write each rank's output to DIR/rank-R.out and DIR/rank-R.err\n"
     "      --pin            pin the r-th rank of a host to the r-th CPU that tutti-run may use, "
@@ -43,8 +47,9 @@ static const char usage[] =
     "      --start-timeout SEC   time for a host to start its ranks (default 60)\n"
     "\n"
     "Exit code: 0, or that of the first rank that failed (128 + signal if it was killed);\n"
-    "124 the time limit passed, 125 tutti-run failed or could not reach a host,\n"
+    "2 wrong usage, 124 the time limit passed, 125 tutti-run failed or could not reach a host,\n"
     "126 PROGRAM cannot be executed, 127 PROGRAM was not found.\n";
+static_assert(HOST_RANKS_MAX == 1024 && RANKS_MAX == 65536, "as the usage says");
 
 static bool parse_integer(const char *text, long min, long max, int *number)
 {
@@ -68,6 +73,12 @@ static bool parse_seconds(const char *text, uint64_t *ns)
 static int usage_error(const char *what, const char *text)
 {
     fprintf(stderr, "tutti-run: %s%s\nTry 'tutti-run --help'.\n", what, text);
+    return RUN_WRONG_USE;
+}
+
+static int out_of_memory(void)
+{
+    fprintf(stderr, "tutti-run: %s\n", strerror(ENOMEM));
     return RUN_FAILED;
 }
 
@@ -94,7 +105,16 @@ static int read_hosts_list(const char *list, struct hosts *hosts)
     char error[HOSTS_ERROR_BYTES];
     if (hosts_read_list(hosts, list, error)) return -1;
     fprintf(stderr, "tutti-run: --host %s: %s\n", list, error);
-    return RUN_FAILED;
+    return RUN_WRONG_USE;
+}
+
+static int too_many_ranks(int count)
+{
+    fprintf(stderr,
+            "tutti-run: -n %d: one host has at most %d ranks; --hosts FILE names more hosts\n"
+            "Try 'tutti-run --help'.\n",
+            count, HOST_RANKS_MAX);
+    return RUN_WRONG_USE;
 }
 
 /* NAME or NAME=VALUE; the last place of line->exported stays NULL. */
@@ -108,7 +128,7 @@ static int export_variable(char *text, struct command_line *line)
     char *name = strndup(text, length);
     while (line->exported[count] != NULL) ++count;
     if (name == NULL || (text[length] == '=' && setenv(name, text + length + 1, 1) != 0))
-        return usage_error("no memory for ", text);
+        return out_of_memory();
     line->exported[count] = name;
     return getenv(name) != NULL ? -1 : usage_error("-x: this variable is not set: ", name);
 }
@@ -161,6 +181,14 @@ static int take_host_option(int option, struct command_line *line)
     return -1;
 }
 
+/* -np N, as mpirun has it: getopt takes the p for the number. */
+static void take_mpirun_count(int argument_count, char **arguments)
+{
+    const char *const option = arguments[optind - 1];
+    if (optarg == option + 2 && strcmp(option, "-np") == 0 && optind < argument_count)
+        optarg = arguments[optind++];
+}
+
 /* Returns -1 to go on, otherwise the exit code. */
 static int take_option(int option, struct command_line *line)
 {
@@ -175,7 +203,7 @@ static int take_option(int option, struct command_line *line)
     case OUTPUT: run->output_folder = optarg; break;
     case PIN: run->pin = true; break;
     case ENCRYPT:
-        if (setenv(option_names.ENCRYPTION, "on", 1) != 0) return usage_error("no memory", "");
+        if (setenv(option_names.ENCRYPTION, "on", 1) != 0) return out_of_memory();
         break;
     case GRACE:
         if (!parse_seconds(optarg, &run->grace_ns))
@@ -203,6 +231,7 @@ static int take_option(int option, struct command_line *line)
 int command_line_read(int argument_count, char **arguments, struct command_line *line)
 {
     static const struct option list[] = {{"ranks", required_argument, NULL, 'n'},
+                                         {"np", required_argument, NULL, 'n'},
                                          {"no-prefix", no_argument, NULL, NO_PREFIX},
                                          {"output", required_argument, NULL, OUTPUT},
                                          {"pin", no_argument, NULL, PIN},
@@ -222,16 +251,19 @@ int command_line_read(int argument_count, char **arguments, struct command_line 
                                          {"version", no_argument, NULL, 'V'},
                                          {NULL, 0, NULL, 0}};
     line->exported = calloc((size_t)argument_count + 1, sizeof *line->exported);
-    if (line->exported == NULL) return usage_error("no memory", "");
+    if (line->exported == NULL) return out_of_memory();
     /* "+": what follows PROGRAM belongs to it. */
     for (int option;
          (option = getopt_long(argument_count, arguments, "+n:H:x:hV", list, NULL)) != -1;) {
+        if (option == 'n') take_mpirun_count(argument_count, arguments);
         int code = take_option(option, line);
         if (code >= 0) return code;
     }
     if (line->is_agent) return -1;
     if (line->rank_count == 0 && line->hosts.count == 0)
         return usage_error("how many ranks? -n N is missing", "");
+    if (line->hosts.count == 0 && line->rank_count > HOST_RANKS_MAX)
+        return too_many_ranks(line->rank_count);
     if (optind == argument_count) return usage_error("which program? PROGRAM is missing", "");
     line->run.arguments = arguments + optind;
     return -1;

@@ -38,13 +38,6 @@ static bool is_first(const struct ofi_offer *offers, int place)
     return true;
 }
 
-static bool is_hardware(const struct ofi_offer *offer)
-{
-    struct ofi_places places;
-    ofi_choose_offers("auto", offer, 1, 1, &places);
-    return places.count > 0;
-}
-
 /* One line a provider, with its cards, of which the first is opened. */
 static void check_provider(struct fabric_report *report, const struct ofi_offers *found,
                            const struct ofi_offer *offers, int place, int count)
@@ -61,7 +54,7 @@ static void check_provider(struct fabric_report *report, const struct ofi_offers
         used += (size_t)more;
     }
     ofi_offers_try(found, place, why);
-    const bool is_auto = is_hardware(&offers[place]);
+    const bool is_auto = ofi_offer_is_automatic(&offers[place]);
     if (why[0] != '\0')
         fabric_find(report, is_auto ? FABRIC_FAIL : FABRIC_WARN,
                     "provider %s: %s; FI_LOG_LEVEL=warn fi_info -p '%s' may say more",
@@ -77,7 +70,7 @@ static void check_providers(struct fabric_report *report, const struct ofi_offer
     bool has_hardware = false;
     const struct ofi_offer *const offers = ofi_offers_list(found, &count);
     for (int i = 0; i < count; i++) {
-        has_hardware |= is_hardware(&offers[i]);
+        has_hardware |= ofi_offer_is_automatic(&offers[i]);
         if (!is_first(offers, i)) continue;
         if (offers[i].lacks == NULL)
             check_provider(report, found, offers, i, count);
@@ -92,17 +85,6 @@ static void check_providers(struct fabric_report *report, const struct ofi_offer
                     "FI_LOG_LEVEL=warn fi_info");
 }
 
-/* The option that asks for protection which a card does not give; *option is NULL: none does. */
-static enum tutti_status find_protection(const char **option)
-{
-    int is_encrypted, integrity;
-    *option = NULL;
-    TRY(option_choice(OPTION_ENCRYPTION, &is_encrypted));
-    TRY(option_choice(OPTION_INTEGRITY, &integrity));
-    *option = is_encrypted ? option_names.ENCRYPTION : integrity ? option_names.INTEGRITY : NULL;
-    return TUTTI_OK;
-}
-
 static void check_choice(struct fabric_report *report)
 {
     struct ofi_choice choice;
@@ -110,7 +92,7 @@ static void check_choice(struct fabric_report *report)
     char names[OFI_REASON_MAX] = "";
     const char *const wish = option_text(OPTION_FABRIC);
     const bool is_chosen = ofi_choose_anew(wish, NULL, &choice) == TUTTI_OK &&
-                           find_protection(&protection) == TUTTI_OK;
+                           ofi_find_protection(&protection) == TUTTI_OK;
     const char *const cards = choice.card_count > 1 ? "cards" : "card";
     ofi_name_cards(&choice, names);
     if (!is_chosen)

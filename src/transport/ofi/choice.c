@@ -510,6 +510,23 @@ void ofi_choice_release(struct ofi_choice *choice)
     *choice = (struct ofi_choice){0};
 }
 
+bool ofi_offer_is_automatic(const struct ofi_offer *offer)
+{
+    struct ofi_places places;
+    ofi_choose_offers("auto", offer, 1, 1, &places);
+    return places.count > 0;
+}
+
+enum tutti_status ofi_find_protection(const char **option)
+{
+    int is_encrypted, integrity;
+    *option = NULL;
+    TRY(option_choice(OPTION_ENCRYPTION, &is_encrypted));
+    TRY(option_choice(OPTION_INTEGRITY, &integrity));
+    *option = is_encrypted ? option_names.ENCRYPTION : integrity ? option_names.INTEGRITY : NULL;
+    return TUTTI_OK;
+}
+
 static struct {
     struct ofi_choice choice;
     enum tutti_status status;

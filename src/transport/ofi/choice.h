@@ -86,6 +86,10 @@ struct ofi_places {
  * TUTTI_RAILS, 1 or more; it does not count if the wish names cards. */
 void ofi_choose_offers(const char *wish, const struct ofi_offer *offers, int count,
                        unsigned card_max, struct ofi_places *places);
+/* Whether it is taken without being named: hardware, and nothing is lacking. */
+bool ofi_offer_is_automatic(const struct ofi_offer *offer);
+/* The option that asks for protection of data which cards do not give, by which TCP carries it; *option is NULL: none does. INVALID_OPTIONS. */
+enum tutti_status ofi_find_protection(const char **option);
 /* The cards that a rank uses, if this host has so many ranks, by their numbers in choice->cards:
  * all cards that are named; or as many as there are for each rank, but at least a single card.
  * Several cards come in libfabric's order, so that hosts of the same make agree on it, whichever

@@ -264,6 +264,11 @@ const struct ofi_offer *ofi_offers_list(const struct ofi_offers *offers, int *co
     return offers->offers;
 }
 
+uint32_t ofi_offers_version(const struct ofi_offers *offers, int place)
+{
+    return offers->infos[place]->fabric_attr->prov_version;
+}
+
 struct fi_info *ofi_offers_take(const struct ofi_offers *offers, int place)
 {
     return offers->library->dupinfo(offers->infos[place]);

@@ -26,6 +26,8 @@ void ofi_offers_free(struct ofi_offers *offers); /* or NULL */
 /* Entries that qualify come first, in libfabric's order, the rest behind them. Texts and list live
  * as long as *offers. */
 const struct ofi_offer *ofi_offers_list(const struct ofi_offers *offers, int *count);
+/* The version of an entry's provider, as libfabric's own: 16 bits for each part. */
+uint32_t ofi_offers_version(const struct ofi_offers *offers, int place);
 /* A copy for endpoints of an entry that qualifies, which the caller owns; NULL: no memory. */
 struct fi_info *ofi_offers_take(const struct ofi_offers *offers, int place);
 /* Tries to open the first objects that a program opens: the fabric and the card. *why is empty if

@@ -1,0 +1,28 @@
+/* ways.h - over which transports the ranks of a job would exchange data, as far as one process of it can tell. */
+#ifndef TUTTI_TOOLS_INFO_WAYS_H
+#define TUTTI_TOOLS_INFO_WAYS_H
+
+#include <stdbool.h>
+
+enum { WAYS_TEXT_SIZE = 256, WAYS_NAME_SIZE = 64 };
+
+struct ways {
+    bool is_tcp_within;             /* a host; else it is shared memory */
+    bool has_card;                  /* which carries data between hosts; else TCP does */
+    char provider[WAYS_NAME_SIZE];  /* of the card */
+    char cards[WAYS_TEXT_SIZE];     /* their names, with commas between */
+    char why_card[WAYS_TEXT_SIZE];  /* this card, or none */
+    bool has_address;               /* other hosts can reach this one */
+    char interface[WAYS_NAME_SIZE]; /* the one that TCP takes */
+    char address[WAYS_NAME_SIZE];
+    char why_address[WAYS_TEXT_SIZE]; /* there is none; "": there is */
+    char rails[WAYS_TEXT_SIZE]; /* the interfaces that carry large data over TCP, with commas between */
+    char protocol[WAYS_NAME_SIZE],
+        protocol_name[WAYS_NAME_SIZE]; /* of the sockets for data: "tcp", "TCP" */
+    char problem[2 * WAYS_TEXT_SIZE]; /* a job of several ranks could not be created; "": it could */
+};
+
+/* answer: a struct ways. Blocks as long as libfabric takes. */
+void ways_ask(void *answer, int question);
+
+#endif
