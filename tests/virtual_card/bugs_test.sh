@@ -48,10 +48,13 @@ bug 'what was written is announced before it is there' "$link" \
 bug 'a message is given back before it is consumed' "$link" \
     '.consumed = rx->consumed,' \
     '.consumed = rx->consumed + rx->arrivals[rx->consumed % rx->shape.window].has_come,'
+# The second edit: without it an assertion ends the simulation before it can name a seed.
 bug 'memory of the sender is free when it was given to the device' "$link" \
     'if (tx->entry_first == tx->entry_sending || entry->end > tx->consumed || entry->writing > 0 ||
         entry->sending > 0)' \
-    'if (tx->entry_first == tx->entry_sending)'
+    'if (tx->entry_first == tx->entry_sending)' \
+    'assert(entry_of(tx, entry)->sending > 0);' \
+    'if (entry_of(tx, entry)->sending == 0) return;'
 bug 'each message goes to the beginning of what was offered' "$link" \
     'piece->at = tx->offer.room == 0 ? behind : behind % tx->offer.room;' \
     'piece->at = 0 * behind;'
