@@ -67,7 +67,8 @@ static bool pass_over(struct traces *traces, const char *path, struct unread *un
 bool traces_add_file(struct traces *traces, const char *path)
 {
     struct unread unread = {.path = NULL};
-    if (traces->most > 0 && traces->count == traces->most) {
+    if (traces->most > 0 &&
+        (traces->count == traces->most || traces->entry_count >= traces->most_entries)) {
         traces->left_out++;
         return true;
     }
@@ -80,7 +81,8 @@ bool traces_add_file(struct traces *traces, const char *path)
     }
     if (!read_trace(path, &traces->all[traces->count], &unread))
         return pass_over(traces, path, &unread);
-    traces->count++;
+    const struct trace_json *read = &traces->all[traces->count++];
+    traces->entry_count += read->operation_count + read->message_count;
     return true;
 }
 

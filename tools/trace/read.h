@@ -18,10 +18,11 @@ struct unread {
 /* Any number of dumps; zeros at the beginning, but for what the owner wants, and released by its owner, also after a failure. */
 struct traces {
     struct trace_json *all;
-    size_t count, room;
-    bool goes_on;    /* wanted: past files that cannot be read, which are listed */
-    size_t most;     /* wanted: no more dumps than that are read; 0: all are */
-    size_t left_out; /* files behind those */
+    size_t count, room, entry_count;
+    bool goes_on;              /* wanted: past files that cannot be read, which are listed */
+    size_t most, most_entries; /* wanted: no dump is read once there are so many dumps, or calls and
+                                  messages in them; most 0: all are read */
+    size_t left_out;           /* files behind those */
     struct unread unread[UNREAD_NAMED_MAX];
     size_t unread_count; /* of which the first ones are named */
 };

@@ -181,7 +181,8 @@ bool report_job_judge(struct report_job *job)
 
 bool report_job_read(struct report_job *job, char **paths, int path_count)
 {
-    *job = (struct report_job){.traces = {.goes_on = true, .most = REPORT_DUMPS_MAX}};
+    *job = (struct report_job){
+        .traces = {.goes_on = true, .most = REPORT_DUMPS_MAX, .most_entries = REPORT_ENTRIES_MAX}};
     for (int i = 0; i < path_count; i++)
         if (!traces_add(&job->traces, paths[i])) return false;
     if (job->traces.count == 0) {

@@ -11,7 +11,7 @@
 #include "read.h"
 #include "verdict.h"
 
-enum { REPORT_DUMPS_MAX = 4096, REPORT_COMMUNICATORS_MAX = 32 };
+enum { REPORT_DUMPS_MAX = 4096, REPORT_ENTRIES_MAX = 1 << 22, REPORT_COMMUNICATORS_MAX = 32 };
 
 /* A communicator: its dumps, sorted by rank, of which each has one. */
 struct report_comm {

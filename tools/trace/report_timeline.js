@@ -33,6 +33,7 @@ class Timeline {
     this.view = this.endView();
     this.writeLegend();
     this.listen();
+    this.draw();
     new ResizeObserver(() => this.draw()).observe(this.scroller);
   }
 

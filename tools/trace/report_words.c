@@ -506,8 +506,9 @@ void report_write_unread(FILE *file, const struct report_job *job)
         fprintf(file, "<li>%zu more files cannot be read.</li>\n",
                 traces->unread_count - UNREAD_NAMED_MAX);
     if (traces->left_out > 0)
-        fprintf(file, "<li>%zu more dumps: a report reads the first %d.</li>\n", traces->left_out,
-                REPORT_DUMPS_MAX);
+        fprintf(file,
+                "<li>%zu more dumps: a report reads the first %d, or %d calls and messages.</li>\n",
+                traces->left_out, REPORT_DUMPS_MAX, REPORT_ENTRIES_MAX);
     if (job->left_out > 0)
         fprintf(file, "<li>%zu more communicators: a report shows %d.</li>\n", job->left_out,
                 REPORT_COMMUNICATORS_MAX);
