@@ -6,7 +6,6 @@
 
 file(GLOB sources CONFIGURE_DEPENDS src/*/*.c src/*/*/*.c train/*.c)
 list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
-list(FILTER sources EXCLUDE REGEX "/src/gpu/twins\\.c$")
 # The tables of paths by the names of their transports, for those who have none open.
 list(FILTER sources EXCLUDE REGEX "/src/transport/paths\\.c$")
 set(named_paths src/transport/paths.c)

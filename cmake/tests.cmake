@@ -18,8 +18,8 @@
 # Under --long the environment has TUTTI_LONG=1 for all tests.
 # Scripts exit with 77 when they cannot run here, after printing why.
 
-# What tests share: the other files of tests/, but for programs of other versions, and devices' kernels on the host.
-file(GLOB shared_sources CONFIGURE_DEPENDS tests/*/*.c src/gpu/twins.c)
+# What tests share: the other files of tests/, but for programs of other versions.
+file(GLOB shared_sources CONFIGURE_DEPENDS tests/*/*.c)
 list(FILTER shared_sources EXCLUDE REGEX "_(test|fuzz)\\.c$|/tests/compatibility/")
 file(GLOB cuda_standin_sources CONFIGURE_DEPENDS tests/gpu/cuda_standin*.c)
 list(FILTER cuda_standin_sources EXCLUDE REGEX "_(test|use)\\.c$")
@@ -36,7 +36,7 @@ endif()
 
 # The test double for CUDA's driver (tests/gpu/cuda_standin.h), which is loaded as the driver is. By its soname it is that: a program that
 # has loaded it has "libcuda.so.1". It runs kernels as their twins on the host.
-add_library(cuda_standin SHARED ${cuda_standin_sources} src/gpu/twins.c)
+add_library(cuda_standin SHARED ${cuda_standin_sources} tests/gpu/twins.c)
 set_target_properties(cuda_standin PROPERTIES NO_SONAME ON)
 # Memory of threads is in place from their start: the thread sanitizer does not know how it comes and goes in a library that is loaded late.
 target_compile_options(cuda_standin PRIVATE -UNDEBUG -ftls-model=initial-exec)
