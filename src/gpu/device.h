@@ -1,5 +1,5 @@
 /* device.h - what code for a device and its twin on the host say differently: kernels.cu is compiled for the device (clang's
- * CUDA, without CUDA's headers), twins.c for the host. All else of a kernel is one source, and C17.
+ * CUDA, without CUDA's headers), tests/gpu/twins.c for the host. All else of a kernel is one source, and C17.
  *
  *     device   many blocks of GPU_THREADS threads                memory as the device sees it, past its first-level caches
  *     host     many blocks of one thread, each a thread's call   memory as gpu_twin_reach translates it
@@ -172,7 +172,16 @@ DEVICE_FUNCTION uint16_t device_float16_narrow(float a)
 
 #include <string.h>
 
-#include "gpu/twins.h"
+/* Tests run kernels on the host, and define these (tests/gpu/twins.c): the library does not.
+ *
+ * The address at which the host reaches memory that a kernel was given: at its address, unless a
+ * stand-in hides memory and sets another function before it runs the first twin. That one is called
+ * in all threads of twins. */
+extern void *(*gpu_twin_reach)(uint64_t address, size_t bytes);
+/* What differs from thread to thread, and time. */
+extern _Thread_local uint32_t gpu_twin_block, gpu_twin_block_count;
+void gpu_twin_sleep(uint32_t ns);
+uint64_t gpu_twin_clock_ns(void);
 
 #define DEVICE_UNROLL
 #define DEVICE_FUNCTION static inline __attribute__((unused))

@@ -1,5 +1,5 @@
-/* reduce.h - one reduction or copy as a device runs it; one source for the device (kernels.cu, by clang) and for the host (twins.c), where
- * it is what tests compare with and what a stand-in for a device runs.
+/* reduce.h - one reduction or copy as a device runs it; one source for the device (kernels.cu, by clang) and for the host
+ * (tests/gpu/twins.c), where it is what tests compare with and what a stand-in for a device runs.
  *
  * Gives the bits of kernel/kernel.h's scalar twin, but for the sign and the payload of NaN. Sources are read, and destinations stored, past
  * the cache of a multiprocessor: another one, another process or the CPU may have written, or read next, what lies there.
@@ -26,6 +26,6 @@ struct gpu_reduce {
  *
  *     static void gpu_reduce_run(const struct gpu_reduce *reduce, const uint64_t *pointers, uint32_t thread, uint32_t threads);
  *
- * is in reduce_run.h, which only kernels.cu and twins.c include. */
+ * is in reduce_run.h, which only kernels.cu and tests/gpu/twins.c include. */
 
 #endif

@@ -1,4 +1,5 @@
-/* reduce_run.h - gpu_reduce_run (reduce.h): one reduction, by all threads of a device together. Only kernels.cu and twins.c include it.
+/* reduce_run.h - gpu_reduce_run (reduce.h): one reduction, by all threads of a device together. Only kernels.cu and
+ * tests/gpu/twins.c include it.
  *
  * The meaning of elements is that of kernel/kernel_element.h, the same source as the CPU's, but for
  * conversions that would take the threads of a warp apart there: bits are the same. The device has

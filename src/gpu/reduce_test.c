@@ -12,10 +12,11 @@
 #include <cmocka.h>
 
 #include "base/dtype.h"
+#include "gpu/device.h"
 #include "gpu/reduce.h"
-#include "gpu/twins.h"
 #include "kernel/kernel.h"
 #include "kernel/trial.h"
+#include "tests/gpu/twins.h"
 
 enum {
     SOURCES_MAX = 9,

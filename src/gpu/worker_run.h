@@ -1,5 +1,5 @@
 /* worker_run.h - what a block of a worker does (worker.h), on the device and, for tests, on the host (device.h). Only kernels.cu and
- * twins.c include it, after reduce_run.h.
+ * tests/gpu/twins.c include it, after reduce_run.h.
  *
  *     first warp of the leader                      of a member                           all threads
  *     looks in the ring for an order, or the end    looks in the inbox

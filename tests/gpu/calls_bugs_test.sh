@@ -6,7 +6,7 @@ cd "${TUTTI_ROOT:?}"
 
 # shellcheck source=tests/kit/planted_bugs.sh
 . tests/kit/planted_bugs.sh
-orders=src/gpu/orders.c executor=src/gpu/executor.c twins=src/gpu/twins.c computing=src/engine/computing.c send=src/engine/send.c
+orders=src/gpu/orders.c executor=src/gpu/executor.c twins=tests/gpu/twins.c computing=src/engine/computing.c send=src/engine/send.c
 begin=src/call/begin.c on_device=src/call/on_device.c sending=src/transport/local/sending.c
 libraries=(-lssl -lcrypto -lhwloc -ljansson -lexpat -ldl)
 seeds=10 clean_seeds=1

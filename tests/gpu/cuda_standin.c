@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "gpu/twins.h"
+#include "gpu/device.h"
 #include "tests/gpu/cuda_standin_mapped.h"
 #include "tests/gpu/cuda_standin_state.h"
 

@@ -5,7 +5,7 @@
  *     writable elsewhere, for copies and kernels
  *   - streams run as late, and in such an order, as events, the default stream and hardware queues allow. A queue is strictly first
  *     in, first out: an item leaves it when it begins, and until then nothing behind it begins, of whichever stream
- *   - a kernel runs as its twin on the host (gpu/twins.h), each block a thread on a multiprocessor of its own; blocks wait for a free one
+ *   - a kernel runs as its twin on the host (tests/gpu/twins.h), each block a thread on a multiprocessor of its own; blocks wait for a free one
  *   - to free or to unpin memory, to close imported memory, and to unload a module wait for all work that is on the device by then; with
  *     TUTTI_STANDIN_WAIT also to allocate memory, of the device or pinned, to pin it, to open imported memory, to give access to a mapping or to
  *     unmap it, and to load a kernel
@@ -49,7 +49,7 @@
 #include <stdint.h>
 
 #include "gpu/cuda_library.h"
-#include "gpu/twins.h"
+#include "tests/gpu/twins.h"
 
 struct cuda_event;
 

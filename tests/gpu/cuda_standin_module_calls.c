@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/twins.h"
 #include "tests/gpu/cuda_standin_state.h"
+#include "tests/gpu/twins.h"
 
 enum { THREADS_MAX = 1024, KERNELS_MAX = 32 };
 

@@ -6,7 +6,7 @@ cd "${TUTTI_ROOT:?}"
 
 # shellcheck source=tests/kit/planted_bugs.sh
 . tests/kit/planted_bugs.sh
-orders=src/gpu/orders.c executor=src/gpu/executor.c twins=src/gpu/twins.c
+orders=src/gpu/orders.c executor=src/gpu/executor.c twins=tests/gpu/twins.c
 seeds=600 clean_seeds=100
 begin_planting gpu_game_main "$orders" "$executor" "$twins"
 

@@ -11,11 +11,12 @@
 
 #include "base/dtype.h"
 #include "base/op.h"
+#include "gpu/device.h"
 #include "gpu/executor.h"
-#include "gpu/twins.h"
 #include "gpu/worker_protocol.h"
 #include "kernel/kernel.h"
 #include "os/clock.h"
+#include "tests/gpu/twins.h"
 #include "tests/kit/chance.h"
 #include "tests/kit/sanitized.h"
 #include "tests/sim/sim_seeds.h"

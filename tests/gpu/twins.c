@@ -1,13 +1,13 @@
 /* twins.c - see twins.h. */
-#include "gpu/twins.h"
+#include "tests/gpu/twins.h"
 
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
+#include "gpu/device.h"
 #include "gpu/reduce_run.h"
-#if __has_include("gpu/worker_run.h")
 #include "gpu/worker_run.h"
-#endif
 
 static void *reach_directly(uint64_t address, size_t bytes)
 {
@@ -39,12 +39,10 @@ static void tutti_reduce_once(uint64_t reduce_and_pointers)
         reduce, gpu_twin_reach(reduce_and_pointers + sizeof(*reduce), pointers * sizeof(uint64_t)),
         device_block(), device_block_count());
 }
-#if __has_include("gpu/worker_run.h")
 static void tutti_worker(uint64_t home)
 {
     worker_run(home);
 }
-#endif
 
 #define TWIN(name)                                                                    \
     static void name##_block(uint64_t argument, uint32_t block, uint32_t block_count) \
@@ -54,20 +52,17 @@ static void tutti_worker(uint64_t home)
         name(argument);                                                               \
     }
 TWIN(tutti_reduce_once)
-#if __has_include("gpu/worker_run.h")
 TWIN(tutti_worker)
-#endif
 #undef TWIN
 
-const struct gpu_twin_entry gpu_twins[] = {{"tutti_reduce_once", tutti_reduce_once_block},
-#if __has_include("gpu/worker_run.h")
-                                           {"tutti_worker", tutti_worker_block},
-#endif
-                                           {NULL, NULL}};
+static const struct {
+    const char *name; /* of the kernel */
+    gpu_twin *run;
+} twins[] = {{"tutti_reduce_once", tutti_reduce_once_block}, {"tutti_worker", tutti_worker_block}};
 
 gpu_twin *gpu_twin_find(const char *name)
 {
-    for (const struct gpu_twin_entry *entry = gpu_twins; entry->name != NULL; entry++)
-        if (strcmp(entry->name, name) == 0) return entry->run;
+    for (size_t i = 0; i < sizeof(twins) / sizeof(twins[0]); i++)
+        if (strcmp(twins[i].name, name) == 0) return twins[i].run;
     return NULL;
 }
