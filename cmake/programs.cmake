@@ -4,7 +4,7 @@ add_custom_target(programs) # what ./demo builds
 add_custom_target(tools)    # what a wheel has
 
 # tools/X/ is the program tutti-X.
-set(tools perf plan run schedule)
+set(tools info perf plan run schedule)
 if(TUTTI_TOPOLOGY)
     list(APPEND tools synth topo trace tune)
 endif()
