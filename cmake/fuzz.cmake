@@ -1,6 +1,5 @@
 # Every X_fuzz.c of src/, studio/, tests/, train/, tools/ and examples/ defines LLVMFuzzerTestOneInput and becomes the program
-# FOLDER_X_fuzz.  As a test it
-# runs for TUTTI_FUZZ_SECONDS, starting from tests/corpus/FOLDER_X/ (or tests/corpus/X/).  Inputs that it
+# FOLDER_X_fuzz.  As a test it runs for TUTTI_FUZZ_SECONDS, starting from tests/corpus/FOLDER_X/ (or tests/corpus/X/).  Inputs that it
 # finds stay in the build folder; one that fails is left in BUILD/fuzz/NAME/.
 
 if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
@@ -13,33 +12,27 @@ add_custom_target(fuzzers) # and nothing else, for ./check
 target_compile_options(tutti_objects PRIVATE -fsanitize=fuzzer-no-link)
 target_compile_options(tutti_studio_objects PRIVATE -fsanitize=fuzzer-no-link)
 
+# The files of a fuzzer beside its own: PROGRAM_files.
+tutti_folder(examples_gpt_tokenizer_fuzz examples/gpt tokenizer.c tokenizer_train.c)
+tutti_folder(health_remote_rank_fuzz tests/worlds tcp_control.c)
+tutti_folder(tests_virtual_card_card_fuzz tests/virtual_card card_remote.c device.c queue_wire.c regions.c socket_wire.c)
+tutti_folder(tools_trace_report_fuzz tools/trace IF TUTTI_TOPOLOGY report_fuzz.c) # as tutti-trace
+tutti_take_all(tools_trace_report_fuzz tools/trace)
+list(REMOVE_ITEM tools_trace_report_fuzz_files tools/trace/main.c)
+
 file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_fuzz.c studio/*_fuzz.c train/*_fuzz.c tools/*_fuzz.c tests/*_fuzz.c examples/*_fuzz.c)
-studio_filter(fuzzers)
 foreach(source IN LISTS fuzzers)
+    if(source IN_LIST tests_left_out)
+        continue()
+    endif()
     string(REGEX REPLACE "^(src/|)(.*)_fuzz\\.c$" "\\2" path ${source})
     get_filename_component(short ${path} NAME)
     string(REPLACE "/" "_" name ${path})
-    add_executable(${name}_fuzz ${source})
+    add_executable(${name}_fuzz ${source} ${${name}_fuzz_files})
     target_compile_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
     target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
     target_link_libraries(${name}_fuzz PRIVATE tutti_internal)
     add_dependencies(fuzzers ${name}_fuzz)
-    if(path MATCHES "^examples/gpt/tokenizer") # which needs no OpenBLAS
-        target_sources(${name}_fuzz PRIVATE examples/gpt/tokenizer.c examples/gpt/tokenizer_train.c)
-    endif()
-    if(path MATCHES "^tools/trace/")
-        file(GLOB parts CONFIGURE_DEPENDS tools/trace/*.c)
-        list(FILTER parts EXCLUDE REGEX "(_fuzz|/main)\\.c$")
-        target_sources(${name}_fuzz PRIVATE ${parts})
-    endif()
-    if(path MATCHES "^tests/virtual_card/")
-        file(GLOB cards CONFIGURE_DEPENDS tests/virtual_card/*.c)
-        list(FILTER cards EXCLUDE REGEX "(_test|_fuzz|virtual_net)\\.c$")
-        target_sources(${name}_fuzz PRIVATE ${cards})
-    endif()
-    if(path MATCHES "^health/remote_rank")
-        target_sources(${name}_fuzz PRIVATE tests/worlds/tcp_control.c)
-    endif()
 
     set(found ${CMAKE_BINARY_DIR}/fuzz/${name})
     file(MAKE_DIRECTORY ${found}/corpus)

@@ -18,13 +18,17 @@
 # Under --long the environment has TUTTI_LONG=1 for all tests.
 # Scripts exit with 77 when they cannot run here, after printing why.
 
-# What tests share: the other files of tests/, but for programs of other versions.
-file(GLOB shared_sources CONFIGURE_DEPENDS tests/*/*.c)
-list(FILTER shared_sources EXCLUDE REGEX "_(test|fuzz)\\.c$|/tests/compatibility/")
-file(GLOB cuda_standin_sources CONFIGURE_DEPENDS tests/gpu/cuda_standin*.c)
-list(FILTER cuda_standin_sources EXCLUDE REGEX "_(test|use)\\.c$")
-list(REMOVE_ITEM shared_sources ${cuda_standin_sources})
-add_library(tutti_testing STATIC ${shared_sources})
+# What tests share: the other files of the rooms. Those of compatibility/ are programs of other versions, which its tests compile; part
+# of gpu/ is the next library.
+file(GLOB rooms CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*)
+list(REMOVE_ITEM rooms tests/compatibility tests/gpu)
+foreach(room IN LISTS rooms)
+    tutti_take_all(testing ${room})
+endforeach()
+tutti_folder(testing tests/gpu
+    cuda_standin_use.c device_case.c device_driver.c device_sweep.c gpu_game.c twins.c)
+
+add_library(tutti_testing STATIC ${testing_files})
 target_compile_options(tutti_testing PUBLIC -UNDEBUG) # a test's assert() always counts
 target_include_directories(tutti_testing PUBLIC ${CMOCKA_INCLUDE_DIR})
 target_include_directories(tutti_testing PUBLIC . src include)
@@ -36,7 +40,13 @@ endif()
 
 # The test double for CUDA's driver (tests/gpu/cuda_standin.h), which is loaded as the driver is. By its soname it is that: a program that
 # has loaded it has "libcuda.so.1". It runs kernels as their twins on the host.
-add_library(cuda_standin SHARED ${cuda_standin_sources} tests/gpu/twins.c)
+tutti_folder(standin tests/gpu
+    cuda_standin.c cuda_standin_context_calls.c cuda_standin_device_calls.c cuda_standin_errors.c cuda_standin_mapped.c
+    cuda_standin_mapped_calls.c cuda_standin_memory.c cuda_standin_memory_calls.c cuda_standin_module_calls.c
+    cuda_standin_state.c cuda_standin_stream_calls.c cuda_standin_work.c)
+tutti_check_folders(tests/gpu)
+
+add_library(cuda_standin SHARED ${standin_files} tests/gpu/twins.c)
 set_target_properties(cuda_standin PROPERTIES NO_SONAME ON)
 # Memory of threads is in place from their start: the thread sanitizer does not know how it comes and goes in a library that is loaded late.
 target_compile_options(cuda_standin PRIVATE -UNDEBUG -ftls-model=initial-exec)
@@ -114,7 +124,7 @@ function(tutti_describe_test test source)
         CC=${CMAKE_C_COMPILER})
     if(TUTTI_SANITIZE MATCHES "thread")
         # The thread sanitizer sees races between threads, not between processes.
-        list(APPEND environment TUTTI_TEST_RANKS=threads TUTTI_KERNEL=scalar) # the others are not watched (cmake/library.cmake)
+        list(APPEND environment TUTTI_TEST_RANKS=threads TUTTI_KERNEL=scalar) # the others are not watched (cmake/sources.cmake)
     endif()
     set_tests_properties(${test} PROPERTIES
         LABELS "${labels}" TIMEOUT ${timeout} PROCESSORS ${halves} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
@@ -146,15 +156,18 @@ tutti_replace(os_tls_test SSL_CTX_ctrl)
 tutti_replace(os_shm_test memfd_create)
 tutti_replace(health_remote_rank_test malloc)
 
+tutti_folder(testing tests/tools
+    IF TUTTI_TOPOLOGY trace_calls_test.c trace_verdict_test.c) # they include files of tutti-trace
 file(GLOB_RECURSE unit_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} src/*_test.c studio/*_test.c train/*_test.c)
-studio_filter(unit_tests)
 file(GLOB system_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*/*_test.c)
-studio_filter(system_tests)
 set(gpt_tests "")
 if(TARGET gpt_double_parts)
     file(GLOB gpt_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} examples/gpt/*_test.c)
 endif()
 foreach(source IN LISTS unit_tests system_tests gpt_tests)
+    if(source IN_LIST tests_left_out)
+        continue()
+    endif()
     string(REGEX REPLACE "^(src/|)(.*)_test\\.c$" "\\2" test ${source})
     string(REPLACE "/" "_" program ${test}_test)
     add_executable(${program} ${source})
