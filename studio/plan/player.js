@@ -308,6 +308,7 @@ function showTable({cells, fresh}) {
     table.style.fontSize = size + "px";
     table.style.minWidth = head + plan.cells * (least + 2) + "px";
     table.caption.textContent = captionOf();
+    $("scroll").tabIndex = $("scroll").scrollWidth > $("scroll").clientWidth ? 0 : -1; // arrows scroll it
     const heads = countTo(plan.cells, headOf);
     const stride = [1, 2, 4, 8, 16, 32].find(count => heads.every(name => widthOf(name, size) <= count * (width + 2) - 4)) ?? 64;
     [...table.tHead.rows[0].cells].slice(1).forEach((th, i) => { th.textContent = i % stride === 0 ? heads[i] : ""; });
@@ -349,7 +350,8 @@ function showRank(rank) {
     $("detail-head").textContent = `Rank ${rank}${host}` + (frame === 0 ? " at the start" : " in round " + frame);
     const sends = messagesOf[frame].filter(message => message.from === rank);
     const gets = messagesOf[frame].filter(message => message.to === rank);
-    const ends = steps.filter(step => step.rank === rank && frame > 0 && Math.max(1, step.round) === frame);
+    const ends = steps.filter(step => step.rank === rank && frame > 0 && Math.max(1, step.round) === frame)
+        .sort((a, b) => parseInt(a.text) - parseInt(b.text)); // lane by lane
     if (sends.length > 0) add("sends", listOf(sends.map(m => `${describeChunks(m.chunks)} to ${m.to}, which ${describeTaking(m)}`)));
     if (gets.length > 0) add("receives", listOf(gets.map(m => `${describeChunks(m.chunks)} from ${m.from}, and ${describeTaking(m)}`)));
     if (ends.length > 0) add("steps of its plan that end in this round", listOf(ends.map(step => make("code", {}, step.text))));
@@ -444,7 +446,7 @@ function press(event) {
     const {target: {tagName}, key} = event;
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     if (tagName === "SELECT" || tagName === "INPUT" && key !== " " && key !== "Escape") return; // they have uses of their own for keys
-    if (tagName === "BUTTON" && key === " ") return;
+    if (tagName === "BUTTON" && key === " " || event.target.id === "scroll" && key.startsWith("Arrow")) return;
     const actions = {ArrowRight: () => go(frame + 1), ArrowLeft: () => go(frame - 1), Home: () => go(0), End: () => go(last),
         " ": play, Escape: () => choose(NOBODY)};
     if (!actions[key]) return;
