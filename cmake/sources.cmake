@@ -1,5 +1,5 @@
 # The files of the library, folder by folder from the lowest up, and then those of studio/, which only programs and tests have beside it.
-# docs/architecture.md says what each folder is for.
+# docs/develop/architecture.md says what each folder is for.
 #
 # A new file goes into the list of its folder; CMake stops at a file that is in no list. IF and ELSE say when a file is built
 # (cmake/folder.cmake); most conditions come from cmake/packages.cmake. Tests and fuzzers are found by their names, X_test.c and

@@ -64,6 +64,8 @@ gives reduce reduce_scatter -- tutti-plan show --ranks 4 red
 gives oneshot -- tutti-plan draw allreduce one
 gives --racks --radix --ranks --root -- tutti-plan verify --r
 gives matrix -- tutti-topo --format m
+gives html -- tutti-plan draw allreduce ring --format h
+gives msccl mscclpp -- tutti-plan export allreduce ring --format m
 gives query -- tutti-trace q
 gives nccl -- tutti-tune --export n
 gives gpipe -- tutti-schedule g

@@ -61,7 +61,13 @@ _tutti_values() {
     --format)
         case ${COMP_WORDS[0]##*/} in
         tutti-topo) echo tree matrix svg json racks ;;
-        tutti-plan) if [[ $(_tutti_word 1) == draw ]]; then echo svg html; else echo msccl rccl mscclpp; fi ;;
+        tutti-plan)
+            if [[ $(_tutti_word 1) == draw ]]; then
+                echo svg html
+            else
+                echo msccl rccl mscclpp
+            fi
+            ;;
         *) echo table json csv peers ;;
         esac
         ;;
