@@ -143,7 +143,8 @@ static void texts_cannot_break_the_page(void **state)
     contains(page,
              "{\"title\": \"\\u003c/script\\u003e\\u003c!--\\u003cscript\\u003e\\\"\\\\\\u0026"
              "\\u0001{{plan}}\",");
-    assert_int_equal(count(page, ">&lt;/script&gt;&lt;!--&lt;script&gt;&quot;\\&amp;?{{plan}}</"), 2);
+    assert_int_equal(count(page, ">&lt;/script&gt;&lt;!--&lt;script&gt;&quot;\\&amp;?{{plan}}</"),
+                     2);
     contains(page, "\"algorithm\": \"\\u003c/script\\u003e\"");
     contains(page, "\"text\": \"\\u003c/script\\u003e\"");
     free(page);
