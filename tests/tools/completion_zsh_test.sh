@@ -72,8 +72,12 @@ gives gpipe -- tutti-schedule g
 gives reduce reduce_scatter -- tutti-synth re
 gives --json:'the same as JSON, for programs; its keys are in the manual page' -- tutti-info --j
 
-# The words that are listed are the same for both shells.
-values() { sed -n '/^_tutti_values()/,/^}/p' "$1" | grep -oE 'echo [a-z].*' | sort; }
+# The words that are listed are the same for both shells: those of options, those that come first, and the options that take files.
+values() {
+    sed -n '/^_tutti_values()/,/^}/p' "$1" | grep -oE 'echo [a-z].*' | sort
+    sed -nE "s/.*_tutti_(reply|add) '(.*)'.*/\2/p" "$1" | sort
+    grep -oE 'tutti-[a-z]+:-[a-zA-Z-]+' "$1" | sort
+}
 diff <(values tools/completion/tutti.bash) <(values tools/completion/_tutti) || complain "above: words of bash, and of zsh"
 
 # A shell as a person has it.
