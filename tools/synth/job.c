@@ -65,7 +65,8 @@ static enum tutti_status check(const struct options *options, const struct job *
 static void note_ranks(int rank_count)
 {
     if (rank_count > LOADED_RANKS_MAX)
-        fprintf(stderr, "tutti-synth: jobs have at most %d ranks, and the plan will be for %d\n",
+        fprintf(stderr,
+                "tutti-synth: jobs take plans of at most %d ranks, and this one will be for %d\n",
                 LOADED_RANKS_MAX, rank_count);
 }
 
