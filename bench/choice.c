@@ -23,6 +23,7 @@
 
 #include "algo/algo.h"
 #include "algo/levels.h"
+#include "base/byte_size.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "format/calibration_file.h"
@@ -77,9 +78,10 @@ static bool read_options(int argc, char **argv)
 
 static size_t bytes_of(const char *text)
 {
-    char *end;
-    const size_t number = strtoull(text, &end, 10);
-    return *end == 'K' ? number << 10 : *end == 'M' ? number << 20 : number;
+    uint64_t bytes;
+    if (byte_size_read(text, NULL, SIZE_MAX / 2, &bytes)) return (size_t)bytes;
+    fprintf(stderr, "choice: '%s' is no size\n", text);
+    exit(2);
 }
 
 static size_t block_bytes_of(enum collective collective, size_t bytes)

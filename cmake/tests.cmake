@@ -18,7 +18,7 @@
 # Under --long the environment has TUTTI_LONG=1 for all tests.
 # Scripts exit with 77 when they cannot run here, after printing why.
 
-# What tests share: the other files of the rooms. Those of compatibility/ are programs of other versions, which its tests compile; part
+# Tests share the other files of the rooms. Those of compatibility/ are programs of other versions, which its tests compile; part
 # of gpu/ is the next library.
 file(GLOB rooms CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*)
 list(REMOVE_ITEM rooms tests/compatibility tests/gpu)

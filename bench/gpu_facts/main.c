@@ -9,7 +9,7 @@
  *     waiting     which calls wait for a kernel that runs, and which other calls another thread cannot make while one waits so
  *     processes   what another process can map, what it finds there, what it waits for, and what is there when the owner has freed it
  *
- * What this library relies on is marked with "expected"; a line that begins with UNEXPECTED says that it is otherwise.
+ * Facts on which this library relies are marked with "expected"; a line that begins with UNEXPECTED says that it is otherwise.
  *
  * Exit status 0: all is as expected; 1: not; 2: a mistake of the driver's or ours; 77: there is no driver, or no device.
  */

@@ -7,7 +7,7 @@
 
 struct cuda_context;
 
-/* What the driver says of an address. */
+/* The driver's answers about an address. */
 struct memory_told {
     int result;
     unsigned type, is_managed;

@@ -63,9 +63,9 @@ enum { OPTION_NEEDS_BYTES = 128 };
 bool option_is_ignored(enum option_id option, char needs[static OPTION_NEEDS_BYTES]);
 /* Whether users set the option, in contrast to tests. */
 bool option_is_for_users(enum option_id option);
-/* What the table has for the default: a value, or words in parentheses, or nothing. */
+/* The default as the table has it: a value, or words in parentheses, or nothing. */
 const char *option_default(enum option_id option);
-/* Whether who knows the value can join the job: then nobody is shown it. */
+/* Whether anybody who knows the value can join the job: then nobody is shown it. */
 bool option_is_secret(enum option_id option);
 
 #endif

@@ -219,7 +219,7 @@ static enum tutti_status equip_and_join(struct tutti_comm *comm, const struct cr
     return status == TUTTI_OK ? join(comm, creation) : meet_to_tell(comm, creation, status);
 }
 
-/* What the numbers of a log are worth, later and elsewhere. Derived communicators are on the same machines. */
+/* The version and the machine, without which the numbers of a log are worth nothing later and elsewhere. Derived communicators are on the same machines. */
 static void say_where(const struct tutti_comm *comm, const struct creation *creation)
 {
     struct hardware hardware;

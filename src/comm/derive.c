@@ -240,24 +240,15 @@ static int by_key_and_rank(const void *a, const void *b)
     return left->rank < right->rank ? -1 : 1;
 }
 
+/* By the word of a choice: purposes count from 0 in it. */
 static const char *derivation_name(int32_t derivation)
 {
     switch (derivation) {
-    case DERIVE_SPLIT: return "tutti_comm_split";
-    case DERIVE_DUP: return "tutti_comm_dup";
-    case DERIVE_MESH: return "tutti_mesh_create";
+    case CALL_FOR_SPLIT - CALL_FOR_SPLIT: return "tutti_comm_split";
+    case CALL_FOR_DUP - CALL_FOR_SPLIT: return "tutti_comm_dup";
+    case CALL_FOR_MESH - CALL_FOR_SPLIT: return "tutti_mesh_create";
     default: return "something else";
     }
-}
-
-static enum call_purpose purpose_of(enum derivation derivation)
-{
-    switch (derivation) {
-    case DERIVE_DUP: return CALL_FOR_DUP;
-    case DERIVE_MESH: return CALL_FOR_MESH;
-    case DERIVE_SPLIT: break;
-    }
-    return CALL_FOR_SPLIT;
 }
 
 /* All ranks see the same choices, so all find the same culprit. */
@@ -281,10 +272,9 @@ static enum tutti_status check_agreement(struct tutti_comm *comm, const struct c
 static enum tutti_status exchange(struct tutti_comm *comm, const struct derive_wish *wish,
                                   uint64_t timeout_ns, struct choice *choices)
 {
-    choices[comm->team.rank] = (struct choice){(int32_t)wish->derivation, (int32_t)wish->signature,
-                                               wish->color, wish->key};
-    TRY(own_allgather(comm, purpose_of(wish->derivation), choices, CHOICE_WORDS, TUTTI_INT32,
-                      timeout_ns));
+    choices[comm->team.rank] = (struct choice){(int32_t)(wish->purpose - CALL_FOR_SPLIT),
+                                               (int32_t)wish->signature, wish->color, wish->key};
+    TRY(own_allgather(comm, wish->purpose, choices, CHOICE_WORDS, TUTTI_INT32, timeout_ns));
     return check_agreement(comm, choices);
 }
 
@@ -364,7 +354,7 @@ enum tutti_status tutti_comm_split(struct tutti_comm *comm, int color, int key,
                          "tutti_comm_split: color must be 0 or more, or TUTTI_NO_COLOR, is %d",
                          color);
     return derive_split(comm, "comm_split",
-                        &(struct derive_wish){DERIVE_SPLIT, 0, color, key, options}, created);
+                        &(struct derive_wish){CALL_FOR_SPLIT, 0, color, key, options}, created);
 }
 
 enum tutti_status tutti_comm_dup(struct tutti_comm *comm, const struct tutti_comm_options *options,
@@ -372,7 +362,8 @@ enum tutti_status tutti_comm_dup(struct tutti_comm *comm, const struct tutti_com
 {
     TRY(check_call(comm, "comm_dup", options, created));
     return derive_split(comm, "comm_dup",
-                        &(struct derive_wish){DERIVE_DUP, 0, 0, comm->team.rank, options}, created);
+                        &(struct derive_wish){CALL_FOR_DUP, 0, 0, comm->team.rank, options},
+                        created);
 }
 
 /* -------------------------------------------------------------------------------------------- group */

@@ -22,12 +22,10 @@
 #include "call/communicator.h"
 
 /* The description of a collective derivation; ranks must agree on it. */
-enum derivation { DERIVE_SPLIT, DERIVE_DUP, DERIVE_MESH };
-
 struct derive_wish {
-    enum derivation derivation;
-    uint32_t signature; /* of whatever else ranks must agree on */
-    int color, key;     /* as in tutti_comm_split */
+    enum call_purpose purpose; /* CALL_FOR_SPLIT, DUP or MESH */
+    uint32_t signature;        /* of whatever else ranks must agree on */
+    int color, key;            /* as in tutti_comm_split */
     const struct tutti_comm_options *options;
 };
 

@@ -87,7 +87,7 @@ static enum tutti_status create_axis(struct tutti_comm *comm, const struct tutti
 {
     const int coordinate = comm->team.rank / stride % axis->size;
     const int outer = comm->team.rank / stride / axis->size, inner = comm->team.rank % stride;
-    const struct derive_wish wish = {DERIVE_MESH, signature, outer * stride + inner, coordinate,
+    const struct derive_wish wish = {CALL_FOR_MESH, signature, outer * stride + inner, coordinate,
                                      axis->options};
     created->name = strdup(axis->name);
     /* The split comes first: the other ranks wait in it. */

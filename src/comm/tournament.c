@@ -152,7 +152,7 @@ enum tutti_status tournament_play(struct tutti_comm *comm, int host,
                                   const struct tournament *tournament, double *bytes_per_second,
                                   double *latency_ns)
 {
-    const struct derive_wish wish = {DERIVE_SPLIT, 0, host >= 0 ? 0 : TUTTI_NO_COLOR,
+    const struct derive_wish wish = {CALL_FOR_SPLIT, 0, host >= 0 ? 0 : TUTTI_NO_COLOR,
                                      comm->team.rank, NULL};
     struct player player = {.rank = host, .host_count = tournament->host_count};
     TRY(derive_split(comm, "comm_split", &wish, &player.hosts));

@@ -178,7 +178,7 @@ DEVICE_FUNCTION uint16_t device_float16_narrow(float a)
  * stand-in hides memory and sets another function before it runs the first twin. That one is called
  * in all threads of twins. */
 extern void *(*gpu_twin_reach)(uint64_t address, size_t bytes);
-/* What differs from thread to thread, and time. */
+/* The things that differ from thread to thread, and time. */
 extern _Thread_local uint32_t gpu_twin_block, gpu_twin_block_count;
 void gpu_twin_sleep(uint32_t ns);
 uint64_t gpu_twin_clock_ns(void);

@@ -24,7 +24,7 @@
 #include "transport/transport.h"
 #include "tutti/tutti.h"
 
-/* What the library makes a collective for that no user has called: messages name this function. */
+/* The function for which the library makes a collective of its own: messages name that function, which the user has called. */
 enum call_purpose {
     CALL_FOR_USER,
     CALL_FOR_SPLIT,

@@ -1,13 +1,13 @@
 /* page.h - a page of HTML that a program writes, from a frame: a text with marks "{{name}}", in whose places other texts are written.
  *
- * What comes from outside goes through page_print or page_print_json, and so stays text: neither a tag nor the end of a script.
+ * Text from outside goes through page_print or page_print_json, and so stays text: neither a tag nor the end of a script.
  */
 #ifndef TUTTI_STUDIO_PAGE_PAGE_H
 #define TUTTI_STUDIO_PAGE_PAGE_H
 
 #include <stdio.h>
 
-/* What stands in the place of a mark, as it is. */
+/* The text in the place of a mark, as it is. */
 struct page_part {
     const char *name, *text;
 };

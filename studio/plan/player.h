@@ -17,7 +17,7 @@
  *      "messages": [[round, from, to, sending step, taking step], ...]   taking step -1: nobody takes it
  *      "frames": [[rank, cell, class, set, ...], ...]}            cells that change: at the start, then in each round
  *
- * Steps come in an order in which they can run. What a step in round 0 does needs no message; it is shown with round 1. A page of a
+ * Steps come in an order in which they can run. A step in round 0 needs no message; it is shown with round 1. A page of a
  * plan without messages has one round for that.
  */
 #ifndef TUTTI_STUDIO_PLAN_PLAYER_H
@@ -30,7 +30,7 @@
 #include "studio/plan/rounds.h"
 #include "tutti/tutti.h"
 
-/* What a page shows at most, and a browser still steps through at once. */
+/* The most that a page shows: a browser still steps through it at once. */
 enum {
     PLAYER_RANKS_MAX = ROUNDS_RANKS_MAX,
     PLAYER_CELLS_MAX = 8192, /* of all ranks */

@@ -1,6 +1,6 @@
 "use strict";
 // The page shows frame 0, the start, or frame k, what is so after round k. `show` draws all of it from the plan, `frame` and
-// `chosen` alone. The plan's form is described in player.h. What is text there only ever becomes text: nothing here makes
+// `chosen` alone. The plan's form is described in player.h. Text there only ever becomes text: nothing here makes
 // elements of it.
 const plan = JSON.parse(document.getElementById("plan").textContent);
 const NOBODY = -1;
@@ -90,7 +90,7 @@ function describeMessage(message) {
 
 // -------------------------------------------------------------------------------------------------------- the plan's run
 
-// What is in the cells of all ranks, and the numbers of those that have changed in this frame.
+// The contents of the cells of all ranks, and the numbers of those that have changed in this frame.
 function cellsAt(at) {
     const cells = allRanks.map(() => Array(plan.cells).fill(null)), fresh = new Set();
     for (let k = isAlltoall && at > 0 ? 1 : 0; k <= at; k++)
@@ -100,7 +100,7 @@ function cellsAt(at) {
         }
     return {cells, fresh};
 }
-// What is in the input, the output and the scratch of a rank.
+// The contents of the input, the output and the scratch of a rank.
 function buffersAt(rank, at) {
     const own = plan.sets.indexOf((1n << BigInt(rank)).toString(16)), kinds = [plan.inputs[rank], plan.outputs[rank]];
     const buffers = [plan.inputs[rank], plan.outputs[rank], plan.scratch[rank]].map(buffer => buffer.map(() => null));
@@ -245,7 +245,7 @@ function drawArrow(bundle, other) {
     const along = (t, axis) => (1 - t) ** 2 * from[axis] + 2 * t * (1 - t) * turn[axis] + t * t * foot[axis];
     return t => ({x: along(t, "x"), y: along(t, "y")});
 }
-// What an arrow carries, where there is room for it beside the discs and the other chips.
+// The chip with an arrow's data, where there is room for it beside the discs and the other chips.
 function drawChip(bundle, curve, taken) {
     const chunks = bundle.flatMap(message => message.chunks), ink = inkOf(bundle);
     const list = isBarrier ? "" : plan.values && chunks.length === 1 ? contents(chunks[0]) : chunkList(chunks);

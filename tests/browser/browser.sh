@@ -1,4 +1,4 @@
-# What tests in a browser begin with: `source` it. It ends the test with 77, and says why, where there is no browser.
+# The beginning of tests in a browser: `source` it. It ends the test with 77, and says why, where there is no browser.
 #
 #     browse FILE [ARGUMENT...]      runs a program in Python (-: from standard input) that may import webdriver
 browser_folder=${BASH_SOURCE[0]%/*}

@@ -11,7 +11,7 @@ import time
 import player_run
 import webdriver
 
-# What the page shows, by what a reader or a reader's program would look at.
+# The page as it shows itself, by what a reader or a reader's program would look at.
 STATE = """
     const text = selector => document.querySelector(selector).textContent;
     const table = document.querySelector("table");

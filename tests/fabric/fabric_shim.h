@@ -36,7 +36,7 @@ struct fabric_shim_counts {
     unsigned late, again, failed, lost, registered, refused, busy;
 };
 struct fabric_shim_counts fabric_shim_count(void);
-/* What hardware does by itself: what has come to a device is stored, although nobody looks. */
+/* As hardware does by itself: messages that have come to a device are stored, although nobody looks. */
 void fabric_shim_move(void);
 /* A provider that stays open stores once more where it was to receive, as a card may do that was never closed. */
 void fabric_shim_receive_late(void);

@@ -151,7 +151,7 @@ while read -r reason; do
     grep -q -x -E "$reason.*" said || complain "not said: $reason"
 done <reasons
 
-# What is too large is refused by name of the limit, soon, and leaves no file.
+# A plan that is too large is refused by name of the limit, soon, and leaves no file.
 refused() { # WORDS, arguments of draw
     local words=$1
     shift

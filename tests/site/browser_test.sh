@@ -1,6 +1,6 @@
 #!/bin/bash
 # The rendered site in a browser: two widths, light and dark; navigation, search, the choice of a scheme and redirects work, and no page
-# asks for anything that is not on the site. What it looks like is in build/site/screenshots, for people.
+# asks for anything that is not on the site. Its looks are in build/site/screenshots, for people.
 # ctest: label=long label=nosan label=once timeout=600 needs=site
 set -uo pipefail
 cd "${TUTTI_ROOT:?}" || exit 1

@@ -11,7 +11,7 @@ import re
 import sys
 import urllib.parse
 
-# What a browser fetches by itself, by element and attribute.
+# The things that a browser fetches by itself, by element and attribute.
 FETCHED = {("script", "src"), ("img", "src"), ("img", "srcset"), ("source", "src"), ("source", "srcset"), ("iframe", "src"), ("link", "href"),
            ("video", "src"), ("audio", "src"), ("object", "data"), ("embed", "src"), ("use", "href"), ("image", "href")}
 LINKED = FETCHED | {("a", "href"), ("area", "href"), ("form", "action")}

@@ -22,7 +22,7 @@ static void put_string(const char *text)
     putchar('"');
 }
 
-/* What comes before a value; name NULL: of a list. */
+/* The text before a value; name NULL: of a list. */
 static void put_name(const char *name)
 {
     if (depth > 0) printf("%s\n%*s", is_first ? "" : ",", 2 * depth, "");

@@ -4,8 +4,8 @@
  *     parent ── probe_start ──► child: writes its answer into memory that both share, and ends
  *        └──── probes_await ──► all have ended, or the time is over and they are killed
  *
- *  1. An answer counts only where the child ended by itself: `trouble` is empty then. What a killed child has written is not looked at.
- *  2. What the child writes to stderr is kept, for warnings of the library; what it writes to stdout is not.
+ *  1. An answer counts only where the child ended by itself: `trouble` is empty then. The answer of a killed child is not looked at.
+ *  2. The child's stderr is kept, for warnings of the library; its stdout is not.
  *  3. A child goes with its parent. One that cannot be killed, because it waits in the kernel, is left behind and not waited for.
  *
  * The parent has no other threads.

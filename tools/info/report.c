@@ -60,7 +60,7 @@ static int say_settings(const struct settings *settings, report_problem_function
 int report_problems(const struct report *report, report_problem_function *say, void *context)
 {
     int count = say_settings(&report->settings, say, context);
-    /* What a variable asks for was said as the variable's. */
+    /* A wish of a variable was said as the variable's. */
     const char *const ways =
         report->ways_trouble[0] != '\0' ? report->ways_trouble : report->ways->problem;
     if (count == 0 && ways[0] != '\0') {

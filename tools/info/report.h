@@ -9,7 +9,7 @@
 #include "settings.h"
 #include "ways.h"
 
-/* What is asked in child processes has an answer where there was no trouble ("") with asking. */
+/* A question to a child process has an answer where there was no trouble ("") with asking. */
 struct report {
     struct machine machine;
     struct launch launch;

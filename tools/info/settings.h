@@ -1,6 +1,6 @@
 /* settings.h - the variables TUTTI_... that are set, and whether the library can do what they say.
  *
- * The table of options knows what fits a kind (base/option.h). What a text means only its reader knows, so the reader is asked, in a child process
+ * The table of options knows what fits a kind (base/option.h). Only the reader of a text knows what it means, so the reader is asked, in a child process
  * for each: it may look at files that hang.
  */
 #ifndef TUTTI_TOOLS_INFO_SETTINGS_H

@@ -77,7 +77,7 @@ static bool read_values(const char *text, size_t rank_count, size_t value_count,
     return rank_count * value_count > 0;
 }
 
-/* What a proof says of the plan; NULL if that is not known. */
+/* The verdict of a proof of the plan; NULL if that is not known. */
 static const char *prove(const struct plan *plan, bool in_place, bool *is_proven,
                          struct verify_report *report)
 {

@@ -181,7 +181,7 @@ static void put_size(FILE *file, const struct trace_entry *entry)
             bytes, text);
 }
 
-/* What the dumps show of a kind of calls beyond its times: a line each. */
+/* The facts in the dumps about a kind of calls beyond its times: a line each. */
 static enum tutti_status put_remarks(FILE *file, const struct comparison *comparison,
                                      const struct compared *row)
 {
@@ -208,7 +208,7 @@ static uint64_t total_ns(const struct compared *row)
     return row->kind->is_timed ? row->kind->count * row->kind->measured_ns : 0;
 }
 
-/* What took the most of the time comes first. */
+/* The calls that took the most of the time come first. */
 static int by_total(const void *a, const void *b)
 {
     const struct compared *one = a, *other = b;

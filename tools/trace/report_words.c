@@ -375,7 +375,7 @@ static void write_waits(FILE *file, const struct report_comm *comm, int *ranks)
     free(waits);
 }
 
-/* What ranks were told of the failure: each different text once. */
+/* The texts by which ranks were told of the failure: each different text once. */
 static void write_failures(FILE *file, const struct report_comm *comm, int *ranks)
 {
     size_t groups = 0;

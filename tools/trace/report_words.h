@@ -10,7 +10,7 @@
 void report_write_title(FILE *file, const struct report_job *job);
 /* The verdict, what to look at next, and the facts of the job. */
 void report_write_head(FILE *file, const struct report_job *job);
-/* What the dumps say of a communicator's last calls: failures, positions, who waits for whom. */
+/* A communicator's last calls as the dumps have them: failures, positions, who waits for whom. */
 void report_write_evidence(FILE *file, const struct report_comm *comm);
 /* Items of a list: what the dumps of a communicator do not tell. */
 void report_write_unknown(FILE *file, const struct report_comm *comm);

@@ -1,4 +1,4 @@
-/* What a rank does for its card in each pass: it looks at the peers that it uses, and not at all ranks.
+/* In each pass over its card a rank looks at the peers that it uses, and not at all ranks.
  *
  * ctest: label=nosan */
 #include <setjmp.h>

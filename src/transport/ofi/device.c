@@ -78,7 +78,7 @@ static bool take_error(struct ofi_device *device)
     return true;
 }
 
-/* What a device has begun completes once, so only errors of nothing could come without end. */
+/* An operation that a device has begun completes once, so only errors of nothing could come without end. */
 static bool read_queue(struct ofi_device *device)
 {
     struct fi_cq_msg_entry entries[COMPLETIONS_A_LOOK];

@@ -23,7 +23,7 @@ void ofi_peers_greet_again(struct ofi_device *device);
  * not reached. */
 void ofi_peers_trouble(struct ofi_device *device, int rank, const char *what, int error,
                        const char *reason);
-/* What libfabric has of the peer's operations completes by itself, and is then dropped. Writes of which it has nothing complete at the next
+/* Operations of the peer that libfabric has complete by themselves, and is then dropped. Writes of which it has nothing complete at the next
  * look. */
 void ofi_peers_end(struct ofi_device *device, int rank, enum card_peer_state state);
 

@@ -11,7 +11,7 @@ bool ofi_receives_post(struct card_device *base, int rank, uint64_t key, void *a
 void ofi_receives_post_all(struct ofi_device *device);
 /* A message of so many bytes, which may be foreign, has come. */
 void ofi_receives_take(struct ofi_device *device, struct ofi_receive *receive, size_t bytes);
-/* What came does not fit: it is too long, from a stranger, say. */
+/* The message does not fit: it is too long, from a stranger, say. */
 void ofi_receives_drop(struct ofi_device *device, struct ofi_receive *receive);
 void ofi_receives_free(struct ofi_device *device);
 size_t ofi_receives_bytes(const struct ofi_device *device);
