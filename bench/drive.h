@@ -13,7 +13,7 @@
  *   1. The sender stores to its source before each burst, and the receiver reads its destination
  *      after it. So bytes to be sent are only in the sender's cache, and memory that a sender will
  *      write is only in the receiver's.
- *   2. The receiver checks every byte: a way that moves wrong bytes has no cost.
+ *   2. The receiver checks every byte: a path that moves wrong bytes has no cost.
  *   3. To forward a message is to scale it in the place in which it came and to send that place on:
  *      a load and a store for each byte, as for a copy into a slot. The time of the rank that
  *      forwards contains its look at the message that came.
@@ -208,9 +208,9 @@ static bool send_reference(const struct burst *burst, unsigned message)
 /* Over a connection the receiver's end stores what is written, and a card does that itself. */
 static bool posts(const struct burst *burst)
 {
-    const enum path_way way = burst->row->way;
-    return way == PATH_READ || way == PATH_COPY || way == PATH_DIRECT ||
-           (way == PATH_WRITE && (burst->tx->capabilities & LINK_ADVERTISES) == 0);
+    const enum path_kind path = burst->row->path;
+    return path == PATH_READ || path == PATH_COPY || path == PATH_DIRECT ||
+           (path == PATH_WRITE && (burst->tx->capabilities & LINK_ADVERTISES) == 0);
 }
 
 static bool send_written(const struct burst *burst, unsigned message)
@@ -255,12 +255,12 @@ static void place_directly(const struct burst *burst)
     burst->rx->ops->place_directly(burst->rx, burst->destination, burst->stride * burst->count);
 }
 
-/* How a way is taken. */
+/* How a path is taken. */
 struct driver {
     bool (*send)(const struct burst *burst, unsigned message);
     void (*prepare)(const struct burst *burst); /* at the receiver; or NULL */
 };
-static const struct driver drivers[PATH_WAY_COUNT] = {
+static const struct driver drivers[PATH_KIND_COUNT] = {
     [PATH_INLINE] = {send_place, NULL},
     [PATH_SLOT] = {send_place, NULL},
     [PATH_GROUP_SLOT] = {send_place, NULL},
@@ -347,7 +347,7 @@ static void fill_places(const struct burst *burst)
 static void send_burst(const struct burst *burst)
 {
     const struct patience patience = patience_for("a link has no room");
-    bool (*const send)(const struct burst *, unsigned) = drivers[burst->row->way].send;
+    bool (*const send)(const struct burst *, unsigned) = drivers[burst->row->path].send;
     begin();
     for (unsigned m = 0; m < burst->count; m++)
         while (!send(burst, m)) {
@@ -379,15 +379,15 @@ static double run_repeat(const struct burst *burst, int repeat)
     const int pattern = pattern_of(repeat);
     busy_ns = 0;
     if (rank == SENDER) memset(burst->source, pattern, burst->stride * burst->count);
-    if (burst->row->way == PATH_FORWARD && !sends) fill_places(burst);
-    if (drivers[burst->row->way].prepare != NULL && !sends) {
+    if (burst->row->path == PATH_FORWARD && !sends) fill_places(burst);
+    if (drivers[burst->row->path].prepare != NULL && !sends) {
         begin();
-        drivers[burst->row->way].prepare(burst);
+        drivers[burst->row->path].prepare(burst);
         end();
         move_all();
     }
     handshake();
-    if (sends && drivers[burst->row->way].prepare != NULL) move_all();
+    if (sends && drivers[burst->row->path].prepare != NULL) move_all();
     if (sends) send_burst(burst);
     handshake();
     if (sends && is_moved) settle(burst);

@@ -726,12 +726,13 @@ static void worker(void)
             const struct {
                 const char *what;
                 uint64_t to, from;
-            } ways[] = {{"in the device", here, there},
-                        {"host to device", here, pinned},
-                        {"device to host", pinned, there}};
-            for (unsigned way = 0; way < 3; way++) {
+            } variants[] = {{"in the device", here, there},
+                            {"host to device", here, pinned},
+                            {"device to host", pinned, there}};
+            for (unsigned variant = 0; variant < 3; variant++) {
                 const struct order order =
-                    order_of(TUTTI_UINT8, OP_SUM, bytes, &ways[way].to, 1, &ways[way].from, 1);
+                    order_of(TUTTI_UINT8, OP_SUM, bytes, &variants[variant].to, 1,
+                             &variants[variant].from, 1);
                 double best = 1e9;
                 unsigned turns = 0;
                 begin = seconds_now();
@@ -744,7 +745,7 @@ static void worker(void)
                 }
                 printf("worker of %u x %2u blocks: order of %7zu bytes %-14s %7.2f us, at best "
                        "%7.2f us\n",
-                       b, shapes[i].size, bytes, ways[way].what,
+                       b, shapes[i].size, bytes, variants[variant].what,
                        (seconds_now() - begin) / turns * 1e6, best * 1e6);
             }
         }

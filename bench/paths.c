@@ -3,7 +3,7 @@
  * TUTTI_FABRIC=PROVIDER besides measures network cards.
  *
  * For each row of the peer's table the program sends bursts of messages of several sizes (drive.h says how, and what is timed). A size costs what
- * its middle repeat took, of each time that it is measured, in the mean, and the way costs the line through all its sizes (fit.h). The least one is rare luck where a
+ * its middle repeat took, of each time that it is measured, in the mean, and the path costs the line through all its sizes (fit.h). The least one is rare luck where a
  * hypervisor moves processors: calls take longer than it says.
  *
  *   1. A message is what a link carries at once. Where bytes need a place that is a piece; what lies elsewhere goes whole.
@@ -82,23 +82,23 @@ static double spread_of(const struct cost *cost)
 
 /* ---------------------------------------------------------------------------------------------- one way */
 
-static bool goes_through_place(enum path_way way)
+static bool goes_through_place(enum path_kind path)
 {
-    return (path_bit(way) &
+    return (path_bit(path) &
             (PATH_PLACES | 1 << PATH_STAGE | 1 << PATH_SHARED_SLOT | 1 << PATH_FORWARD)) != 0;
 }
 
-/* The ends of the link that a way goes by, and its memory. */
+/* The ends of the link that a path goes by, and its memory. */
 static void choose_ends(struct burst *burst)
 {
     const struct path_row *const row = burst->row;
-    burst->from = row->way == PATH_FORWARD ? RECEIVER : SENDER;
-    burst->tx = row->way == PATH_FORWARD      ? links.back_tx
-                : row->way == PATH_GROUP_SLOT ? links.group_tx
-                                              : links.tx;
-    burst->rx = row->way == PATH_FORWARD      ? links.back_rx
-                : row->way == PATH_GROUP_SLOT ? links.group_rx
-                                              : links.rx;
+    burst->from = row->path == PATH_FORWARD ? RECEIVER : SENDER;
+    burst->tx = row->path == PATH_FORWARD      ? links.back_tx
+                : row->path == PATH_GROUP_SLOT ? links.group_tx
+                                               : links.tx;
+    burst->rx = row->path == PATH_FORWARD      ? links.back_rx
+                : row->path == PATH_GROUP_SLOT ? links.group_rx
+                                               : links.rx;
     burst->source =
         (row->sender_memory & PATH_PRIVATE) != 0 ? memory.private_source : memory.mapped_source;
     burst->destination = (row->receiver_memory & PATH_PRIVATE) != 0 ? memory.private_destination
@@ -111,13 +111,13 @@ static bool is_possible(const struct burst *burst)
     const bool sends = rank == burst->from;
     const unsigned capabilities = sends ? burst->tx->capabilities : burst->rx->capabilities;
     struct link_tx *const own_tx = rank == SENDER ? links.tx : links.back_tx;
-    switch (burst->row->way) {
+    switch (burst->row->path) {
     case PATH_SHARED_SLOT:
     case PATH_FORWARD: return (capabilities & LINK_SHARES) != 0;
     case PATH_READ:
     case PATH_COPY:
         return !sends || own_tx->ops->reach(own_tx, burst->source, MOST_BYTES) ==
-                             (burst->row->way == PATH_READ ? REACH_READ : REACH_COPY);
+                             (burst->row->path == PATH_READ ? REACH_READ : REACH_COPY);
     case PATH_DIRECT: return sends || (capabilities & LINK_PLACES_DIRECTLY) != 0;
     case PATH_WRITE:
         return sends || ((capabilities & LINK_ADVERTISES) != 0 &&
@@ -131,16 +131,16 @@ static void choose_size(struct burst *burst, size_t bytes)
     size_t piece_bytes;
     unsigned piece_count;
     transport->ops->limits(transport, &piece_bytes, &piece_count);
-    const enum path_way way = burst->row->way;
+    const enum path_kind path = burst->row->path;
     const size_t stride = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
     unsigned count = burst->row->in_flight;
-    if (goes_through_place(way) && way != PATH_INLINE && count > piece_count) count = piece_count;
+    if (goes_through_place(path) && path != PATH_INLINE && count > piece_count) count = piece_count;
     /* One offer, and what is placed directly lies one behind the other. */
-    if (way == PATH_WRITE) count = 1;
+    if (path == PATH_WRITE) count = 1;
     if (count > BURST_MAX) count = BURST_MAX;
     while (count > 1 && count * stride > BURST_BYTES_MAX) count--;
     burst->bytes = bytes;
-    burst->stride = way == PATH_DIRECT ? bytes : stride;
+    burst->stride = path == PATH_DIRECT ? bytes : stride;
     burst->count = count;
 }
 
@@ -156,17 +156,17 @@ static size_t least_posted(const struct burst *burst)
     return (size_t)largest_of_ranks((double)least);
 }
 
-/* From what does not go inline, and is posted where the way wants that, to what is a message on a
+/* From what does not go inline, and is posted where the path wants that, to what is a message on a
  * link. Returns how many. */
 static int sizes_of(const struct burst *burst, size_t *sizes)
 {
     const size_t inline_bytes = path_inline_bytes(burst->table);
-    const bool is_inline = burst->row->way == PATH_INLINE;
+    const bool is_inline = burst->row->path == PATH_INLINE;
     size_t piece_bytes, least = is_inline ? LEAST_BYTES : inline_bytes + 1, most = MOST_BYTES;
     unsigned piece_count;
     transport->ops->limits(transport, &piece_bytes, &piece_count);
-    if (goes_through_place(burst->row->way)) most = piece_bytes;
-    if (goes_through_place(burst->row->way) && most > burst->table->sizes.piece_bytes_max)
+    if (goes_through_place(burst->row->path)) most = piece_bytes;
+    if (goes_through_place(burst->row->path) && most > burst->table->sizes.piece_bytes_max)
         most = burst->table->sizes.piece_bytes_max;
     if (is_inline) most = inline_bytes;
     const size_t least_by_reference = least_posted(burst);
@@ -180,29 +180,29 @@ static int sizes_of(const struct burst *burst, size_t *sizes)
 }
 
 /* A row of a calibration (docs/how-to/calibration.md). */
-static void print_json(enum path_way way, const struct fit_line *sender,
+static void print_json(enum path_kind path, const struct fit_line *sender,
                        const struct fit_line *receiver, double spread)
 {
     static const char *comma = "";
     printf("%s\n  \"%s\": {\"sender_ps\": %.0f, \"receiver_ps\": %.0f, \"sender_byte_fs\": %.0f, "
            "\"receiver_byte_fs\": %.0f, \"spread_permille\": %.0f, \"known\": \"measured\"}",
-           comma, path_way_name(way), sender->first * 1e3, receiver->first * 1e3,
+           comma, path_kind_name(path), sender->first * 1e3, receiver->first * 1e3,
            sender->each * 1e6, receiver->each * 1e6, spread < 100 ? spread * 1e3 : 1e5);
     comma = ",";
 }
 
-static void print_cost(enum path_way way, const struct fit_line *sender,
+static void print_cost(enum path_kind path, const struct fit_line *sender,
                        const struct fit_line *receiver, double spread)
 {
     const double ps_a_ns = 1000;
     if (options.json)
-        print_json(way, sender, receiver, spread);
+        print_json(path, sender, receiver, spread);
     else if (options.rows)
         printf("     .cost = {%.0f, %.0f, %.0f, %.0f}, /* %s */\n", sender->first * ps_a_ns,
                receiver->first * ps_a_ns, sender->each * ps_a_ns, receiver->each * ps_a_ns,
-               path_way_name(way));
+               path_kind_name(path));
     else
-        printf("%-12s %10.1f %12.1f %12.1f %14.1f\n", path_way_name(way), sender->first,
+        printf("%-12s %10.1f %12.1f %12.1f %14.1f\n", path_kind_name(path), sender->first,
                receiver->first, sender->each * ps_a_ns, receiver->each * ps_a_ns);
     fflush(stdout);
 }
@@ -213,7 +213,7 @@ static void print_each(const struct burst *burst, double sender_ns, double recei
            sender_ns, receiver_ns);
 }
 
-struct way {
+struct path {
     struct burst burst;
     bool is_possible;
     int count;
@@ -221,61 +221,61 @@ struct way {
     struct cost costs[FIT_POINTS_MAX];
 };
 
-static void begin_way(const struct path_table *table, const struct path_row *row, struct way *way)
+static void begin_path(const struct path_table *table, const struct path_row *row, struct path *path)
 {
-    *way = (struct way){.burst = {.row = row, .table = table}};
-    const bool has_ends = row->way != PATH_GROUP_SLOT || transport->group_count > 0;
-    if (has_ends) choose_ends(&way->burst);
-    way->is_possible = both(has_ends && is_possible(&way->burst));
-    if (way->is_possible) way->count = sizes_of(&way->burst, way->sizes);
+    *path = (struct path){.burst = {.row = row, .table = table}};
+    const bool has_ends = row->path != PATH_GROUP_SLOT || transport->group_count > 0;
+    if (has_ends) choose_ends(&path->burst);
+    path->is_possible = both(has_ends && is_possible(&path->burst));
+    if (path->is_possible) path->count = sizes_of(&path->burst, path->sizes);
 }
 
-static void measure_way(struct way *way, int pass)
+static void measure_path(struct path *path, int pass)
 {
-    for (int i = 0; i < way->count; i++) {
-        choose_size(&way->burst, way->sizes[i]);
-        measure_size(&way->burst, pass, &way->costs[i]);
+    for (int i = 0; i < path->count; i++) {
+        choose_size(&path->burst, path->sizes[i]);
+        measure_size(&path->burst, pass, &path->costs[i]);
     }
 }
 
-static void print_way(struct way *way)
+static void print_path(struct path *path)
 {
-    const bool sends = rank == way->burst.from;
-    const enum path_way name = way->burst.row->way;
+    const bool sends = rank == path->burst.from;
+    const enum path_kind name = path->burst.row->path;
     struct fit_point sender[FIT_POINTS_MAX], receiver[FIT_POINTS_MAX];
     double spreads[FIT_POINTS_MAX];
-    if (!way->is_possible) {
+    if (!path->is_possible) {
         if (rank == 0 && !options.json)
             printf(options.rows ? "     /* %s: not between these ranks */\n"
                                 : "%-12s not between these ranks\n",
-                   path_way_name(name));
+                   path_kind_name(name));
         return;
     }
-    for (int i = 0; i < way->count; i++) {
-        const double own_ns = middle_ns(&way->costs[i]), bytes = (double)way->sizes[i];
+    for (int i = 0; i < path->count; i++) {
+        const double own_ns = middle_ns(&path->costs[i]), bytes = (double)path->sizes[i];
         const double sender_ns = largest_of_ranks(sends ? own_ns : 0),
                      receiver_ns = largest_of_ranks(sends ? 0 : own_ns);
         sender[i] = (struct fit_point){bytes, at_least_a_nanosecond(sender_ns)};
         receiver[i] = (struct fit_point){bytes, at_least_a_nanosecond(receiver_ns)};
-        spreads[i] = spread_of(&way->costs[i]);
-        choose_size(&way->burst, way->sizes[i]);
-        if (options.each && rank == 0) print_each(&way->burst, sender_ns, receiver_ns);
+        spreads[i] = spread_of(&path->costs[i]);
+        choose_size(&path->burst, path->sizes[i]);
+        if (options.each && rank == 0) print_each(&path->burst, sender_ns, receiver_ns);
     }
-    const struct fit_line sender_line = fit(sender, way->count),
-                          receiver_line = fit(receiver, way->count);
-    if (rank == 0) print_cost(name, &sender_line, &receiver_line, median(spreads, way->count));
+    const struct fit_line sender_line = fit(sender, path->count),
+                          receiver_line = fit(receiver, path->count);
+    if (rank == 0) print_cost(name, &sender_line, &receiver_line, median(spreads, path->count));
 }
 
 static void measure_table(const struct path_table *table)
 {
-    struct way ways[PATH_WAY_COUNT];
+    struct path paths[PATH_KIND_COUNT];
     unsigned count = 0;
     for (unsigned i = 0; i < table->row_count; i++)
-        if ((table->lacks & path_bit(table->rows[i].way)) == 0)
-            begin_way(table, &table->rows[i], &ways[count++]);
+        if ((table->lacks & path_bit(table->rows[i].path)) == 0)
+            begin_path(table, &table->rows[i], &paths[count++]);
     for (int pass = 0; pass < options.passes; pass++)
-        for (unsigned w = 0; w < count; w++) measure_way(&ways[w], pass);
-    for (unsigned w = 0; w < count; w++) print_way(&ways[w]);
+        for (unsigned w = 0; w < count; w++) measure_path(&paths[w], pass);
+    for (unsigned w = 0; w < count; w++) print_path(&paths[w]);
 }
 
 static void print_heading(const struct path_table *table)

@@ -69,20 +69,20 @@ static void reduce_all(const struct model *model)
 
 /* ------------------------------------------------------------------------------------------ a step */
 
-enum way { COMPUTING, BLOCKING, BUCKETS, WAYS };
+enum variant { COMPUTING, BLOCKING, BUCKETS, VARIANTS };
 
 /* Of the slowest rank. */
-static double step_us(const struct model *model, enum way way)
+static double step_us(const struct model *model, enum variant variant)
 {
     check(tutti_barrier(comm), "barrier");
     const double begin = now_us();
     work(model->layer_steps * model->layer_count / 2);
     for (size_t l = model->layer_count; l-- > 0;) {
         compute_layer(model, l);
-        if (way == BUCKETS) check(tutti_buckets_ready(model->buckets, l), "ready");
+        if (variant == BUCKETS) check(tutti_buckets_ready(model->buckets, l), "ready");
     }
-    if (way == BLOCKING) reduce_all(model);
-    if (way == BUCKETS) check(tutti_buckets_finish(model->buckets, NULL), "finish");
+    if (variant == BLOCKING) reduce_all(model);
+    if (variant == BUCKETS) check(tutti_buckets_finish(model->buckets, NULL), "finish");
     return largest_of_ranks(now_us() - begin);
 }
 
@@ -102,18 +102,19 @@ static double allreduce_us(const struct model *model)
 static void measure(size_t bytes, size_t layer_count, double share, int repeats, double steps,
                     const struct tutti_buckets_options *options)
 {
-    static double us[WAYS][REPEATS_MAX];
+    static double us[VARIANTS][REPEATS_MAX];
     static struct model model;
-    double medians[WAYS];
+    double medians[VARIANTS];
     model_create(&model, bytes, layer_count, options);
     const double alone = allreduce_us(&model);
     model.layer_steps = (uint64_t)(share * alone * steps / 1.5 / (double)layer_count);
     for (int i = -STARTED_WARM_UPS; i < repeats; i++)
-        for (int way = 0; way < WAYS; way++) {
-            if (way != COMPUTING) step_us(&model, COMPUTING);
-            us[way][i < 0 ? 0 : i] = step_us(&model, (enum way)way);
+        for (int variant = 0; variant < VARIANTS; variant++) {
+            if (variant != COMPUTING) step_us(&model, COMPUTING);
+            us[variant][i < 0 ? 0 : i] = step_us(&model, (enum variant)variant);
         }
-    for (int way = 0; way < WAYS; way++) medians[way] = median(us[way], repeats);
+    for (int variant = 0; variant < VARIANTS; variant++)
+        medians[variant] = median(us[variant], repeats);
     if (rank == 0)
         printf("%12zu %12.1f %12.1f %12.1f %12.1f %10.2f\n", bytes, alone, medians[COMPUTING],
                medians[BLOCKING], medians[BUCKETS], medians[BUCKETS] / medians[BLOCKING]);

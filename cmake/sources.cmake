@@ -16,7 +16,7 @@ tutti_folder(library src/os
     IF TUTTI_OPENSSL tls_openssl.c ELSE tls_absent.c)
 
 tutti_folder(library src/plan
-    budget.c build.c clock.c fault.c fingerprint.c flow.c form.c placement.c plan.c text.c value.c verify.c
+    budget.c build.c vector_clock.c fault.c fingerprint.c flow.c form.c placement.c plan.c text.c value.c verify.c
     verify_order.c verify_placement.c verify_results.c verify_state.c wiring.c)
 
 tutti_folder(library src/topo
@@ -25,7 +25,7 @@ tutti_folder(library src/topo
 tutti_folder(library src/format
     cache_folder.c network_file.c plan_file.c proof_file.c trusted_file.c
     IF JANSSON_INCLUDE_DIR
-        calibration_file.c calibration_json.c jansson.c json_part.c json_place.c json_text.c table_file.c table_json.c
+        calibration_file.c calibration_json.c jansson.c json_part.c json_position.c json_text.c table_file.c table_json.c
     ELSE
         json_files_absent.c
     IF TUTTI_TOPOLOGY # they are linked with jansson
@@ -84,11 +84,11 @@ tutti_folder(studio src/transport
     paths.c) # the tables of paths by the names of their transports, for those who have none open
 
 tutti_folder(library src/transport/local
-    arrival.c bells.c checked.c checked_link.c links.c local.c nearness.c paths.c receiving.c remote.c segment.c
+    arrival.c bells.c checked.c checked_link.c links.c local.c nearness.c paths.c receiving.c peer_memory.c segment.c
     sending.c shared_slots.c sharing.c)
 
 tutti_folder(library src/transport/tcp
-    endpoint.c frame.c gone.c link.c notes.c pair.c paths.c rails.c stream.c tcp.c window.c)
+    control_queue.c endpoint.c frame.c gone.c link.c pair.c paths.c rails.c stream.c tcp.c window.c)
 
 tutti_folder(library src/transport/router
     router.c)
@@ -99,7 +99,7 @@ tutti_folder(library src/transport/card
 tutti_folder(library src/transport/ofi
     card_distance.c choice.c rxm.c shortage.c
     IF OFI_INCLUDE_DIR
-        calls.c device.c device_completions.c device_operations.c device_peers.c device_receives.c library.c offers.c
+        calls.c ofi_device.c device_completions.c device_operations.c device_peers.c device_receives.c library.c offers.c
         ofi.c provider.c regions.c
     ELSE
         library_absent.c ofi_absent.c)
@@ -108,7 +108,7 @@ if(OFI_INCLUDE_DIR AND NOT OFI_INCLUDE_DIR IN_LIST CMAKE_C_IMPLICIT_INCLUDE_DIRE
     set_source_files_properties(${ofi_users} PROPERTIES COMPILE_OPTIONS "-isystem${OFI_INCLUDE_DIR}")
 endif()
 
-tutti_folder(library src/control
+tutti_folder(library src/membership
     agreement.c heartbeat.c silence.c)
 
 tutti_folder(library src/algo
@@ -124,7 +124,7 @@ tutti_folder(library src/tune
     choose.c estimate.c predict.c ranking.c rules.c table.c)
 
 tutti_folder(library src/engine
-    bind.c bind_ways.c computing.c deliver.c footprint.c program_links.c reduce.c run.c send.c start.c take.c way.c)
+    bind.c bind_paths.c computing.c deliver.c footprint.c program_links.c reduce.c run.c send.c start.c outgoing.c take.c)
 
 tutti_folder(library src/p2p
     envelope.c match.c p2p.c)
@@ -142,17 +142,17 @@ tutti_folder(library src/team
     host_levels.c hosts.c options.c rank_table.c)
 
 tutti_folder(library src/health
-    agree.c board.c choices.c control_ring.c deaths.c failure.c hear.c heartbeats.c json_write.c known.c life.c
+    agree.c board.c choices.c control_ring.c deaths.c failure.c hear.c heartbeats.c json_write.c known.c health_init.c
     lock.c network.c network_join.c network_leave.c processes.c quiesce.c recorder.c recover.c remote_rank.c
     straggler.c trace.c trace_choices.c withdrawn.c)
 
 tutti_folder(library src/call
     all_memory.c begin.c call.c cancel.c chosen.c complete.c crossing.c diagnose.c faulted.c gated.c group.c
-    handle.c life.c message.c message_call.c on_device.c orphans.c own_call.c program.c progress.c refuse.c report.c
+    handle.c calls_init.c message.c message_call.c on_device.c orphans.c own_call.c program.c progress.c refuse.c report.c
     request.c staged.c start.c wait_loop.c)
 
 tutti_folder(library src/comm
-    counters.c create.c derive.c derived_list.c explain.c footprint.c id.c join.c knowledge.c life.c measured.c
+    counters.c create.c derive.c derived_list.c explain.c footprint.c id.c join.c knowledge.c comm.c measured.c
     mesh.c own_plan.c plans.c shrink.c site.c stored_folder.c stored_plan.c stored_turn.c tournament.c)
 
 tutti_folder(library src/api

@@ -800,7 +800,7 @@ static void run_step(struct bits_run *run, const struct rank_plan *plan,
             const float operand =
                 source->is_link
                     ? pipe->numbers[pipe->taken++]
-                    : run->buffers[plan->rank][source->place.buffer][source->place.first + k];
+                    : run->buffers[plan->rank][source->location.buffer][source->location.first + k];
             sum = i == 0 ? operand : sum + operand;
         }
         if (step->has_destination)
@@ -1055,7 +1055,7 @@ static struct rank_plan *uneven_rank(const char *scatter_name, const char *gathe
     for (uint32_t i = 0; i < starts[ranks]; i++) like[i] = i;
     struct rank_plan *scatter = make_rank(COLLECTIVE_REDUCE_SCATTER, scatter_name, ranks, rank);
     struct rank_plan *gather = make_rank(COLLECTIVE_ALLGATHER, gather_name, ranks, rank);
-    const struct plan_place own = {PLAN_OUTPUT, starts[rank]};
+    const struct plan_location own = {PLAN_OUTPUT, starts[rank]};
     const struct embedding embeddings[] = {
         {.plan = scatter, .starts = starts, .like = like, .input = {PLAN_INPUT, 0}, .output = own},
         {.plan = gather,
@@ -1151,7 +1151,7 @@ static void ranks_without_a_part_may_be_left_out(void **state)
             assert_int_equal(algo_rank_plan(find(COLLECTIVE_BROADCAST, "tree"), &from_4, rank - 3,
                                             &third, &message),
                              TUTTI_OK);
-        const struct plan_place output = {PLAN_OUTPUT, 0};
+        const struct plan_location output = {PLAN_OUTPUT, 0};
         const struct embedding embeddings[] = {
             {.plan = first, .ranks = both, .scale = 1, .input = {PLAN_INPUT, 0}, .output = output},
             {.plan = second,

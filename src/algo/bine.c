@@ -36,7 +36,7 @@
 #include "algo/negabinary.h"
 
 /* Ranks, or their blocks, first, first + 1, ... on the circle. */
-struct run {
+struct rank_run {
     int first;
     uint32_t count;
 };
@@ -54,20 +54,20 @@ static int smallest_of(int digits)
 }
 
 /* The ranks that a rank serves with the levels below `level`. */
-static struct run reach(int rank, int level, int ranks)
+static struct rank_run reach(int rank, int level, int ranks)
 {
     const int offset = rank % 2 == 0 ? smallest_of(level) : -largest_of(level);
-    return (struct run){rank_at(rank, offset, ranks), 1U << level};
+    return (struct rank_run){rank_at(rank, offset, ranks), 1U << level};
 }
 
 /* How far into a run a rank is. */
-static uint32_t offset_in(struct run run, int rank, int ranks)
+static uint32_t offset_in(struct rank_run run, int rank, int ranks)
 {
     return (uint32_t)rank_at(rank, -run.first, ranks);
 }
 
 /* How much of a run comes before rank 0. */
-static uint32_t before_wrap(struct run run, int ranks)
+static uint32_t before_wrap(struct rank_run run, int ranks)
 {
     const uint32_t until_wrap = (uint32_t)(ranks - run.first);
     return run.count < until_wrap ? run.count : until_wrap;
@@ -116,19 +116,19 @@ static int parent_of(const struct tree *tree)
 }
 
 /* The child's subtree, numbered from the root on. */
-static struct run subtree_at(const struct tree *tree, int level)
+static struct rank_run subtree_at(const struct tree *tree, int level)
 {
     return reach(negabinary_partner(tree->self, level, tree->ranks), level, tree->ranks);
 }
 
-static struct run own_subtree(const struct tree *tree)
+static struct rank_run own_subtree(const struct tree *tree)
 {
     return reach(tree->self, tree->level, tree->ranks);
 }
 
-static struct run as_ranks(const struct tree *tree, struct run run)
+static struct rank_run as_ranks(const struct tree *tree, struct rank_run run)
 {
-    return (struct run){rank_of(tree, run.first), run.count};
+    return (struct rank_run){rank_of(tree, run.first), run.count};
 }
 
 void bine_broadcast(const struct algo_params *params, int rank, struct plan_builder *b)
@@ -164,20 +164,20 @@ void bine_reduce(const struct algo_params *params, int rank, struct plan_builder
 /* Scratch for our own subtree, in the order of the run. */
 static void declare_subtree_scratch(struct plan_builder *b, const struct tree *tree)
 {
-    const struct run own = own_subtree(tree);
+    const struct rank_run own = own_subtree(tree);
     for (uint32_t i = 0; i < own.count; i++)
         plan_scratch(b, (uint32_t)rank_of(tree, own.first + (int)i));
 }
 
 /* The root's buffer is in rank order: there a run that passes the last rank is two messages. */
-static void receive_at_root(struct plan_builder *b, int peer, struct run run, int ranks)
+static void receive_at_root(struct plan_builder *b, int peer, struct rank_run run, int ranks)
 {
     const uint32_t head = before_wrap(run, ranks);
     plan_receive_to(b, peer, PLAN_OUTPUT, (uint32_t)run.first, head);
     if (head < run.count) plan_receive_to(b, peer, PLAN_OUTPUT, 0, run.count - head);
 }
 
-static void send_from_root(struct plan_builder *b, int peer, struct run run, int ranks)
+static void send_from_root(struct plan_builder *b, int peer, struct rank_run run, int ranks)
 {
     const uint32_t head = before_wrap(run, ranks);
     plan_send_from(b, peer, PLAN_INPUT, (uint32_t)run.first, head);
@@ -188,7 +188,7 @@ static void send_from_root(struct plan_builder *b, int peer, struct run run, int
  * second one. */
 static uint32_t head_for_parent(const struct tree *tree)
 {
-    const struct run own = own_subtree(tree);
+    const struct rank_run own = own_subtree(tree);
     if (parent_of(tree) != tree->root) return own.count;
     return before_wrap(as_ranks(tree, own), tree->ranks);
 }
@@ -213,11 +213,11 @@ void bine_gather(const struct algo_params *params, int rank, struct plan_builder
         plan_send_from(b, parent_of(&tree), PLAN_INPUT, 0, 1);
         return;
     }
-    const struct run own = own_subtree(&tree);
+    const struct rank_run own = own_subtree(&tree);
     declare_subtree_scratch(b, &tree);
     plan_copy(b, PLAN_INPUT, 0, PLAN_SCRATCH, offset_in(own, tree.self, tree.ranks), 1);
     for (int level = 0; level < tree.level; level++) {
-        const struct run run = subtree_at(&tree, level);
+        const struct rank_run run = subtree_at(&tree, level);
         plan_receive_to(b, partner_of(&tree, level), PLAN_SCRATCH,
                         offset_in(own, run.first, tree.ranks), run.count);
     }
@@ -246,14 +246,14 @@ void bine_scatter(const struct algo_params *params, int rank, struct plan_builde
         plan_receive_to(b, parent_of(&tree), PLAN_OUTPUT, 0, 1);
         return;
     }
-    const struct run own = own_subtree(&tree);
+    const struct rank_run own = own_subtree(&tree);
     declare_subtree_scratch(b, &tree);
     const uint32_t head = head_for_parent(&tree);
     plan_receive_to(b, parent_of(&tree), PLAN_SCRATCH, 0, head);
     if (head < own.count)
         plan_receive_to(b, parent_of(&tree), PLAN_SCRATCH, head, own.count - head);
     for (int level = tree.level - 1; level >= 0; level--) {
-        const struct run run = subtree_at(&tree, level);
+        const struct rank_run run = subtree_at(&tree, level);
         plan_send_from(b, partner_of(&tree, level), PLAN_SCRATCH,
                        offset_in(own, run.first, tree.ranks), run.count);
     }
@@ -265,7 +265,7 @@ void bine_scatter(const struct algo_params *params, int rank, struct plan_builde
  * Partners share a run before their round, and of two halves of a run at most one passes the last
  * rank: so it is never both that have two messages to send before they receive. */
 
-static void send_run(struct plan_builder *b, int peer, enum plan_buffer at, struct run run,
+static void send_run(struct plan_builder *b, int peer, enum plan_buffer at, struct rank_run run,
                      int ranks)
 {
     const uint32_t head = before_wrap(run, ranks);
@@ -273,7 +273,7 @@ static void send_run(struct plan_builder *b, int peer, enum plan_buffer at, stru
     if (head < run.count) plan_send_from(b, peer, at, 0, run.count - head);
 }
 
-static void receive_run(struct plan_builder *b, int peer, struct run run, int ranks)
+static void receive_run(struct plan_builder *b, int peer, struct rank_run run, int ranks)
 {
     const uint32_t head = before_wrap(run, ranks);
     plan_receive_to(b, peer, PLAN_OUTPUT, (uint32_t)run.first, head);
@@ -281,8 +281,8 @@ static void receive_run(struct plan_builder *b, int peer, struct run run, int ra
 }
 
 /* The partner's message and what we have. */
-static void add(struct plan_builder *b, int peer, struct plan_place own, struct plan_place sum,
-                uint32_t count, bool is_last)
+static void add(struct plan_builder *b, int peer, struct plan_location own,
+                struct plan_location sum, uint32_t count, bool is_last)
 {
     plan_begin(b, count);
     plan_receive(b, peer);
@@ -311,13 +311,13 @@ void bine_allreduce(const struct algo_params *params, int rank, struct plan_buil
     plan_lane(b);
     for (int level = negabinary_level_count(ranks) - 1; level >= 0; level--) {
         const int peer = negabinary_partner(rank, level, ranks);
-        const struct run kept = reach(rank, level, ranks);
+        const struct rank_run kept = reach(rank, level, ranks);
         const uint32_t first = (uint32_t)kept.first, head = before_wrap(kept, ranks);
         send_run(b, peer, at, reach(peer, level, ranks), ranks);
-        add(b, peer, (struct plan_place){at, first}, (struct plan_place){PLAN_OUTPUT, first}, head,
-            level == 0);
+        add(b, peer, (struct plan_location){at, first}, (struct plan_location){PLAN_OUTPUT, first},
+            head, level == 0);
         if (head < kept.count)
-            add(b, peer, (struct plan_place){at, 0}, (struct plan_place){PLAN_OUTPUT, 0},
+            add(b, peer, (struct plan_location){at, 0}, (struct plan_location){PLAN_OUTPUT, 0},
                 kept.count - head, level == 0);
         at = PLAN_OUTPUT;
     }
@@ -336,30 +336,30 @@ void bine_allgather(const struct algo_params *params, int rank, struct plan_buil
 static void scatter_inputs(struct plan_builder *b, int rank, int level, int ranks)
 {
     const int peer = negabinary_partner(rank, level, ranks);
-    const struct run kept = reach(rank, level, ranks);
+    const struct rank_run kept = reach(rank, level, ranks);
     const uint32_t head = before_wrap(kept, ranks);
-    const struct plan_place result = {level == 0 ? PLAN_OUTPUT : PLAN_SCRATCH, 0};
+    const struct plan_location result = {level == 0 ? PLAN_OUTPUT : PLAN_SCRATCH, 0};
     send_run(b, peer, PLAN_INPUT, reach(peer, level, ranks), ranks);
-    add(b, peer, (struct plan_place){PLAN_INPUT, (uint32_t)kept.first}, result, head, level == 0);
+    add(b, peer, (struct plan_location){PLAN_INPUT, (uint32_t)kept.first}, result, head, level == 0);
     if (head < kept.count)
-        add(b, peer, (struct plan_place){PLAN_INPUT, 0}, (struct plan_place){PLAN_SCRATCH, head},
-            kept.count - head, false);
+        add(b, peer, (struct plan_location){PLAN_INPUT, 0},
+            (struct plan_location){PLAN_SCRATCH, head}, kept.count - head, false);
 }
 
 void bine_reduce_scatter(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int ranks = params->rank_count, last_level = negabinary_level_count(ranks) - 1;
-    const struct run all = reach(rank, last_level, ranks); /* of what is in scratch */
+    const struct rank_run all = reach(rank, last_level, ranks); /* of what is in scratch */
     for (uint32_t i = 0; i < all.count && last_level > 0; i++)
         plan_scratch(b, (uint32_t)rank_at(all.first, (int)i, ranks));
     plan_lane(b);
     scatter_inputs(b, rank, last_level, ranks);
     for (int level = last_level - 1; level >= 0; level--) {
         const int peer = negabinary_partner(rank, level, ranks);
-        const struct run kept = reach(rank, level, ranks), given = reach(peer, level, ranks);
-        const struct plan_place own = {PLAN_SCRATCH, offset_in(all, kept.first, ranks)};
+        const struct rank_run kept = reach(rank, level, ranks), given = reach(peer, level, ranks);
+        const struct plan_location own = {PLAN_SCRATCH, offset_in(all, kept.first, ranks)};
         plan_send_from(b, peer, PLAN_SCRATCH, offset_in(all, given.first, ranks), given.count);
-        add(b, peer, own, level == 0 ? (struct plan_place){PLAN_OUTPUT, 0} : own, kept.count,
+        add(b, peer, own, level == 0 ? (struct plan_location){PLAN_OUTPUT, 0} : own, kept.count,
             level == 0);
     }
 }

@@ -1,8 +1,8 @@
 /* bruck.c - Bruck's allgather and all-to-all, both in the digits of distances.
  *
- *     all-to-all, radix 2: in round k a block goes 2^k ranks on if its way has that bit
+ *     all-to-all, radix 2: in round k a block goes 2^k ranks on if its distance has that bit
  *
- *       way    0  1  2  3  4  5  6  7      the block for the rank i further on has the way i;
+ *       distance    0  1  2  3  4  5  6  7      the block for the rank i further on has the distance i;
  *       round 0   x     x     x     x      one message carries all that go along
  *       round 1      x  x        x  x
  *       round 2            x  x  x  x
@@ -37,9 +37,9 @@ void bruck_allgather(const struct algo_params *params, int rank, struct plan_bui
 
 enum { POSITIONS_MAX = 16 };
 
-/* A block's *way* is how much further on its destination is than its source, a number to base
+/* A block's *distance* is how much further on its destination is than its source, a number to base
  * `radix`.  A *batch* is all blocks with a certain digit, other than 0, at a certain position of
- * their ways: they go one hop together, in one message. */
+ * their distances: they go one hop together, in one message. */
 struct bruck {
     struct plan_builder *builder;
     uint32_t rank, rank_count, radix;
@@ -55,9 +55,9 @@ static uint32_t smaller(uint32_t one, uint32_t other)
     return one < other ? one : other;
 }
 
-/* Ways below `end` that have one of so many digits, from the first one on, there. */
-static uint32_t ways_with(const struct bruck *bruck, uint32_t end, int position, uint32_t digit,
-                          uint32_t digit_count)
+/* Distances below `end` that have one of so many digits, from the first one on, there. */
+static uint32_t distances_with(const struct bruck *bruck, uint32_t end, int position,
+                               uint32_t digit, uint32_t digit_count)
 {
     const uint32_t power = bruck->powers[position], cycle = power * bruck->radix;
     const uint32_t rest = end % cycle, before = digit * power;
@@ -67,7 +67,7 @@ static uint32_t ways_with(const struct bruck *bruck, uint32_t end, int position,
 
 static uint32_t batch_size(const struct bruck *bruck, int position, uint32_t digit)
 {
-    return ways_with(bruck, bruck->rank_count, position, digit, 1);
+    return distances_with(bruck, bruck->rank_count, position, digit, 1);
 }
 
 /* Scratch of a batch. */
@@ -76,17 +76,17 @@ static uint32_t batch_at(const struct bruck *bruck, enum direction direction, in
 {
     uint32_t at = bruck->scratch[position];
     if (direction == GOING)
-        at += ways_with(bruck, bruck->rank_count, position, 1, bruck->radix - 1);
-    return at + ways_with(bruck, bruck->rank_count, position, 1, digit - 1);
+        at += distances_with(bruck, bruck->rank_count, position, 1, bruck->radix - 1);
+    return at + distances_with(bruck, bruck->rank_count, position, 1, digit - 1);
 }
 
 /* Scratch of the block with that way: the longest comes first, so that blocks that have arrived are
  * in the order of the ranks they come from. */
 static uint32_t block_at(const struct bruck *bruck, enum direction direction, int position,
-                         uint32_t digit, uint32_t way)
+                         uint32_t digit, uint32_t distance)
 {
     return batch_at(bruck, direction, position, digit) + batch_size(bruck, position, digit) - 1 -
-           ways_with(bruck, way, position, digit, 1);
+           distances_with(bruck, distance, position, digit, 1);
 }
 
 /* Before it goes a block has gone the digits below the position, and with it when it has come. */
@@ -97,11 +97,11 @@ static void declare_batch(const struct bruck *bruck, enum direction direction, i
     const uint32_t cycle = power * bruck->radix;
     for (uint32_t high = ranks / cycle + 1; high-- > 0;)
         for (uint32_t low = power; low-- > 0;) {
-            const uint32_t way = high * cycle + digit * power + low;
-            if (way >= ranks) continue;
+            const uint32_t distance = high * cycle + digit * power + low;
+            if (distance >= ranks) continue;
             const uint32_t gone = direction == GOING ? low : digit * power + low;
             const uint32_t source = (bruck->rank + ranks - gone) % ranks;
-            plan_scratch(bruck->builder, source * ranks + (source + way) % ranks);
+            plan_scratch(bruck->builder, source * ranks + (source + distance) % ranks);
         }
 }
 
@@ -133,13 +133,13 @@ static struct bruck bruck_of(const struct algo_params *params, int rank, struct 
     return bruck;
 }
 
-/* Blocks whose ways are `way` and up to count-1 more, which have come with that digit and now go. */
+/* Blocks whose distances are `distance` and up to count-1 more, which have come with that digit and now go. */
 static void pack_run(const struct bruck *bruck, int from, uint32_t from_digit, int to,
-                     uint32_t to_digit, uint32_t way)
+                     uint32_t to_digit, uint32_t distance)
 {
-    if (way >= bruck->rank_count) return;
-    const uint32_t count = smaller(bruck->powers[from], bruck->rank_count - way);
-    const uint32_t longest = way + count - 1;
+    if (distance >= bruck->rank_count) return;
+    const uint32_t count = smaller(bruck->powers[from], bruck->rank_count - distance);
+    const uint32_t longest = distance + count - 1;
     plan_copy(bruck->builder, PLAN_SCRATCH, block_at(bruck, COMING, from, from_digit, longest),
               PLAN_SCRATCH, block_at(bruck, GOING, to, to_digit, longest), count);
 }
@@ -148,12 +148,13 @@ static void pack_run(const struct bruck *bruck, int from, uint32_t from_digit, i
 static void pack(const struct bruck *bruck, int position, uint32_t digit)
 {
     const uint32_t power = bruck->powers[position], ranks = bruck->rank_count;
-    for (uint32_t way = digit * power; way < ranks; way += power * bruck->radix) {
-        plan_copy(bruck->builder, PLAN_INPUT, (bruck->rank + way) % ranks, PLAN_SCRATCH,
-                  block_at(bruck, GOING, position, digit, way), 1);
+    for (uint32_t distance = digit * power; distance < ranks; distance += power * bruck->radix) {
+        plan_copy(bruck->builder, PLAN_INPUT, (bruck->rank + distance) % ranks, PLAN_SCRATCH,
+                  block_at(bruck, GOING, position, digit, distance), 1);
         for (int from = 0; from < position; from++)
             for (uint32_t below = 1; below < bruck->radix; below++)
-                pack_run(bruck, from, below, position, digit, way + below * bruck->powers[from]);
+                pack_run(bruck, from, below, position, digit,
+                         distance + below * bruck->powers[from]);
     }
 }
 

@@ -32,16 +32,16 @@ static void allgather_takes_the_fewest_rounds_and_blocks(void **state)
         }
 }
 
-/* Digits other than 0 of all ways. */
+/* Digits other than 0 of all distances. */
 static uint32_t hops_of_all_blocks(int ranks, int radix)
 {
     uint32_t hops = 0;
-    for (int way = 1; way < ranks; way++)
-        for (int rest = way; rest > 0; rest /= radix) hops += rest % radix != 0;
+    for (int distance = 1; distance < ranks; distance++)
+        for (int rest = distance; rest > 0; rest /= radix) hops += rest % radix != 0;
     return hops;
 }
 
-/* A message for each position and digit that some way has. */
+/* A message for each position and digit that some distance has. */
 static uint32_t messages_of_a_rank(int ranks, int radix)
 {
     uint32_t count = 0;

@@ -45,12 +45,13 @@ static void assert_opposite(const struct rank_plan *broadcast, const struct plan
     if (forth->target_count > 0) {
         assert_non_null(message_of(reduce, back));
         assert_int_equal(message_of(reduce, back)->peer, broadcast->targets[forth->first_target]);
-        assert_int_equal(back->destination.first, source->place.first);
+        assert_int_equal(back->destination.first, source->location.first);
         assert_int_equal(back->target_count, 0);
     } else {
         assert_int_equal(back->target_count, 1);
         assert_int_equal(reduce->targets[back->first_target], source->peer);
-        assert_int_equal(reduce->sources[back->first_source].place.first, forth->destination.first);
+        assert_int_equal(reduce->sources[back->first_source].location.first,
+                         forth->destination.first);
     }
 }
 

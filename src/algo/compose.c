@@ -40,7 +40,7 @@ struct phase {
 /* Place number i of the step, of which there are source_count + 1, in the whole; false if it is a
  * link or not there. */
 static bool place_at(const struct embedder *embedder, const struct plan_step *step, uint32_t i,
-                     struct plan_place *place)
+                     struct plan_location *place)
 {
     if (i == step->source_count) {
         if (step->has_destination) *place = embed_place(embedder, step->destination);
@@ -57,7 +57,7 @@ static uint32_t whole_chunks(const struct embedder *embedder, const struct plan_
 /* The history's index of the first chunk at a place of a step. The indices of the next chunks
  * follow. */
 static uint32_t key_of(const struct sequence *sequence, const struct embedder *embedder,
-                       struct plan_place place)
+                       struct plan_location place)
 {
     const int rank = embed_rank(&embedder->of, embedder->of.plan->rank);
     if (place.buffer == PLAN_SCRATCH) return sequence->history.class_count + place.first;
@@ -74,7 +74,7 @@ static uint32_t *entries(const struct history *history, enum access access, uint
 static void record(struct sequence *sequence, const struct embedder *embedder,
                    const struct plan_step *step, uint32_t handle)
 {
-    struct plan_place place;
+    struct plan_location place;
     const uint32_t chunk_count = handle != NO_STEP ? whole_chunks(embedder, step) : 0;
     for (uint32_t i = 0; i <= step->source_count && chunk_count > 0; i++) {
         if (!place_at(embedder, step, i, &place)) continue;
@@ -101,7 +101,7 @@ static bool find_conflicts(const struct sequence *sequence, const struct embedde
 {
     const struct history *const history = &sequence->history;
     bool found = false;
-    struct plan_place place;
+    struct plan_location place;
     const uint32_t chunk_count = history->lane_count > 0 ? whole_chunks(embedder, step) : 0;
     for (uint32_t lane = 0; lane < history->lane_count; lane++) latest[lane] = NO_STEP;
     for (uint32_t i = 0; i <= step->source_count && chunk_count > 0; i++) {
@@ -119,14 +119,14 @@ static bool find_conflicts(const struct sequence *sequence, const struct embedde
 
 /* ---------------------------------------------------------------------------------------- steps */
 
-static bool same_place(struct plan_place a, struct plan_place b)
+static bool same_place(struct plan_location a, struct plan_location b)
 {
     return a.buffer == b.buffer && a.first == b.first;
 }
 
 /* Whether the step's only source is a place here; *place is where that is in the whole. */
 static bool reads_one_place(const struct embedder *embedder, const struct plan_step *step,
-                            struct plan_place *place)
+                            struct plan_location *place)
 {
     return step->source_count == 1 && embed_source_place(embedder, step, 0, place);
 }
@@ -135,7 +135,7 @@ static bool reads_one_place(const struct embedder *embedder, const struct plan_s
  * buffers, but both may lie at one place of the whole. */
 static bool stores_what_is_there(const struct embedder *embedder, const struct plan_step *step)
 {
-    struct plan_place from;
+    struct plan_location from;
     return step->has_destination && reads_one_place(embedder, step, &from) &&
            same_place(from, embed_place(embedder, step->destination));
 }
@@ -163,7 +163,7 @@ static const struct plan_step *sent_on_by_next(const struct phase *phase, uint32
     const struct plan_lane *next_lane = &next_plan->lanes[step->lane];
     if (next_lane->step_count == 0) return NULL;
     const struct plan_step *next = &next_plan->steps[next_lane->first_step];
-    struct plan_place from;
+    struct plan_location from;
     if (!embed_sends(phase->next, next) || next->after_count > 0 ||
         !reads_one_place(phase->next, next, &from))
         return NULL;
@@ -216,7 +216,7 @@ static bool emit(struct sequence *sequence, struct phase *phase, uint32_t index)
         if (earlier[lane] != NO_STEP) plan_after(b, earlier[lane]);
     embed_sources(embedder, step);
     if (step->has_destination && !(idle_store && sends)) {
-        const struct plan_place to = embed_place(embedder, step->destination);
+        const struct plan_location to = embed_place(embedder, step->destination);
         plan_write(b, to.buffer, to.first);
     }
     embed_targets(embedder, step);
@@ -315,7 +315,7 @@ static uint32_t class_count(const struct plan_shape *shape)
 static uint32_t scratch_end(const struct sequence *sequence)
 {
     uint32_t end = 0;
-    struct plan_place place;
+    struct plan_location place;
     for (int e = 0; e < sequence->embedder_count; e++) {
         const struct embedder *embedder = &sequence->embedders[e];
         const bool has_scratch = embedder->of.plan->scratch_count > 0 ||
@@ -426,20 +426,21 @@ static bool plans_fit(const struct composition *composition, const struct plan_s
 }
 
 /* The place of the first plan's output: the output if that has these classes, otherwise scratch. */
-static struct plan_place between(struct plan_builder *builder, const struct composition *composition,
-                                 const struct plan_shape *whole)
+static struct plan_location between(struct plan_builder *builder,
+                                    const struct composition *composition,
+                                    const struct plan_shape *whole)
 {
     const struct plan_shape *first = &composition->first->shape;
     const int rank = composition->first->rank;
     const uint32_t scale = class_count(whole) / class_count(first);
     const uint32_t count = plan_chunk_count(first, rank, PLAN_OUTPUT) * scale;
     const uint32_t there = plan_chunk_count(whole, rank, PLAN_OUTPUT);
-    if (count == 0) return (struct plan_place){PLAN_OUTPUT, 0};
+    if (count == 0) return (struct plan_location){PLAN_OUTPUT, 0};
     const uint32_t begin = plan_chunk_class(first, rank, PLAN_OUTPUT, 0) * scale;
     const uint32_t there_begin = there > 0 ? plan_chunk_class(whole, rank, PLAN_OUTPUT, 0) : 0;
     if (begin >= there_begin && begin + count <= there_begin + there)
-        return (struct plan_place){PLAN_OUTPUT, begin - there_begin};
-    const struct plan_place scratch = {PLAN_SCRATCH, plan_scratch(builder, begin)};
+        return (struct plan_location){PLAN_OUTPUT, begin - there_begin};
+    const struct plan_location scratch = {PLAN_SCRATCH, plan_scratch(builder, begin)};
     for (uint32_t i = 1; i < count; i++) plan_scratch(builder, begin + i);
     return scratch;
 }
@@ -452,7 +453,7 @@ void compose_into(struct plan_builder *builder, const struct composition *compos
         return;
     }
     plan_parts(builder, whole.parts);
-    const struct plan_place middle = between(builder, composition, &whole);
+    const struct plan_location middle = between(builder, composition, &whole);
     const struct embedding embeddings[] = {
         {.plan = composition->first,
          .scale = class_count(&whole) / class_count(&composition->first->shape),

@@ -42,7 +42,7 @@ static void read_way_up(const struct rank_plan *plan, const struct plan_step *st
         if (source->is_link)
             add_child(&node, source->peer);
         else
-            tree = (int)source->place.first;
+            tree = (int)source->location.first;
     }
     assert_in_range(tree, 0, TREES - 1);
     if (!step->final) {

@@ -43,9 +43,9 @@ void doubling_allreduce(const struct algo_params *params, int rank, struct plan_
         return;
     }
     const int member = paired ? rank / 2 : rank - extra;
-    struct plan_place partial = {PLAN_INPUT, 0};
+    struct plan_location partial = {PLAN_INPUT, 0};
     const bool stored = paired || params->in_place;
-    if (stored) partial = (struct plan_place){PLAN_SCRATCH, plan_scratch(b, 0)};
+    if (stored) partial = (struct plan_location){PLAN_SCRATCH, plan_scratch(b, 0)};
     plan_begin(b, 1);
     if (paired) plan_receive(b, rank - 1);
     plan_read(b, PLAN_INPUT, 0);
@@ -56,8 +56,8 @@ void doubling_allreduce(const struct algo_params *params, int rank, struct plan_
     for (int distance = 1; distance < cube; distance *= 2) {
         const int peer = rank_of(member ^ distance, extra);
         const bool last = distance * 2 == cube;
-        struct plan_place next = {PLAN_OUTPUT, 0};
-        if (!last) next = (struct plan_place){PLAN_SCRATCH, plan_scratch(b, 0)};
+        struct plan_location next = {PLAN_OUTPUT, 0};
+        if (!last) next = (struct plan_location){PLAN_SCRATCH, plan_scratch(b, 0)};
         plan_begin(b, 1);
         if (peer < rank) plan_receive(b, peer);
         plan_read(b, partial.buffer, partial.first);

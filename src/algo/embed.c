@@ -98,7 +98,7 @@ static bool lay_out(struct embedder *embedder, enum plan_buffer buffer)
     if (at == NULL) return false;
     for (uint32_t i = 0; i < count; i++) {
         at[i] = given != NULL ? given[i] : next;
-        next += width_of(of, plan_place_class(of->plan, buffer, i));
+        next += width_of(of, plan_location_class(of->plan, buffer, i));
     }
     return true;
 }
@@ -152,25 +152,25 @@ void embedder_release(struct embedder *embedder)
     }
 }
 
-struct plan_place embed_place(const struct embedder *embedder, struct plan_place place)
+struct plan_location embed_place(const struct embedder *embedder, struct plan_location place)
 {
-    const struct plan_place scratch = {PLAN_SCRATCH, embedder->first_scratch};
-    const struct plan_place base = place.buffer == PLAN_INPUT    ? embedder->of.input
-                                   : place.buffer == PLAN_OUTPUT ? embedder->of.output
-                                                                 : scratch;
+    const struct plan_location scratch = {PLAN_SCRATCH, embedder->first_scratch};
+    const struct plan_location base = place.buffer == PLAN_INPUT    ? embedder->of.input
+                                      : place.buffer == PLAN_OUTPUT ? embedder->of.output
+                                                                    : scratch;
     if (is_uneven(&embedder->of))
-        return (struct plan_place){base.buffer, embedder->at[place.buffer][place.first]};
-    return (struct plan_place){base.buffer, base.first + place.first * embedder->of.scale};
+        return (struct plan_location){base.buffer, embedder->at[place.buffer][place.first]};
+    return (struct plan_location){base.buffer, base.first + place.first * embedder->of.scale};
 }
 
 /* Some place of the step, from which its classes are known: where it reads or where it writes. */
 static bool find_place(const struct rank_plan *plan, const struct plan_step *step,
-                       struct plan_place *place)
+                       struct plan_location *place)
 {
     for (uint32_t i = 0; i < step->source_count; i++) {
         const struct plan_source *source = &plan->sources[step->first_source + i];
         if (source->is_link) continue;
-        *place = source->place;
+        *place = source->location;
         return true;
     }
     *place = step->destination;
@@ -181,15 +181,15 @@ uint32_t embed_chunk_count(const struct embedder *embedder, const struct plan_st
 {
     const struct embedding *of = &embedder->of;
     if (!is_uneven(of)) return step->chunk_count * of->scale;
-    struct plan_place place;
+    struct plan_location place;
     uint32_t count = 0;
     if (!find_place(of->plan, step, &place)) return step->chunk_count; /* see embed_fits */
     for (uint32_t i = 0; i < step->chunk_count; i++)
-        count += width_of(of, plan_place_class(of->plan, place.buffer, place.first + i));
+        count += width_of(of, plan_location_class(of->plan, place.buffer, place.first + i));
     return count;
 }
 
-static bool lies_in_one_piece(const struct embedder *embedder, struct plan_place place,
+static bool lies_in_one_piece(const struct embedder *embedder, struct plan_location place,
                               uint32_t count)
 {
     const uint32_t *at = embedder->at[place.buffer];
@@ -197,7 +197,7 @@ static bool lies_in_one_piece(const struct embedder *embedder, struct plan_place
     for (uint32_t i = 0; i < count; i++) {
         if (at[place.first + i] != end) return false;
         end += width_of(&embedder->of,
-                        plan_place_class(embedder->of.plan, place.buffer, place.first + i));
+                        plan_location_class(embedder->of.plan, place.buffer, place.first + i));
     }
     return true;
 }
@@ -205,12 +205,12 @@ static bool lies_in_one_piece(const struct embedder *embedder, struct plan_place
 bool embed_fits(const struct embedder *embedder, const struct plan_step *step)
 {
     const struct rank_plan *plan = embedder->of.plan;
-    struct plan_place place;
+    struct plan_location place;
     if (!is_uneven(&embedder->of)) return true;
     if (!find_place(plan, step, &place)) return false;
     for (uint32_t i = 0; i < step->source_count; i++) {
         const struct plan_source *source = &plan->sources[step->first_source + i];
-        if (!source->is_link && !lies_in_one_piece(embedder, source->place, step->chunk_count))
+        if (!source->is_link && !lies_in_one_piece(embedder, source->location, step->chunk_count))
             return false;
     }
     return !step->has_destination ||
@@ -219,24 +219,24 @@ bool embed_fits(const struct embedder *embedder, const struct plan_step *step)
 
 /* The root has in its input all that it stores in its output, even if the plan brings it from elsewhere. */
 static bool lies_in_input(const struct embedder *embedder, const struct plan_step *step,
-                          const struct plan_source *source, struct plan_place *place)
+                          const struct plan_source *source, struct plan_location *place)
 {
     if (!is_root(embedder) || !step->has_destination ||
-        (!source->is_link && embed_place(embedder, source->place).buffer != PLAN_SCRATCH))
+        (!source->is_link && embed_place(embedder, source->location).buffer != PLAN_SCRATCH))
         return false;
     *place = embed_place(embedder, step->destination);
     if (place->buffer != PLAN_OUTPUT) return false;
-    *place = (struct plan_place){
+    *place = (struct plan_location){
         PLAN_INPUT, plan_chunk_class(embedder->whole, embedder->root, PLAN_OUTPUT, place->first)};
     return true;
 }
 
 bool embed_source_place(const struct embedder *embedder, const struct plan_step *step, uint32_t i,
-                        struct plan_place *place)
+                        struct plan_location *place)
 {
     const struct plan_source *source = &embedder->of.plan->sources[step->first_source + i];
     if (lies_in_input(embedder, step, source, place)) return true;
-    if (!source->is_link) *place = embed_place(embedder, source->place);
+    if (!source->is_link) *place = embed_place(embedder, source->location);
     return !source->is_link;
 }
 
@@ -255,7 +255,7 @@ static void receive(const struct embedder *embedder, const struct plan_source *s
 
 void embed_sources(const struct embedder *embedder, const struct plan_step *step)
 {
-    struct plan_place place;
+    struct plan_location place;
     for (uint32_t i = 0; i < step->source_count; i++) {
         if (embed_source_place(embedder, step, i, &place))
             plan_read(embedder->builder, place.buffer, place.first);

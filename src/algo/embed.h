@@ -26,11 +26,11 @@
 #include "plan/plan.h"
 
 struct embedding {
-    const struct rank_plan *plan;    /* NULL: this rank has no part in it */
-    const int *ranks;                /* plan->shape.rank_count of them; NULL: the same numbers */
-    uint32_t scale;                  /* chunks of the whole in one of the plan */
-    uint32_t first_class;            /* of the whole, for the plan's class 0 */
-    struct plan_place input, output; /* where the plan's first chunk of that buffer lies */
+    const struct rank_plan *plan;       /* NULL: this rank has no part in it */
+    const int *ranks;                   /* plan->shape.rank_count of them; NULL: the same numbers */
+    uint32_t scale;                     /* chunks of the whole in one of the plan */
+    uint32_t first_class;               /* of the whole, for the plan's class 0 */
+    struct plan_location input, output; /* where the plan's first chunk of that buffer lies */
     /* Uneven, in place of scale and first_class: the plan's class c is like the classes
      * like[starts[c]] .. like[starts[c+1]-1] of the whole.  NULL: even. */
     const uint32_t *starts, *like;
@@ -70,10 +70,10 @@ int embed_rank(const struct embedding *embedding, int rank);
 uint32_t embed_chunk_count(const struct embedder *embedder, const struct plan_step *step);
 /* Whether each range of the step lies in one piece. */
 bool embed_fits(const struct embedder *embedder, const struct plan_step *step);
-struct plan_place embed_place(const struct embedder *embedder, struct plan_place place);
+struct plan_location embed_place(const struct embedder *embedder, struct plan_location place);
 /* Source number i of the step, where that is a place and no link in the whole. */
 bool embed_source_place(const struct embedder *embedder, const struct plan_step *step, uint32_t i,
-                        struct plan_place *place);
+                        struct plan_location *place);
 /* Whether the step sends to any rank in the whole. */
 bool embed_sends(const struct embedder *embedder, const struct plan_step *step);
 /* Add the parts of a step of the plan to the builder's step that is begun: */

@@ -50,7 +50,7 @@ static int rank_of(struct cube cube, int member)
 }
 
 /* The peer's message and the local operand, the lower ranks' one first. */
-static void begin_reduce(struct plan_builder *b, int rank, int peer, struct plan_place own,
+static void begin_reduce(struct plan_builder *b, int rank, int peer, struct plan_location own,
                          uint32_t count)
 {
     plan_begin(b, count);
@@ -75,7 +75,7 @@ void halving_allreduce(const struct algo_params *params, int rank, struct plan_b
     }
     enum plan_buffer at = PLAN_INPUT; /* where our partial result lies */
     if (paired) {
-        begin_reduce(b, rank, rank - 1, (struct plan_place){at, 0}, parts);
+        begin_reduce(b, rank, rank - 1, (struct plan_location){at, 0}, parts);
         plan_write(b, PLAN_OUTPUT, 0);
         plan_end(b);
         at = PLAN_OUTPUT;
@@ -89,7 +89,7 @@ void halving_allreduce(const struct algo_params *params, int rank, struct plan_b
         const uint32_t kept = member & distance ? first + count : first;
         const uint32_t given = member & distance ? first : first + count;
         plan_send_from(b, peer, at, given, count);
-        begin_reduce(b, rank, peer, (struct plan_place){at, kept}, count);
+        begin_reduce(b, rank, peer, (struct plan_location){at, kept}, count);
         plan_write(b, PLAN_OUTPUT, kept);
         if (count == 1) plan_final(b);
         plan_end(b);
@@ -137,7 +137,7 @@ void halving_reduce_scatter(const struct algo_params *params, int rank, struct p
     uint32_t origin = 0, scratch_origin = 0;
     if (paired) {
         declare_scratch(b, 0, blocks);
-        begin_reduce(b, rank, rank - 1, (struct plan_place){at, 0}, blocks);
+        begin_reduce(b, rank, rank - 1, (struct plan_location){at, 0}, blocks);
         plan_write(b, PLAN_SCRATCH, 0);
         plan_end(b);
         at = PLAN_SCRATCH;
@@ -157,7 +157,7 @@ void halving_reduce_scatter(const struct algo_params *params, int rank, struct p
                        kept_count = upper ? end - middle : middle - first;
         const uint32_t given = upper ? first : middle;
         plan_send_from(b, peer, at, given - origin, end - first - kept_count);
-        begin_reduce(b, rank, peer, (struct plan_place){at, kept - origin}, kept_count);
+        begin_reduce(b, rank, peer, (struct plan_location){at, kept - origin}, kept_count);
         if (distance == 1) plan_final(b);
         if (distance == 1 && !paired)
             plan_write(b, PLAN_OUTPUT, 0);

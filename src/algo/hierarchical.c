@@ -69,7 +69,8 @@ struct vector_design {
 };
 
 /* The chunk at which each member's share begins, if a shard has `chunks` chunks. */
-static uint32_t *share_starts(struct design *d, int level, const struct team *team, uint32_t chunks)
+static uint32_t *share_starts(struct design *d, int level, const struct subgroup *team,
+                              uint32_t chunks)
 {
     uint32_t *starts = design_keep_numbers(d, (size_t)team->count + 1);
     for (int i = 0; i <= team->count && starts != NULL; i++)
@@ -103,27 +104,27 @@ static void allreduce_on(struct vector_design *v, int level, struct path path, u
 {
     struct design *d = &v->d;
     const struct recipe *recipe = v->recipe;
-    const struct team team = design_team_on(d, &path, level);
+    const struct subgroup team = design_team_on(d, &path, level);
     const bool is_in_host = level == 0 && d->h.has_hosts;
     if (design_failed(d)) return;
     if (level == d->h.top) {
         struct embedding *top = design_embed(d, COLLECTIVE_ALLREDUCE, recipe->top, &team, 0);
         top->first_class = first;
-        top->input = (struct plan_place){from, first};
-        top->output = (struct plan_place){PLAN_OUTPUT, first};
+        top->input = (struct plan_location){from, first};
+        top->output = (struct plan_location){PLAN_OUTPUT, first};
         return;
     }
     const uint32_t chunks = v->chunks[level + 1];
     const uint32_t *starts = share_starts(d, level, &team, chunks);
     if (starts == NULL) return;
-    const struct plan_place own = {PLAN_OUTPUT, first + starts[team.index]};
+    const struct plan_location own = {PLAN_OUTPUT, first + starts[team.index]};
     if (team.count > 1) {
         struct embedding *scatter =
             design_embed(d, COLLECTIVE_REDUCE_SCATTER,
                          is_in_host ? recipe->in_host_scatter : recipe->between_scatter, &team, 0);
         scatter->starts = starts;
         scatter->like = v->like + first;
-        scatter->input = (struct plan_place){from, first};
+        scatter->input = (struct plan_location){from, first};
         scatter->output = own;
         scatter->partial = true;
         from = PLAN_OUTPUT;
@@ -141,14 +142,14 @@ static void allreduce_on(struct vector_design *v, int level, struct path path, u
     gather->starts = starts;
     gather->like = v->like + first;
     gather->input = own;
-    gather->output = (struct plan_place){PLAN_OUTPUT, first};
+    gather->output = (struct plan_location){PLAN_OUTPUT, first};
 }
 
 /* A small plan of the top team, for its number of parts. */
 static uint32_t parts_at_top(struct design *d, enum collective collective, algo_generate *generate)
 {
-    const struct team team = {.count = d->h.unit_count[d->h.top],
-                              .index = d->h.unit_of[d->h.top][d->self]};
+    const struct subgroup team = {.count = d->h.unit_count[d->h.top],
+                                  .index = d->h.unit_of[d->h.top][d->self]};
     const struct rank_plan *plan = design_part(d, collective, generate, &team);
     return plan != NULL ? plan->shape.parts : 1;
 }
@@ -197,7 +198,7 @@ static int position_with(const struct design *d, int shard, int level, int unit)
 {
     const int root = d->h.position[d->params->root];
     for (int k = level - 1; k >= 0; k--) {
-        const struct members members = hierarchy_members(&d->h, k, unit);
+        const struct level_members members = hierarchy_members(&d->h, k, unit);
         if (k < first_shared_level(d))
             unit = members.first + shard_owner(d->h.shard_count[0], members.count, shard);
         else if (hierarchy_holds(&d->h, k + 1, unit, root))
@@ -208,11 +209,11 @@ static int position_with(const struct design *d, int shard, int level, int unit)
     return unit;
 }
 
-static struct team team_with(struct design *d, int shard, int level)
+static struct subgroup team_with(struct design *d, int shard, int level)
 {
-    const int number = hierarchy_team(&d->h, level, d->self);
-    const struct members members = hierarchy_members(&d->h, level, number);
-    struct team team = {.count = members.count, .index = design_member_at(d, level, d->self)};
+    const int number = hierarchy_subgroup(&d->h, level, d->self);
+    const struct level_members members = hierarchy_members(&d->h, level, number);
+    struct subgroup team = {.count = members.count, .index = design_member_at(d, level, d->self)};
     team.ranks = design_keep(d, (size_t)members.count, sizeof *team.ranks);
     for (int i = 0; i < members.count && team.ranks != NULL; i++)
         team.ranks[i] = d->h.order[position_with(d, shard, level, members.first + i)];
@@ -230,10 +231,11 @@ static bool takes_part_with(const struct design *d, int shard, int level)
 }
 
 /* The ranks of this rank's host. */
-static struct team host_team(struct design *d)
+static struct subgroup host_team(struct design *d)
 {
-    struct team team = design_team_on(d, &(struct path){{0}}, 0);
-    if (hierarchy_holds(&d->h, 1, hierarchy_team(&d->h, 0, d->self), d->h.position[d->params->root]))
+    struct subgroup team = design_team_on(d, &(struct path){{0}}, 0);
+    if (hierarchy_holds(&d->h, 1, hierarchy_subgroup(&d->h, 0, d->self),
+                        d->h.position[d->params->root]))
         team.root = design_member_at(d, 0, d->h.position[d->params->root]);
     else
         team.root = -1;
@@ -252,13 +254,13 @@ static void broadcast_shard(struct vector_design *v, int shard, enum plan_buffer
     const uint32_t first = slice_start(v) + (uint32_t)shard * v->chunks[1];
     for (int level = d->h.top; level >= first_shared_level(d); level--) {
         if (!takes_part_with(d, shard, level)) continue;
-        const struct team team = team_with(d, shard, level);
+        const struct subgroup team = team_with(d, shard, level);
         if (team.count == 1) continue;
         struct embedding *embedding =
             design_embed(d, COLLECTIVE_BROADCAST, v->recipe->top, &team, 0);
         embedding->first_class = first;
-        embedding->input = (struct plan_place){from, first};
-        embedding->output = (struct plan_place){PLAN_OUTPUT, first};
+        embedding->input = (struct plan_location){from, first};
+        embedding->output = (struct plan_location){PLAN_OUTPUT, first};
         from = PLAN_OUTPUT;
     }
 }
@@ -281,10 +283,10 @@ static void broadcast_slice(struct vector_design *v)
         broadcast_shard(v, 0, PLAN_INPUT);
         return;
     }
-    const struct team team = host_team(d);
+    const struct subgroup team = host_team(d);
     const uint32_t *starts = share_starts(d, 0, &team, v->chunks[1]);
     if (starts == NULL || design_failed(d)) return;
-    const struct plan_place own = {PLAN_OUTPUT, first + starts[team.index]};
+    const struct plan_location own = {PLAN_OUTPUT, first + starts[team.index]};
     enum plan_buffer from = PLAN_INPUT;
     if (team.count > 1) {
         if (team.root >= 0) {
@@ -292,7 +294,7 @@ static void broadcast_slice(struct vector_design *v)
                 design_embed(d, COLLECTIVE_SCATTER, v->recipe->in_host_scatter, &team, 0);
             scatter->starts = starts;
             scatter->like = v->like + first;
-            scatter->input = (struct plan_place){PLAN_INPUT, first};
+            scatter->input = (struct plan_location){PLAN_INPUT, first};
             scatter->output = own;
         }
         from = PLAN_OUTPUT;
@@ -305,7 +307,7 @@ static void broadcast_slice(struct vector_design *v)
     gather->starts = starts;
     gather->like = v->like + first;
     gather->input = own;
-    gather->output = (struct plan_place){PLAN_OUTPUT, first};
+    gather->output = (struct plan_location){PLAN_OUTPUT, first};
 }
 
 /* Writes the steps for one slice. */
@@ -335,22 +337,22 @@ void hierarchical_broadcast(const struct algo_params *params, int rank, struct p
 }
 
 /* The place where this rank keeps the sums of its own shards. */
-static struct plan_place sums_of(struct vector_design *v, uint32_t first, uint32_t end)
+static struct plan_location sums_of(struct vector_design *v, uint32_t first, uint32_t end)
 {
-    if (v->d.rank == v->d.params->root) return (struct plan_place){PLAN_OUTPUT, first};
-    const struct plan_place sums = {PLAN_SCRATCH, plan_scratch(v->d.b, first)};
+    if (v->d.rank == v->d.params->root) return (struct plan_location){PLAN_OUTPUT, first};
+    const struct plan_location sums = {PLAN_SCRATCH, plan_scratch(v->d.b, first)};
     for (uint32_t i = first + 1; i < end; i++) plan_scratch(v->d.b, i);
     return sums;
 }
 
 /* To the root's host, level by level up to the top; `from` and `sums` are the shard's. */
-static void reduce_shard(struct vector_design *v, int shard, struct plan_place from,
-                         struct plan_place sums)
+static void reduce_shard(struct vector_design *v, int shard, struct plan_location from,
+                         struct plan_location sums)
 {
     struct design *d = &v->d;
     for (int level = first_shared_level(d); level <= d->h.top && takes_part_with(d, shard, level);
          level++) {
-        const struct team team = team_with(d, shard, level);
+        const struct subgroup team = team_with(d, shard, level);
         if (team.count == 1) continue;
         struct embedding *embedding = design_embed(d, COLLECTIVE_REDUCE, v->recipe->top, &team, 0);
         embedding->first_class = slice_start(v) + (uint32_t)shard * v->chunks[1];
@@ -366,16 +368,16 @@ static void reduce_slice(struct vector_design *v)
     struct design *d = &v->d;
     const uint32_t first = slice_start(v);
     if (!d->h.has_hosts) {
-        reduce_shard(v, 0, (struct plan_place){PLAN_INPUT, first},
+        reduce_shard(v, 0, (struct plan_location){PLAN_INPUT, first},
                      sums_of(v, first, first + v->chunks[1]));
         return;
     }
-    const struct team team = host_team(d);
+    const struct subgroup team = host_team(d);
     const uint32_t *starts = share_starts(d, 0, &team, v->chunks[1]);
     if (starts == NULL || design_failed(d)) return;
-    const struct plan_place sums =
+    const struct plan_location sums =
         sums_of(v, first + starts[team.index], first + starts[team.index + 1]);
-    struct plan_place from = {PLAN_INPUT, first};
+    struct plan_location from = {PLAN_INPUT, first};
     if (team.count > 1) {
         struct embedding *scatter =
             design_embed(d, COLLECTIVE_REDUCE_SCATTER, v->recipe->in_host_scatter, &team, 0);
@@ -389,8 +391,8 @@ static void reduce_slice(struct vector_design *v)
     const struct shards shards = design_shards(d, 0, &team, team.index);
     for (int shard = shards.first; shard < shards.end; shard++) {
         const uint32_t at = (uint32_t)(shard - shards.first) * v->chunks[1];
-        reduce_shard(v, shard, (struct plan_place){from.buffer, from.first + at},
-                     (struct plan_place){sums.buffer, sums.first + at});
+        reduce_shard(v, shard, (struct plan_location){from.buffer, from.first + at},
+                     (struct plan_location){sums.buffer, sums.first + at});
     }
     if (team.count == 1 || team.root < 0) return;
     struct embedding *gather =
@@ -398,7 +400,7 @@ static void reduce_slice(struct vector_design *v)
     gather->starts = starts;
     gather->like = v->like + first;
     gather->input = sums;
-    gather->output = (struct plan_place){PLAN_OUTPUT, first};
+    gather->output = (struct plan_location){PLAN_OUTPUT, first};
 }
 
 void hierarchical_reduce(const struct algo_params *params, int rank, struct plan_builder *b)

@@ -38,7 +38,7 @@ struct block_design {
 };
 
 /* The member of a team that handles the block of a position. */
-static int member_for(const struct design *d, int level, const struct team *team, int position)
+static int member_for(const struct design *d, int level, const struct subgroup *team, int position)
 {
     if (level == d->h.top) return d->h.unit_of[level][position];
     return shard_owner(d->h.shard_count[level], team->count,
@@ -46,7 +46,7 @@ static int member_for(const struct design *d, int level, const struct team *team
 }
 
 /* Sorts the blocks by member: member m has the blocks first[m] .. first[m+1]-1. */
-static int *sort_by_member(struct design *d, int level, const struct team *team,
+static int *sort_by_member(struct design *d, int level, const struct subgroup *team,
                            struct blocks *blocks)
 {
     int *first = design_keep(d, (size_t)team->count + 2, sizeof *first);
@@ -133,7 +133,7 @@ static void reduce_blocks_on(struct block_design *s, int level, struct path path
                              struct blocks blocks, enum plan_buffer from)
 {
     struct design *d = &s->d;
-    const struct team team = design_team_on(d, &path, level);
+    const struct subgroup team = design_team_on(d, &path, level);
     const int *first = design_failed(d) ? NULL : sort_by_member(d, level, &team, &blocks);
     if (first == NULL) return;
     struct blocks own = {first[team.index + 1] - first[team.index],
@@ -145,8 +145,8 @@ static void reduce_blocks_on(struct block_design *s, int level, struct path path
             struct embedding *scatter =
                 design_embed(d, COLLECTIVE_REDUCE_SCATTER,
                              is_in_host(s, level) ? s->in_host : s->above, &team, 0);
-            scatter->input = (struct plan_place){from, 0};
-            scatter->output = (struct plan_place){to, t < own.count ? sums[t] : 0};
+            scatter->input = (struct plan_location){from, 0};
+            scatter->output = (struct plan_location){to, t < own.count ? sums[t] : 0};
             scatter->input_at = round_of(d, &blocks, first, team.count, t, scatter);
             scatter->partial = level < d->h.top;
         }
@@ -165,7 +165,7 @@ static void gather_blocks_on(struct block_design *s, int level, struct path path
                              struct blocks blocks)
 {
     struct design *d = &s->d;
-    const struct team team = design_team_on(d, &path, level);
+    const struct subgroup team = design_team_on(d, &path, level);
     const int *first = design_failed(d) ? NULL : sort_by_member(d, level, &team, &blocks);
     if (first == NULL) return;
     const struct blocks own = {first[team.index + 1] - first[team.index],
@@ -183,9 +183,9 @@ static void gather_blocks_on(struct block_design *s, int level, struct path path
             design_embed(d, COLLECTIVE_ALLGATHER, is_in_host(s, level) ? s->in_host : s->above,
                          &team, is_in_host(s, level) ? DESIGN_GATHER_CHANNEL : 0);
         gather->input = level == d->h.top
-                            ? (struct plan_place){PLAN_INPUT, d->slice}
-                            : (struct plan_place){PLAN_OUTPUT, t < own.count ? own.at[t] : 0};
-        gather->output = (struct plan_place){PLAN_OUTPUT, 0};
+                            ? (struct plan_location){PLAN_INPUT, d->slice}
+                            : (struct plan_location){PLAN_OUTPUT, t < own.count ? own.at[t] : 0};
+        gather->output = (struct plan_location){PLAN_OUTPUT, 0};
         gather->output_at = round_of(d, &blocks, first, team.count, t, gather);
     }
 }

@@ -99,11 +99,11 @@ void design_end_slice(struct design *d)
 
 int design_member_count_at(const struct design *d, int level, int position)
 {
-    return hierarchy_members(&d->h, level, hierarchy_team(&d->h, level, position)).count;
+    return hierarchy_members(&d->h, level, hierarchy_subgroup(&d->h, level, position)).count;
 }
 
 const struct rank_plan *design_part(struct design *d, enum collective collective,
-                                    algo_generate *generate, const struct team *team)
+                                    algo_generate *generate, const struct subgroup *team)
 {
     const int root = collective_is_rooted(collective) ? team->root : 0;
     for (int i = 0; i < d->part_count; i++) {
@@ -132,7 +132,7 @@ const struct rank_plan *design_part(struct design *d, enum collective collective
 }
 
 struct embedding *design_embed(struct design *d, enum collective collective,
-                               algo_generate *generate, const struct team *team, int channel)
+                               algo_generate *generate, const struct subgroup *team, int channel)
 {
     const struct rank_plan *plan =
         design_failed(d) ? NULL : design_part(d, collective, generate, team);
@@ -152,24 +152,25 @@ struct embedding *design_embed(struct design *d, enum collective collective,
 static int position_on(const struct design *d, const struct path *path, int level, int unit)
 {
     for (int k = level - 1; k >= 0; k--) {
-        const struct members members = hierarchy_members(&d->h, k, unit);
+        const struct level_members members = hierarchy_members(&d->h, k, unit);
         unit = members.first + shard_owner(d->h.shard_count[k], members.count, path->shards[k]);
     }
     return unit;
 }
 
-struct team design_team_on(struct design *d, const struct path *path, int level)
+struct subgroup design_team_on(struct design *d, const struct path *path, int level)
 {
-    const int number = hierarchy_team(&d->h, level, d->self);
-    const struct members members = hierarchy_members(&d->h, level, number);
-    struct team team = {.count = members.count, .index = design_member_at(d, level, d->self)};
+    const int number = hierarchy_subgroup(&d->h, level, d->self);
+    const struct level_members members = hierarchy_members(&d->h, level, number);
+    struct subgroup team = {.count = members.count, .index = design_member_at(d, level, d->self)};
     team.ranks = design_keep(d, (size_t)members.count, sizeof *team.ranks);
     for (int i = 0; i < members.count && team.ranks != NULL; i++)
         team.ranks[i] = d->h.order[position_on(d, path, level, members.first + i)];
     return team;
 }
 
-struct shards design_shards(const struct design *d, int level, const struct team *team, int member)
+struct shards design_shards(const struct design *d, int level, const struct subgroup *team,
+                            int member)
 {
     const int count = d->h.shard_count[level];
     return (struct shards){shard_first(count, team->count, member),

@@ -57,7 +57,7 @@ void design_end_slice(struct design *design);
 /* ---------------------------------------------------------------------------------- teams of ranks */
 
 /* Some ranks with a job, one of each unit of a team of the hierarchy. */
-struct team {
+struct subgroup {
     int count, index; /* members; this rank among them */
     int root;         /* whose job is special, if anybody's */
     int *ranks;
@@ -72,11 +72,11 @@ int design_member_count_at(const struct design *design, int level, int position)
 
 /* The small plan of this rank, by that generator of the collective; NULL when the design failed. */
 const struct rank_plan *design_part(struct design *design, enum collective collective,
-                                    algo_generate *generate, const struct team *team);
+                                    algo_generate *generate, const struct subgroup *team);
 /* The place of that plan in the whole; its chunks and classes have still to be filled in. Never
  * NULL; valid until the next call. */
 struct embedding *design_embed(struct design *design, enum collective collective,
-                               algo_generate *generate, const struct team *team, int channel);
+                               algo_generate *generate, const struct subgroup *team, int channel);
 
 /* -------------------------------------------------------------------------------------------- rails */
 
@@ -86,13 +86,13 @@ struct path {
 };
 
 /* This rank's team at that level, of those on the path; it has to be one of them. */
-struct team design_team_on(struct design *design, const struct path *path, int level);
+struct subgroup design_team_on(struct design *design, const struct path *path, int level);
 
 /* The shards of a member of a team at that level. */
 struct shards {
     int first, end;
 };
-struct shards design_shards(const struct design *design, int level, const struct team *team,
+struct shards design_shards(const struct design *design, int level, const struct subgroup *team,
                             int member);
 
 #endif

@@ -262,8 +262,8 @@ typedef void say_to(struct plan_builder *b, int peer);
 /* Applies `say` to the ranks that this rank leads in its team at one level. */
 static void say_to_members(struct post *post, int level, say_to *say)
 {
-    const int team = hierarchy_team(&post->h, level, post->self);
-    const struct members members = hierarchy_members(&post->h, level, team);
+    const int team = hierarchy_subgroup(&post->h, level, post->self);
+    const struct level_members members = hierarchy_members(&post->h, level, team);
     for (int i = 0; i < members.count; i++) {
         const int position = leader_at(post, level, members.first + i);
         if (position != post->self) say(post->b, post->h.order[position]);
@@ -288,7 +288,7 @@ static void wait_for_leader(struct post *post)
     int level = 0;
     while (is_leader(post, level + 1)) level++;
     const int leader =
-        post->h.order[leader_at(post, level + 1, hierarchy_team(&post->h, level, post->self))];
+        post->h.order[leader_at(post, level + 1, hierarchy_subgroup(&post->h, level, post->self))];
     plan_begin(post->b, 0);
     plan_read(post->b, PLAN_INPUT, 0);
     receive_from_members(post);

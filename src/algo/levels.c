@@ -187,16 +187,17 @@ static bool choose_levels(struct hierarchy *h, const struct algo_levels *levels,
     return add_units(h, h->top + 1, NULL);
 }
 
-struct members hierarchy_members(const struct hierarchy *h, int level, int team)
+struct level_members hierarchy_members(const struct hierarchy *h, int level, int team)
 {
     const int *bounds = h->units[level + 1];
     const int first = h->unit_of[level][bounds[team]];
-    return (struct members){first, h->unit_of[level][bounds[team + 1] - 1] - first + 1};
+    return (struct level_members){first, h->unit_of[level][bounds[team + 1] - 1] - first + 1};
 }
 
 int hierarchy_member(const struct hierarchy *h, int level, int position)
 {
-    const struct members members = hierarchy_members(h, level, hierarchy_team(h, level, position));
+    const struct level_members members =
+        hierarchy_members(h, level, hierarchy_subgroup(h, level, position));
     return h->unit_of[level][position] - members.first;
 }
 
@@ -266,7 +267,7 @@ int shard_first(int shard_count, int member_count, int member)
 
 int hierarchy_block_shard(const struct hierarchy *h, int level, int position)
 {
-    const int team = hierarchy_team(h, level, position), shards = h->shard_count[level];
+    const int team = hierarchy_subgroup(h, level, position), shards = h->shard_count[level];
     const int members = hierarchy_members(h, level, team).count;
     const int member = hierarchy_member(h, level, position);
     const int first = shard_first(shards, members, member);

@@ -55,12 +55,12 @@ enum tutti_status hierarchy_init(struct hierarchy *hierarchy, const struct algo_
 void hierarchy_release(struct hierarchy *hierarchy);
 
 /* The members of a team at that level, numbered as units of that level. */
-struct members {
+struct level_members {
     int first, count;
 };
-struct members hierarchy_members(const struct hierarchy *hierarchy, int level, int team);
+struct level_members hierarchy_members(const struct hierarchy *hierarchy, int level, int team);
 /* The team at that level that a position belongs to. */
-static inline int hierarchy_team(const struct hierarchy *hierarchy, int level, int position)
+static inline int hierarchy_subgroup(const struct hierarchy *hierarchy, int level, int position)
 {
     return hierarchy->unit_of[level + 1][position];
 }

@@ -88,7 +88,7 @@ static void expect_nested_runs(const struct hierarchy *h)
         if (k == 0) continue;
         int unit = 0;
         for (int team = 0; team < h->unit_count[k]; team++) {
-            const struct members members = hierarchy_members(h, k - 1, team);
+            const struct level_members members = hierarchy_members(h, k - 1, team);
             assert_int_equal(members.first, unit);
             assert_int_equal(h->units[k][team], h->units[k - 1][unit]);
             unit += members.count;
@@ -122,7 +122,7 @@ static void positions_put_together_what_is_near(void **state)
                 }
             for (int k = 0; k <= h.top; k++) /* in the order of smallest ranks */
                 for (int team = 0; team < h.unit_count[k + 1]; team++) {
-                    const struct members members = hierarchy_members(&h, k, team);
+                    const struct level_members members = hierarchy_members(&h, k, team);
                     for (int u = members.first + 1; k == 1 && u < members.first + members.count; u++)
                         assert_true(h.order[h.units[1][u - 1]] < h.order[h.units[1][u]]);
                 }
@@ -186,7 +186,7 @@ static void everybody_owns_a_shard_and_no_more_than_in_the_smallest_team(void **
                 }
             }
             for (int i = 0; i < h.rank_count; i++) {
-                const int team = hierarchy_team(&h, 0, i);
+                const int team = hierarchy_subgroup(&h, 0, i);
                 const int members = hierarchy_members(&h, 0, team).count;
                 assert_int_equal(shard_owner(shards, members, hierarchy_block_shard(&h, 0, i)),
                                  hierarchy_member(&h, 0, i));

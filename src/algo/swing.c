@@ -179,8 +179,8 @@ void swing_allgather(const struct algo_params *params, int rank, struct plan_bui
 void swing_latency_allreduce(const struct algo_params *params, int rank, struct plan_builder *b)
 {
     const int ranks = params->rank_count, levels = negabinary_level_count(ranks);
-    struct plan_place partial = {PLAN_INPUT, 0};
-    if (params->in_place) partial = (struct plan_place){PLAN_SCRATCH, plan_scratch(b, 0)};
+    struct plan_location partial = {PLAN_INPUT, 0};
+    if (params->in_place) partial = (struct plan_location){PLAN_SCRATCH, plan_scratch(b, 0)};
     plan_lane(b);
     plan_begin(b, 1);
     plan_read(b, PLAN_INPUT, 0);
@@ -190,8 +190,8 @@ void swing_latency_allreduce(const struct algo_params *params, int rank, struct 
 
     for (int level = levels - 1; level >= 0; level--) {
         const int partner = negabinary_partner(rank, level, ranks);
-        struct plan_place next = {PLAN_OUTPUT, 0};
-        if (level > 0) next = (struct plan_place){PLAN_SCRATCH, plan_scratch(b, 0)};
+        struct plan_location next = {PLAN_OUTPUT, 0};
+        if (level > 0) next = (struct plan_location){PLAN_SCRATCH, plan_scratch(b, 0)};
         plan_begin(b, 1);
         if (partner < rank) plan_receive(b, partner);
         plan_read(b, partial.buffer, partial.first);

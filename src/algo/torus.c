@@ -179,12 +179,12 @@ static bool needs_scratch(const struct share *share)
 }
 
 /* A run of positions, in a user's buffer or in the scratch that stands for it. */
-static struct plan_place place_at(const struct share *share, enum plan_buffer user,
-                                  uint32_t position)
+static struct plan_location place_at(const struct share *share, enum plan_buffer user,
+                                     uint32_t position)
 {
     const uint32_t scratch = (uint32_t)(share->number * share->torus->ranks) + position;
-    if (needs_scratch(share)) return (struct plan_place){PLAN_SCRATCH, scratch};
-    return (struct plan_place){user, user_chunk(share, position)};
+    if (needs_scratch(share)) return (struct plan_location){PLAN_SCRATCH, scratch};
+    return (struct plan_location){user, user_chunk(share, position)};
 }
 
 static void declare_scratch(struct plan_builder *b, const struct share *share)
@@ -237,27 +237,27 @@ static void send_message(struct plan_builder *b, const struct share *share, int 
         b, neighbour_of(share->torus, share->rank, dimension_of(share, phase), share->direction));
 }
 
-static void read_place(struct plan_builder *b, struct plan_place place)
+static void read_place(struct plan_builder *b, struct plan_location place)
 {
     plan_read(b, place.buffer, place.first);
 }
 
-static void write_place(struct plan_builder *b, struct plan_place place)
+static void write_place(struct plan_builder *b, struct plan_location place)
 {
     plan_write(b, place.buffer, place.first);
 }
 
 /* The place of our operand for a bucket, before the phase. */
-static struct plan_place operand_at(const struct share *share, int phase, uint32_t bucket)
+static struct plan_location operand_at(const struct share *share, int phase, uint32_t bucket)
 {
     return place_at(share, phase == 0 ? PLAN_INPUT : PLAN_OUTPUT, bucket);
 }
 
 /* The place for a bucket's sum, while it is under way and as the result. */
-static struct plan_place sum_at(const struct share *share, uint32_t bucket, bool is_final)
+static struct plan_location sum_at(const struct share *share, uint32_t bucket, bool is_final)
 {
     if (is_final && !share->in_order)
-        return (struct plan_place){PLAN_OUTPUT, (uint32_t)share->number};
+        return (struct plan_location){PLAN_OUTPUT, (uint32_t)share->number};
     return place_at(share, PLAN_OUTPUT, bucket);
 }
 

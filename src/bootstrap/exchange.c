@@ -287,40 +287,40 @@ static enum tutti_status open_pmi1(struct exchange *exchange, uint64_t deadline_
 
 /* ----------------------------------------------------------------------------------------------- choice */
 
-static enum tutti_status open_some(struct exchange *exchange, const struct launcher_place *place,
+static enum tutti_status open_some(struct exchange *exchange, const struct launcher_facts *facts,
                                    unsigned means, uint64_t deadline_ns)
 {
     const char *path = option_text(OPTION_RENDEZVOUS_DIR);
     if ((means & EXCHANGE_FOLDER) != 0 && path != NULL) {
         exchange->ops = &folder_ops;
-        return folder_open(path, place->run_id, place->rank, place->size, deadline_ns,
+        return folder_open(path, facts->run_id, facts->rank, facts->size, deadline_ns,
                            &exchange->folder);
     }
-    if ((means & EXCHANGE_PMIX) != 0 && place->service == LAUNCHER_SERVICE_PMIX) {
+    if ((means & EXCHANGE_PMIX) != 0 && facts->service == LAUNCHER_SERVICE_PMIX) {
         static atomic_uint opened;
         exchange->ops = &pmix_ops;
         exchange->number = atomic_fetch_add_explicit(&opened, 1, memory_order_relaxed);
-        return pmix_service_open(place->rank, place->size, deadline_ns, &exchange->pmix);
+        return pmix_service_open(facts->rank, facts->size, deadline_ns, &exchange->pmix);
     }
-    if ((means & EXCHANGE_PMI1) != 0 && place->service == LAUNCHER_SERVICE_PMI1) {
+    if ((means & EXCHANGE_PMI1) != 0 && facts->service == LAUNCHER_SERVICE_PMI1) {
         exchange->ops = &pmi1_ops;
         return open_pmi1(exchange, deadline_ns);
     }
     return error_set(TUTTI_UNSUPPORTED,
                      "the ranks have no way to exchange addresses: %s offers none that may be used "
                      "here; set TUTTI_RENDEZVOUS_DIR to a folder that all of them see",
-                     place->launcher != NULL ? place->launcher : "what started them");
+                     facts->launcher != NULL ? facts->launcher : "what started them");
 }
 
-enum tutti_status exchange_open(const struct launcher_place *place, unsigned means,
+enum tutti_status exchange_open(const struct launcher_facts *facts, unsigned means,
                                 uint64_t deadline_ns, struct exchange **exchange)
 {
     *exchange = NULL;
     struct exchange *opened = calloc(1, sizeof *opened);
     if (opened == NULL) return error_set(TUTTI_NO_MEMORY, "exchange: out of memory");
-    opened->rank = place->rank;
-    opened->size = place->size;
-    const enum tutti_status status = open_some(opened, place, means, deadline_ns);
+    opened->rank = facts->rank;
+    opened->size = facts->size;
+    const enum tutti_status status = open_some(opened, facts, means, deadline_ns);
     if (status != TUTTI_OK) {
         free(opened);
         return status;

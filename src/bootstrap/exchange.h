@@ -50,7 +50,7 @@ struct exchange;
  * were looked for. place must say rank and size and is not needed afterwards. Blocks until the
  * deadline at most: rank 0 of a folder, until all ranks have come. The caller owns *exchange
  * (NULL on failure). */
-enum tutti_status exchange_open(const struct launcher_place *place, unsigned means,
+enum tutti_status exchange_open(const struct launcher_facts *facts, unsigned means,
                                 uint64_t deadline_ns, struct exchange **exchange);
 /* The means by which it goes. */
 enum exchange_means exchange_means_of(const struct exchange *exchange);

@@ -72,14 +72,14 @@ static int check_value(struct exchange *exchange, int rank, int other, const cha
 static int exchange_all(int rank, int size, const char *run_id, enum exchange_means means)
 {
     static const char *const keys[] = {"address", "b-2", "c_3", "ABCDEFGHIJKLMNOPQRSTUVWX"};
-    struct launcher_place place = {.launcher = "test", .rank = rank, .size = size};
+    struct launcher_facts facts = {.launcher = "test", .rank = rank, .size = size};
     unsigned char value[EXCHANGE_VALUE_BYTES_MAX + 1] = {0};
     size_t bytes;
     struct exchange *exchange;
-    snprintf(place.run_id, sizeof place.run_id, "%s", run_id);
-    place.service = means == EXCHANGE_PMI1 ? LAUNCHER_SERVICE_PMI1 : LAUNCHER_SERVICE_NONE;
+    snprintf(facts.run_id, sizeof facts.run_id, "%s", run_id);
+    facts.service = means == EXCHANGE_PMI1 ? LAUNCHER_SERVICE_PMI1 : LAUNCHER_SERVICE_NONE;
     const unsigned all = EXCHANGE_FOLDER | EXCHANGE_PMI1 | EXCHANGE_PMIX;
-    EXPECT(exchange_open(&place, all, later(), &exchange) == TUTTI_OK);
+    EXPECT(exchange_open(&facts, all, later(), &exchange) == TUTTI_OK);
     EXPECT(exchange_means_of(exchange) == means);
     for (int i = 0; i < 4; i++) {
         bytes = value_of(rank, keys[i], value);
@@ -328,14 +328,14 @@ static void folders_of_others_are_refused(void **state)
 /* The connection is the parent's alone: its answers go to nobody else, and its goodbye comes from nobody else. */
 static int open_in_child(int rank, int size)
 {
-    const struct launcher_place place = {
+    const struct launcher_facts facts = {
         .launcher = "test", .rank = rank, .size = size, .service = LAUNCHER_SERVICE_PMI1};
     struct exchange *exchange;
     int status;
     fflush(NULL);
     const pid_t pid = fork();
     if (pid == 0)
-        exit(exchange_open(&place, EXCHANGE_PMI1, later(), &exchange) != TUTTI_UNSUPPORTED);
+        exit(exchange_open(&facts, EXCHANGE_PMI1, later(), &exchange) != TUTTI_UNSUPPORTED);
     EXPECT(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
     return 0;
 }
@@ -391,11 +391,11 @@ static void nonsense_in_pmi_fd_is_named(void **state)
 {
     (void)state;
     static const char *const texts[] = {"", "x", "-1", "7x", "99999999999"};
-    const struct launcher_place place = {.size = 1, .service = LAUNCHER_SERVICE_PMI1};
+    const struct launcher_facts facts = {.size = 1, .service = LAUNCHER_SERVICE_PMI1};
     struct exchange *exchange;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         setenv("PMI_FD", texts[i], 1);
-        assert_int_equal(exchange_open(&place, EXCHANGE_PMI1, later(), &exchange),
+        assert_int_equal(exchange_open(&facts, EXCHANGE_PMI1, later(), &exchange),
                          TUTTI_INVALID_OPTIONS);
         assert_non_null(strstr(tutti_error_message(), "PMI_FD"));
     }
@@ -404,7 +404,7 @@ static void nonsense_in_pmi_fd_is_named(void **state)
 
 /* -------------------------------------------------------------------------------------- while one connects */
 
-static const struct launcher_place alone = {
+static const struct launcher_facts alone = {
     .launcher = "test", .size = 1, .service = LAUNCHER_SERVICE_PMI1};
 
 static void *connect_to_nobody(void *unused)
@@ -467,12 +467,12 @@ static void means_that_are_not_there_or_not_allowed_are_not_taken(void **state)
 {
     (void)state;
     struct exchange *exchange = (struct exchange *)&state;
-    struct launcher_place place = {.launcher = "test", .size = 1};
-    assert_int_equal(exchange_open(&place, ~0u, later(), &exchange), TUTTI_UNSUPPORTED);
+    struct launcher_facts facts = {.launcher = "test", .size = 1};
+    assert_int_equal(exchange_open(&facts, ~0u, later(), &exchange), TUTTI_UNSUPPORTED);
     assert_null(exchange);
     assert_non_null(strstr(tutti_error_message(), "TUTTI_RENDEZVOUS_DIR"));
-    place.service = LAUNCHER_SERVICE_PMI1;
-    assert_int_equal(exchange_open(&place, EXCHANGE_FOLDER | EXCHANGE_PMIX, later(), &exchange),
+    facts.service = LAUNCHER_SERVICE_PMI1;
+    assert_int_equal(exchange_open(&facts, EXCHANGE_FOLDER | EXCHANGE_PMIX, later(), &exchange),
                      TUTTI_UNSUPPORTED);
     exchange_close(NULL);
 }

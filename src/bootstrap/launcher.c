@@ -51,15 +51,15 @@ struct launcher {
     bool uses_master_port; /* something else listens there, or will */
     /* Refuses variables that do not fit, and derives the rest from several variables. NULL: nothing
      * to do. */
-    enum tutti_status (*examine)(struct launcher_place *place);
+    enum tutti_status (*examine)(struct launcher_facts *facts);
 };
 
-static enum tutti_status examine_tutti_run(struct launcher_place *place);
-static enum tutti_status examine_hydra(struct launcher_place *place);
-static enum tutti_status examine_pytorch_job(struct launcher_place *place);
-static enum tutti_status examine_environment(struct launcher_place *place);
-static enum tutti_status examine_slurm(struct launcher_place *place);
-static enum tutti_status examine_indexed_job(struct launcher_place *place);
+static enum tutti_status examine_tutti_run(struct launcher_facts *facts);
+static enum tutti_status examine_hydra(struct launcher_facts *facts);
+static enum tutti_status examine_pytorch_job(struct launcher_facts *facts);
+static enum tutti_status examine_environment(struct launcher_facts *facts);
+static enum tutti_status examine_slurm(struct launcher_facts *facts);
+static enum tutti_status examine_indexed_job(struct launcher_facts *facts);
 
 #define POD_MARKS                                                              \
     {                                                                          \
@@ -198,32 +198,32 @@ static bool is_number_equal(const char *variable, int number)
 }
 
 /* If the ranks of a host are all ranks, there is one host. */
-static enum tutti_status read_locality(const struct launcher *launcher, struct launcher_place *place)
+static enum tutti_status read_locality(const struct launcher *launcher, struct launcher_facts *facts)
 {
-    TRY(read_optional(launcher->local_size, 1, place->size, &place->local_size));
-    const int local_max = place->local_size > 0 ? place->local_size : place->size;
-    TRY(read_optional(launcher->local_rank, 0, local_max - 1, &place->local_rank));
-    TRY(read_optional(launcher->node_count, 1, RANKS_MAX, &place->node_count));
-    const int node_max = place->node_count > 0 ? place->node_count : RANKS_MAX;
-    TRY(read_optional(launcher->node_index, 0, node_max - 1, &place->node_index));
+    TRY(read_optional(launcher->local_size, 1, facts->size, &facts->local_size));
+    const int local_max = facts->local_size > 0 ? facts->local_size : facts->size;
+    TRY(read_optional(launcher->local_rank, 0, local_max - 1, &facts->local_rank));
+    TRY(read_optional(launcher->node_count, 1, RANKS_MAX, &facts->node_count));
+    const int node_max = facts->node_count > 0 ? facts->node_count : RANKS_MAX;
+    TRY(read_optional(launcher->node_index, 0, node_max - 1, &facts->node_index));
     return TUTTI_OK;
 }
 
-static void complete_locality(struct launcher_place *place)
+static void complete_locality(struct launcher_facts *facts)
 {
-    if (place->node_count < 0 && place->local_size == place->size) place->node_count = 1;
-    if (place->node_count != 1) return;
-    place->node_index = 0;
-    place->local_size = place->size;
-    if (place->local_rank < 0) place->local_rank = place->rank;
+    if (facts->node_count < 0 && facts->local_size == facts->size) facts->node_count = 1;
+    if (facts->node_count != 1) return;
+    facts->node_index = 0;
+    facts->local_size = facts->size;
+    if (facts->local_rank < 0) facts->local_rank = facts->rank;
 }
 
 /* ------------------------------------------------------------------------------------ what does not fit */
 
-static enum tutti_status examine_tutti_run(struct launcher_place *place)
+static enum tutti_status examine_tutti_run(struct launcher_facts *facts)
 {
     const bool same =
-        is_number_equal("RANK", place->rank) && is_number_equal("WORLD_SIZE", place->size);
+        is_number_equal("RANK", facts->rank) && is_number_equal("WORLD_SIZE", facts->size);
     /* tutti-run sets both alike. Only torchrun says that it is there, so only it can be told to be the inner one. */
     if (!same && is_set("TORCHELASTIC_RUN_ID") && is_set("RANK") && is_set("WORLD_SIZE"))
         return error_set(
@@ -231,34 +231,34 @@ static enum tutti_status examine_tutti_run(struct launcher_place *place)
             "%s=%d of %s=%d, but torchrun says RANK=%.12s of WORLD_SIZE=%.12s: where tutti-run "
             "started torchrun, unset TUTTI_RANK and TUTTI_SIZE in between; to overrule torchrun, "
             "unset TORCHELASTIC_RUN_ID",
-            option_names.RANK, place->rank, option_names.SIZE, place->size, getenv("RANK"),
+            option_names.RANK, facts->rank, option_names.SIZE, facts->size, getenv("RANK"),
             getenv("WORLD_SIZE"));
     if (!same) return TUTTI_OK; /* set by hand: nobody knows whose LOCAL_RANK it is */
-    TRY(read_optional("LOCAL_WORLD_SIZE", 1, place->size, &place->local_size));
-    const int local_max = place->local_size > 0 ? place->local_size : place->size;
-    TRY(read_optional("LOCAL_RANK", 0, local_max - 1, &place->local_rank));
-    TRY(read_optional("GROUP_WORLD_SIZE", 1, place->size, &place->node_count));
-    const int node_max = place->node_count > 0 ? place->node_count : place->size;
-    TRY(read_optional("GROUP_RANK", 0, node_max - 1, &place->node_index));
-    if (place->node_count == 1 && place->local_size > 0 && place->local_size != place->size)
+    TRY(read_optional("LOCAL_WORLD_SIZE", 1, facts->size, &facts->local_size));
+    const int local_max = facts->local_size > 0 ? facts->local_size : facts->size;
+    TRY(read_optional("LOCAL_RANK", 0, local_max - 1, &facts->local_rank));
+    TRY(read_optional("GROUP_WORLD_SIZE", 1, facts->size, &facts->node_count));
+    const int node_max = facts->node_count > 0 ? facts->node_count : facts->size;
+    TRY(read_optional("GROUP_RANK", 0, node_max - 1, &facts->node_index));
+    if (facts->node_count == 1 && facts->local_size > 0 && facts->local_size != facts->size)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "GROUP_WORLD_SIZE=1 means one host, but LOCAL_WORLD_SIZE=%d "
                          "of TUTTI_SIZE=%d ranks are on this one",
-                         place->local_size, place->size);
+                         facts->local_size, facts->size);
     return TUTTI_OK;
 }
 
 /* "All on one host" is said by each host for itself; only what all ranks find alike may go into the job's name. */
-static enum tutti_status examine_hydra(struct launcher_place *place)
+static enum tutti_status examine_hydra(struct launcher_facts *facts)
 {
     long fd;
     pid_t pid;
     uid_t uid;
-    if (is_set("I_MPI_MPIRUN")) place->launcher = "Intel MPI";
-    if (place->local_size != place->size || is_set(option_names.JOB_ID)) return TUTTI_OK;
+    if (is_set("I_MPI_MPIRUN")) facts->launcher = "Intel MPI";
+    if (facts->local_size != facts->size || is_set(option_names.JOB_ID)) return TUTTI_OK;
     if (!is_number("PMI_FD", &fd) || fd < 0 || fd > INT_MAX) return TUTTI_OK;
     if (local_socket_peer((int)fd, &pid, &uid) == TUTTI_OK)
-        snprintf(place->run_id, sizeof place->run_id, "manager %d", (int)pid);
+        snprintf(facts->run_id, sizeof facts->run_id, "manager %d", (int)pid);
     return TUTTI_OK;
 }
 
@@ -279,51 +279,51 @@ static enum tutti_status one_process_a_pod(const char *rank_variable)
 
 /* Somebody in the pod counts processes: then RANK has to count them too. (Pods that have nothing to do with each
  * other have equal ranks and local ranks.) */
-static enum tutti_status rank_within_pod(struct launcher_place *place)
+static enum tutti_status rank_within_pod(struct launcher_facts *facts)
 {
-    TRY(read_optional("LOCAL_WORLD_SIZE", 1, place->size, &place->local_size));
-    const int local_max = place->local_size > 0 ? place->local_size : place->size;
-    TRY(read_number("LOCAL_RANK", 0, local_max - 1, &place->local_rank));
+    TRY(read_optional("LOCAL_WORLD_SIZE", 1, facts->size, &facts->local_size));
+    const int local_max = facts->local_size > 0 ? facts->local_size : facts->size;
+    TRY(read_number("LOCAL_RANK", 0, local_max - 1, &facts->local_rank));
     static const char *const pods[] = {"PET_NODE_RANK", "JOB_COMPLETION_INDEX"};
     for (int i = 0; i < 2; i++)
-        if (place->local_rank > 0 && place->local_rank != place->rank &&
-            is_number_equal(pods[i], place->rank))
+        if (facts->local_rank > 0 && facts->local_rank != facts->rank &&
+            is_number_equal(pods[i], facts->rank))
             return error_set(
                 TUTTI_INVALID_OPTIONS,
                 "RANK=%d is %s, the number of the pod, but LOCAL_RANK=%d says that the "
                 "pod runs several processes: set RANK and WORLD_SIZE for each process, "
                 "or start them with torchrun",
-                place->rank, pods[i], place->local_rank);
+                facts->rank, pods[i], facts->local_rank);
     return TUTTI_OK;
 }
 
-static enum tutti_status examine_pytorch_job(struct launcher_place *place)
+static enum tutti_status examine_pytorch_job(struct launcher_facts *facts)
 {
     long pod;
     const bool is_ours = is_set("RANK") && is_set("WORLD_SIZE");
-    if (is_set("LOCAL_RANK") && is_ours) return rank_within_pod(place);
+    if (is_set("LOCAL_RANK") && is_ours) return rank_within_pod(facts);
     TRY(one_process_a_pod(is_ours ? "RANK" : "PET_NODE_RANK"));
-    if (is_number("PET_NODE_RANK", &pod) && pod != place->rank)
+    if (is_number("PET_NODE_RANK", &pod) && pod != facts->rank)
         return error_set(TUTTI_INVALID_OPTIONS,
                          "RANK=%d, but PET_NODE_RANK=%ld: with one process a pod they are equal; "
                          "with several, LOCAL_RANK has to be set too (torchrun does)",
-                         place->rank, pod);
-    if (is_number("PET_NNODES", &pod) && pod != place->size)
+                         facts->rank, pod);
+    if (is_number("PET_NNODES", &pod) && pod != facts->size)
         return error_set(
             TUTTI_INVALID_OPTIONS,
             "WORLD_SIZE=%d, but PET_NNODES=%ld: with one process a pod they are equal; "
             "with several, LOCAL_RANK has to be set too (torchrun does)",
-            place->size, pod);
-    place->local_rank = 0;
-    place->local_size = 1;
-    place->node_index = place->rank;
-    place->node_count = place->size;
+            facts->size, pod);
+    facts->local_rank = 0;
+    facts->local_size = 1;
+    facts->node_index = facts->rank;
+    facts->node_count = facts->size;
     return TUTTI_OK;
 }
 
-static enum tutti_status examine_environment(struct launcher_place *place)
+static enum tutti_status examine_environment(struct launcher_facts *facts)
 {
-    return is_set("LOCAL_RANK") ? rank_within_pod(place) : TUTTI_OK;
+    return is_set("LOCAL_RANK") ? rank_within_pod(facts) : TUTTI_OK;
 }
 
 /* How many tasks a node has, from Slurm's list of counts such as 4(x2),3; -1 when it does not say so. */
@@ -349,7 +349,7 @@ static int tasks_of_node(const char *list, int node)
 /* The shell of a batch job looks like task 0 of all tasks, but no step was started. Slurm's special
  * steps (the batch script, an interactive shell, processes outside of steps) have numbers at the
  * very end of 32 bits. */
-static enum tutti_status examine_slurm(struct launcher_place *place)
+static enum tutti_status examine_slurm(struct launcher_facts *facts)
 {
     const char *step = getenv("SLURM_STEP_ID");
     if (step == NULL) step = getenv("SLURM_STEPID");
@@ -363,45 +363,45 @@ static enum tutti_status examine_slurm(struct launcher_place *place)
             "SLURM_PROCID=%.12s is set, but SLURM_STEP_ID is %.20s: this is the shell of "
             "a Slurm job and no rank; start the ranks with srun (or tutti-run, or mpirun)",
             getenv("SLURM_PROCID"), step == NULL ? "not" : step);
-    if (place->node_index >= 0)
-        place->local_size = tasks_of_node(getenv("SLURM_STEP_TASKS_PER_NODE"), place->node_index);
-    if (place->local_rank >= place->local_size || place->local_size > place->size)
-        place->local_size = -1;
+    if (facts->node_index >= 0)
+        facts->local_size = tasks_of_node(getenv("SLURM_STEP_TASKS_PER_NODE"), facts->node_index);
+    if (facts->local_rank >= facts->local_size || facts->local_size > facts->size)
+        facts->local_size = -1;
     return TUTTI_OK;
 }
 
 /* In an Indexed Job pods are called JOB-INDEX. */
-static void name_by_pod(struct launcher_place *place, int pod)
+static void name_by_pod(struct launcher_facts *facts, int pod)
 {
     const char *host = getenv("HOSTNAME");
     char end[16];
     snprintf(end, sizeof end, "-%d", pod);
     const size_t length = host != NULL ? strlen(host) : 0, end_length = strlen(end);
     if (length <= end_length || strcmp(host + length - end_length, end) != 0) return;
-    snprintf(place->run_id, sizeof place->run_id, "%.*s", (int)(length - end_length), host);
+    snprintf(facts->run_id, sizeof facts->run_id, "%.*s", (int)(length - end_length), host);
 }
 
-static enum tutti_status examine_indexed_job(struct launcher_place *place)
+static enum tutti_status examine_indexed_job(struct launcher_facts *facts)
 {
-    const int pod = place->rank, pod_count = place->size;
+    const int pod = facts->rank, pod_count = facts->size;
     if (!is_set(option_names.RANKS_PER_POD))
         return error_set(TUTTI_INVALID_OPTIONS,
                          "JOB_COMPLETION_INDEX=%d of TUTTI_PODS=%d, but nothing says how many "
                          "processes a pod runs: set TUTTI_RANKS_PER_POD",
                          pod, pod_count);
-    TRY(read_number(option_names.RANKS_PER_POD, 1, RANKS_MAX / pod_count, &place->local_size));
-    if (place->local_size > 1 && !is_set("LOCAL_RANK"))
+    TRY(read_number(option_names.RANKS_PER_POD, 1, RANKS_MAX / pod_count, &facts->local_size));
+    if (facts->local_size > 1 && !is_set("LOCAL_RANK"))
         return error_set(TUTTI_INVALID_OPTIONS,
                          "%s=%d, but LOCAL_RANK is not set: which of them is this?",
-                         option_names.RANKS_PER_POD, place->local_size);
-    place->local_rank = 0;
-    if (place->local_size > 1)
-        TRY(read_number("LOCAL_RANK", 0, place->local_size - 1, &place->local_rank));
-    place->node_index = pod;
-    place->node_count = pod_count;
-    place->rank = pod * place->local_size + place->local_rank;
-    place->size = pod_count * place->local_size;
-    name_by_pod(place, pod);
+                         option_names.RANKS_PER_POD, facts->local_size);
+    facts->local_rank = 0;
+    if (facts->local_size > 1)
+        TRY(read_number("LOCAL_RANK", 0, facts->local_size - 1, &facts->local_rank));
+    facts->node_index = pod;
+    facts->node_count = pod_count;
+    facts->rank = pod * facts->local_size + facts->local_rank;
+    facts->size = pod_count * facts->local_size;
+    name_by_pod(facts, pod);
     return TUTTI_OK;
 }
 
@@ -424,11 +424,11 @@ static void name_add(struct naming *naming, const char *text)
     }
 }
 
-static void name_job(const struct launcher *launcher, struct launcher_place *place)
+static void name_job(const struct launcher *launcher, struct launcher_facts *facts)
 {
-    char found[sizeof place->run_id];
-    memcpy(found, place->run_id, sizeof found); /* the part that was found on the way, or "" */
-    struct naming naming = {place->run_id, sizeof place->run_id, 0, 0xcbf29ce484222325u};
+    char found[sizeof facts->run_id];
+    memcpy(found, facts->run_id, sizeof found); /* the part that was found on the way, or "" */
+    struct naming naming = {facts->run_id, sizeof facts->run_id, 0, 0xcbf29ce484222325u};
     name_add(&naming, launcher->name);
     name_add(&naming, "/");
     name_add(&naming, found);
@@ -439,17 +439,17 @@ static void name_job(const struct launcher *launcher, struct launcher_place *pla
         name_add(&naming, "/");
         if (is_set(variable)) name_add(&naming, getenv(variable));
     }
-    if (naming.used < sizeof place->run_id) {
-        place->run_id[naming.used] = '\0';
+    if (naming.used < sizeof facts->run_id) {
+        facts->run_id[naming.used] = '\0';
         return;
     }
     enum { HASH_CHARACTERS = 17 };
-    snprintf(place->run_id + sizeof place->run_id - HASH_CHARACTERS - 1, HASH_CHARACTERS + 1,
+    snprintf(facts->run_id + sizeof facts->run_id - HASH_CHARACTERS - 1, HASH_CHARACTERS + 1,
              "~%016llx", (unsigned long long)naming.hash);
 }
 
 /* Not a secret: both sides of a connection check each other's user, see rendezvous.h. */
-static void make_key(struct launcher_place *place)
+static void make_key(struct launcher_facts *facts)
 {
     static atomic_uint calls; /* every process of a job creates its communicators in the same order */
     const uint64_t numbers[4] = {geteuid(),
@@ -457,31 +457,31 @@ static void make_key(struct launcher_place *place)
     struct rendezvous_key from;
     static_assert(sizeof numbers == sizeof from.bytes, "a key is four numbers");
     memcpy(from.bytes, numbers, sizeof numbers);
-    rendezvous_key_derive(&from, place->run_id, strlen(place->run_id), &place->key);
+    rendezvous_key_derive(&from, facts->run_id, strlen(facts->run_id), &facts->key);
 }
 
 /* Ranks of one host need no place to meet and use both as part of the job's name alone: nonsense stops nobody. */
-static void read_meeting(const struct launcher *launcher, struct launcher_place *place)
+static void read_meeting(const struct launcher *launcher, struct launcher_facts *facts)
 {
     const bool is_pet = !is_set("MASTER_ADDR");
     const char *address = getenv(is_pet ? "PET_MASTER_ADDR" : "MASTER_ADDR");
     long port;
-    if (address == NULL || *address == '\0' || strlen(address) >= sizeof place->master_address)
+    if (address == NULL || *address == '\0' || strlen(address) >= sizeof facts->master_address)
         return;
     if (!is_number(is_pet ? "PET_MASTER_PORT" : "MASTER_PORT", &port) || port < 1 || port > 65535)
         return;
-    strcpy(place->master_address, address);
-    place->master_port = (int)port;
-    if (launcher->uses_master_port && port < 65535) place->master_port++;
+    strcpy(facts->master_address, address);
+    facts->master_port = (int)port;
+    if (launcher->uses_master_port && port < 65535) facts->master_port++;
 }
 
 static enum launcher_service find_service(const struct launcher *launcher,
-                                          const struct launcher_place *place)
+                                          const struct launcher_facts *facts)
 {
-    if (launcher->has_pmix && is_set("PMIX_NAMESPACE") && is_number_equal("PMIX_RANK", place->rank))
+    if (launcher->has_pmix && is_set("PMIX_NAMESPACE") && is_number_equal("PMIX_RANK", facts->rank))
         return LAUNCHER_SERVICE_PMIX;
-    if (launcher->has_pmi1 && is_set("PMI_FD") && is_number_equal("PMI_RANK", place->rank) &&
-        is_number_equal("PMI_SIZE", place->size))
+    if (launcher->has_pmi1 && is_set("PMI_FD") && is_number_equal("PMI_RANK", facts->rank) &&
+        is_number_equal("PMI_SIZE", facts->size))
         return LAUNCHER_SERVICE_PMI1;
     return LAUNCHER_SERVICE_NONE;
 }
@@ -504,29 +504,29 @@ static bool applies(const struct launcher *launcher)
            (launcher->is_known_by_its_rank || size_variable(launcher) != NULL);
 }
 
-static enum tutti_status read_place(const struct launcher *launcher, struct launcher_place *place)
+static enum tutti_status read_place(const struct launcher *launcher, struct launcher_facts *facts)
 {
-    *place = (struct launcher_place){.launcher = launcher->name,
+    *facts = (struct launcher_facts){.launcher = launcher->name,
                                      .local_rank = -1,
                                      .local_size = -1,
                                      .node_index = -1,
                                      .node_count = -1};
     const char *const size = size_variable(launcher);
-    if (size == NULL && launcher->examine == examine_slurm) TRY(examine_slurm(place));
+    if (size == NULL && launcher->examine == examine_slurm) TRY(examine_slurm(facts));
     if (size == NULL)
         return error_set(
             TUTTI_INVALID_OPTIONS,
             "%s=%.12s is set, but %s is not: how many are there? (RANK and WORLD_SIZE for "
             "each process, or a launcher that sets them, do as well)",
             launcher->rank, getenv(launcher->rank), launcher->sizes[0]);
-    TRY(read_number(size, 1, RANKS_MAX, &place->size));
-    TRY(read_number(launcher->rank, 0, place->size - 1, &place->rank));
-    TRY(read_locality(launcher, place));
-    if (launcher->examine != NULL) TRY(launcher->examine(place));
-    complete_locality(place);
-    read_meeting(launcher, place);
-    name_job(launcher, place);
-    place->service = find_service(launcher, place);
+    TRY(read_number(size, 1, RANKS_MAX, &facts->size));
+    TRY(read_number(launcher->rank, 0, facts->size - 1, &facts->rank));
+    TRY(read_locality(launcher, facts));
+    if (launcher->examine != NULL) TRY(launcher->examine(facts));
+    complete_locality(facts);
+    read_meeting(launcher, facts);
+    name_job(launcher, facts);
+    facts->service = find_service(launcher, facts);
     return TUTTI_OK;
 }
 
@@ -549,17 +549,17 @@ static enum tutti_status nobody_found(void)
         half);
 }
 
-enum tutti_status launcher_look(struct launcher_place *place)
+enum tutti_status launcher_look(struct launcher_facts *facts)
 {
     for (int i = 0; i < LAUNCHER_COUNT; i++)
-        if (applies(&launchers[i])) return read_place(&launchers[i], place);
+        if (applies(&launchers[i])) return read_place(&launchers[i], facts);
     return nobody_found();
 }
 
-enum tutti_status launcher_detect(struct launcher_place *place)
+enum tutti_status launcher_detect(struct launcher_facts *facts)
 {
-    TRY(launcher_look(place));
-    make_key(place);
+    TRY(launcher_look(facts));
+    make_key(facts);
     return TUTTI_OK;
 }
 
@@ -570,11 +570,11 @@ static bool is_here(const char *address)
            (net_address_parse(address, &parsed) && net_address_is_loopback(&parsed));
 }
 
-bool launcher_may_span_hosts(const struct launcher_place *place)
+bool launcher_may_span_hosts(const struct launcher_facts *facts)
 {
-    if (place == NULL || place->launcher == NULL || place->local_size == place->size ||
-        place->node_count == 1)
+    if (facts == NULL || facts->launcher == NULL || facts->local_size == facts->size ||
+        facts->node_count == 1)
         return false;
-    return place->local_size > 0 || place->node_count > 1 ||
-           (place->master_address[0] != '\0' && !is_here(place->master_address));
+    return facts->local_size > 0 || facts->node_count > 1 ||
+           (facts->master_address[0] != '\0' && !is_here(facts->master_address));
 }

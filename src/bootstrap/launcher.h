@@ -19,7 +19,7 @@
 /* Through which service of the launcher the ranks can exchange keys; exchange.h does it. */
 enum launcher_service { LAUNCHER_SERVICE_NONE, LAUNCHER_SERVICE_PMI1, LAUNCHER_SERVICE_PMIX };
 
-struct launcher_place {
+struct launcher_facts {
     const char *launcher; /* static */
     int rank, size;
     int local_rank, local_size; /* among the ranks of this host; -1: not said */
@@ -39,13 +39,13 @@ struct launcher_place {
     struct rendezvous_key key; /* the same for all ranks of the job, another one for each call in a process */
 };
 
-/* Fills *place. INVALID_OPTIONS when no launcher is recognised or its variables make no sense; the
+/* Fills *facts. INVALID_OPTIONS when no launcher is recognised or its variables make no sense; the
  * message names the variables. Does not block. Reads the environment: not while another thread
  * changes it. */
-enum tutti_status launcher_detect(struct launcher_place *place);
+enum tutti_status launcher_detect(struct launcher_facts *facts);
 /* The same for a caller that only looks: it gets no key, which stays there for the next call of launcher_detect. */
-enum tutti_status launcher_look(struct launcher_place *place);
+enum tutti_status launcher_look(struct launcher_facts *facts);
 /* Whether ranks may be on other hosts, as far as what started them says; a place without a launcher (NULL) is nobody's. */
-bool launcher_may_span_hosts(const struct launcher_place *place);
+bool launcher_may_span_hosts(const struct launcher_facts *facts);
 
 #endif

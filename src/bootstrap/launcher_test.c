@@ -38,36 +38,36 @@ static void only(const char *text)
     set(text);
 }
 
-static struct launcher_place place_now(void)
+static struct launcher_facts place_now(void)
 {
-    struct launcher_place place;
-    if (launcher_detect(&place) != TUTTI_OK) fail_msg("%s", tutti_error_message());
-    return place;
+    struct launcher_facts facts;
+    if (launcher_detect(&facts) != TUTTI_OK) fail_msg("%s", tutti_error_message());
+    return facts;
 }
 
-static struct launcher_place expect_place(const char *launcher, int rank, int size)
+static struct launcher_facts expect_place(const char *launcher, int rank, int size)
 {
-    const struct launcher_place place = place_now();
-    assert_string_equal(place.launcher, launcher);
-    assert_int_equal(place.rank, rank);
-    assert_int_equal(place.size, size);
-    return place;
+    const struct launcher_facts facts = place_now();
+    assert_string_equal(facts.launcher, launcher);
+    assert_int_equal(facts.rank, rank);
+    assert_int_equal(facts.size, size);
+    return facts;
 }
 
-static void expect_local(const struct launcher_place *place, int local_rank, int local_size,
+static void expect_local(const struct launcher_facts *facts, int local_rank, int local_size,
                          int node_index, int node_count)
 {
-    assert_int_equal(place->local_rank, local_rank);
-    assert_int_equal(place->local_size, local_size);
-    assert_int_equal(place->node_index, node_index);
-    assert_int_equal(place->node_count, node_count);
+    assert_int_equal(facts->local_rank, local_rank);
+    assert_int_equal(facts->local_size, local_size);
+    assert_int_equal(facts->node_index, node_index);
+    assert_int_equal(facts->node_count, node_count);
 }
 
 /* All of the words, separated by blanks, are in the message. */
 static void expect_refused(const char *words)
 {
-    struct launcher_place place;
-    assert_int_equal(launcher_detect(&place), TUTTI_INVALID_OPTIONS);
+    struct launcher_facts facts;
+    assert_int_equal(launcher_detect(&facts), TUTTI_INVALID_OPTIONS);
     char *const copy = strdup(words), *rest = copy;
     for (char *word; (word = strtok_r(rest, " ", &rest)) != NULL;)
         if (strstr(tutti_error_message(), word) == NULL)
@@ -121,23 +121,23 @@ static void tutti_run_is_recognised(void **state)
 {
     (void)state;
     set(TUTTI_RUN);
-    const struct launcher_place place = expect_place("tutti-run", 2, 3);
-    expect_local(&place, 2, 3, 0, 1);
-    assert_non_null(strstr(place.run_id, "j7"));
-    assert_string_equal(place.master_address, "127.0.0.1");
-    assert_int_equal(place.master_port, 41000);
-    assert_int_equal(place.service, LAUNCHER_SERVICE_NONE);
+    const struct launcher_facts facts = expect_place("tutti-run", 2, 3);
+    expect_local(&facts, 2, 3, 0, 1);
+    assert_non_null(strstr(facts.run_id, "j7"));
+    assert_string_equal(facts.master_address, "127.0.0.1");
+    assert_int_equal(facts.master_port, 41000);
+    assert_int_equal(facts.service, LAUNCHER_SERVICE_NONE);
 }
 
 static void tutti_run_on_several_hosts_is_recognised(void **state)
 {
     (void)state;
     set(TUTTI_RUN_HOSTS);
-    const struct launcher_place place = expect_place("tutti-run", 3, 6);
-    expect_local(&place, 1, 2, 1, 3);
-    assert_non_null(strstr(place.run_id, "j8"));
-    assert_string_equal(place.master_address, "node1");
-    assert_int_equal(place.master_port, 23456);
+    const struct launcher_facts facts = expect_place("tutti-run", 3, 6);
+    expect_local(&facts, 1, 2, 1, 3);
+    assert_non_null(strstr(facts.run_id, "j8"));
+    assert_string_equal(facts.master_address, "node1");
+    assert_int_equal(facts.master_port, 23456);
     setenv("LOCAL_RANK", "2", 1);
     expect_refused("LOCAL_RANK=2");
     set("LOCAL_RANK=1 GROUP_RANK=3");
@@ -146,7 +146,7 @@ static void tutti_run_on_several_hosts_is_recognised(void **state)
     expect_refused("GROUP_WORLD_SIZE=1 LOCAL_WORLD_SIZE=2 TUTTI_SIZE=6");
     unsetenv("GROUP_RANK"); /* of an older tutti-run, or by hand */
     unsetenv("GROUP_WORLD_SIZE");
-    const struct launcher_place without = place_now();
+    const struct launcher_facts without = place_now();
     expect_local(&without, 1, 2, -1, -1);
 }
 
@@ -154,11 +154,11 @@ static void torchrun_is_recognised(void **state)
 {
     (void)state;
     set(TORCHRUN);
-    const struct launcher_place place = expect_place("torchrun", 5, 8);
-    expect_local(&place, 1, 4, 1, 2);
-    assert_string_equal(place.master_address, "head");
-    assert_int_equal(place.master_port, 29401); /* its own store is at 29400 */
-    assert_int_equal(place.service, LAUNCHER_SERVICE_NONE);
+    const struct launcher_facts facts = expect_place("torchrun", 5, 8);
+    expect_local(&facts, 1, 4, 1, 2);
+    assert_string_equal(facts.master_address, "head");
+    assert_int_equal(facts.master_port, 29401); /* its own store is at 29400 */
+    assert_int_equal(facts.service, LAUNCHER_SERVICE_NONE);
     setenv("MASTER_PORT", "65535", 1);
     assert_int_equal(place_now().master_port, 65535);
 }
@@ -169,12 +169,12 @@ static void open_mpi_is_recognised(void **state)
     static const char *const versions[] = {OPEN_MPI_4, OPEN_MPI_5};
     for (int i = 0; i < 2; i++) {
         only(versions[i]);
-        const struct launcher_place place = expect_place("Open MPI", 3, 6);
-        expect_local(&place, 1, 2, -1, -1); /* the node's number is not said */
-        assert_int_equal(place.service, LAUNCHER_SERVICE_PMIX);
-        assert_non_null(strstr(place.run_id, "2092761089"));
-        assert_string_equal(place.master_address, "");
-        assert_int_equal(place.master_port, 0);
+        const struct launcher_facts facts = expect_place("Open MPI", 3, 6);
+        expect_local(&facts, 1, 2, -1, -1); /* the node's number is not said */
+        assert_int_equal(facts.service, LAUNCHER_SERVICE_PMIX);
+        assert_non_null(strstr(facts.run_id, "2092761089"));
+        assert_string_equal(facts.master_address, "");
+        assert_int_equal(facts.master_port, 0);
     }
 }
 
@@ -182,12 +182,12 @@ static void hydra_is_recognised(void **state)
 {
     (void)state;
     set(MPICH);
-    struct launcher_place place = expect_place("MPICH", 1, 4);
-    expect_local(&place, 1, 2, -1, -1);
-    assert_int_equal(place.service, LAUNCHER_SERVICE_PMI1);
+    struct launcher_facts facts = expect_place("MPICH", 1, 4);
+    expect_local(&facts, 1, 2, -1, -1);
+    assert_int_equal(facts.service, LAUNCHER_SERVICE_PMI1);
     only(INTEL_MPI);
-    place = expect_place("Intel MPI", 1, 4);
-    assert_int_equal(place.service, LAUNCHER_SERVICE_PMI1);
+    facts = expect_place("Intel MPI", 1, 4);
+    assert_int_equal(facts.service, LAUNCHER_SERVICE_PMI1);
     unsetenv("PMI_FD");
     assert_int_equal(place_now().service, LAUNCHER_SERVICE_NONE);
 }
@@ -196,10 +196,10 @@ static void srun_is_recognised(void **state)
 {
     (void)state;
     set(SRUN);
-    struct launcher_place place = expect_place("Slurm", 5, 6);
-    expect_local(&place, 2, 3, 1, 2);
-    assert_int_equal(place.service, LAUNCHER_SERVICE_NONE);
-    assert_non_null(strstr(place.run_id, "200505"));
+    struct launcher_facts facts = expect_place("Slurm", 5, 6);
+    expect_local(&facts, 2, 3, 1, 2);
+    assert_int_equal(facts.service, LAUNCHER_SERVICE_NONE);
+    assert_non_null(strstr(facts.run_id, "200505"));
     set("PMI_RANK=5 PMI_SIZE=6 PMI_FD=99 PMI_JOBID=200505.0");
     assert_int_equal(expect_place("Slurm", 5, 6).service, LAUNCHER_SERVICE_PMI1);
     set("PMIX_RANK=5 PMIX_NAMESPACE=slurm.pmix.200505.0");
@@ -237,9 +237,9 @@ static void slurms_list_of_tasks_is_read_and_nonsense_in_it_is_not(void **state)
         char node[12];
         snprintf(node, sizeof node, "%d", cases[i].node);
         setenv("SLURM_NODEID", node, 1);
-        const struct launcher_place place = expect_place("Slurm", 5, 6);
-        if (place.local_size != cases[i].local_size)
-            fail_msg("%s: %d", cases[i].list, place.local_size);
+        const struct launcher_facts facts = expect_place("Slurm", 5, 6);
+        if (facts.local_size != cases[i].local_size)
+            fail_msg("%s: %d", cases[i].list, facts.local_size);
     }
 }
 
@@ -247,9 +247,9 @@ static void flux_is_recognised(void **state)
 {
     (void)state;
     set(FLUX);
-    const struct launcher_place place = expect_place("Flux", 1, 2);
-    expect_local(&place, 0, -1, -1, 2);
-    assert_int_equal(place.service, LAUNCHER_SERVICE_PMI1);
+    const struct launcher_facts facts = expect_place("Flux", 1, 2);
+    expect_local(&facts, 0, -1, -1, 2);
+    assert_int_equal(facts.service, LAUNCHER_SERVICE_PMI1);
     set("PMIX_RANK=1 PMIX_NAMESPACE=f");
     assert_int_equal(place_now().service, LAUNCHER_SERVICE_PMIX);
 }
@@ -258,22 +258,22 @@ static void other_pmi_managers_are_recognised(void **state)
 {
     (void)state;
     set("PMI_RANK=3 PMI_SIZE=4 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=2 PALS_APID=9 PMI_FD=99");
-    const struct launcher_place place = expect_place("PMI", 3, 4);
-    expect_local(&place, 1, 2, -1, -1);
-    assert_int_equal(place.service, LAUNCHER_SERVICE_PMI1);
+    const struct launcher_facts facts = expect_place("PMI", 3, 4);
+    expect_local(&facts, 1, 2, -1, -1);
+    assert_int_equal(facts.service, LAUNCHER_SERVICE_PMI1);
 }
 
 static void plain_variables_are_recognised(void **state)
 {
     (void)state;
     set("RANK=1 WORLD_SIZE=2");
-    struct launcher_place place = expect_place("environment", 1, 2);
-    expect_local(&place, -1, -1, -1, -1);
+    struct launcher_facts facts = expect_place("environment", 1, 2);
+    expect_local(&facts, -1, -1, -1, -1);
     set("LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=::1 MASTER_PORT=29500");
-    place = expect_place("environment", 1, 2);
-    expect_local(&place, 1, 2, 0, 1);
-    assert_string_equal(place.master_address, "::1");
-    assert_int_equal(place.master_port, 29500);
+    facts = expect_place("environment", 1, 2);
+    expect_local(&facts, 1, 2, 0, 1);
+    assert_string_equal(facts.master_address, "::1");
+    assert_int_equal(facts.master_port, 29500);
 }
 
 /* -------------------------------------------------------------------------------------------- Kubernetes */
@@ -282,17 +282,17 @@ static void a_pod_with_one_process_is_a_rank(void **state)
 {
     (void)state;
     set(PYTORCH_JOB);
-    struct launcher_place place = expect_place("PyTorchJob", 3, 4);
-    expect_local(&place, 0, 1, 3, 4);
+    struct launcher_facts facts = expect_place("PyTorchJob", 3, 4);
+    expect_local(&facts, 0, 1, 3, 4);
     setenv("PET_NPROC_PER_NODE", "1", 1);
     expect_place("PyTorchJob", 3, 4);
-    assert_string_equal(place.master_address, "train-master-0");
+    assert_string_equal(facts.master_address, "train-master-0");
 
     only(TRAINER " PET_NPROC_PER_NODE=1");
-    place = expect_place("PyTorchJob", 1, 2);
-    expect_local(&place, 0, 1, 1, 2);
-    assert_string_equal(place.master_address, "t-node-0-0.t");
-    assert_int_equal(place.master_port, 29500);
+    facts = expect_place("PyTorchJob", 1, 2);
+    expect_local(&facts, 0, 1, 1, 2);
+    assert_string_equal(facts.master_address, "t-node-0-0.t");
+    assert_int_equal(facts.master_port, 29500);
 }
 
 static void a_pod_with_several_processes_is_no_rank(void **state)
@@ -334,8 +334,8 @@ static void another_starter_in_a_pod_has_to_number_them_itself(void **state)
     (void)state;
     set(PYTORCH_JOB " PET_NPROC_PER_NODE=2");
     set("RANK=7 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2");
-    const struct launcher_place place = expect_place("PyTorchJob", 7, 8);
-    expect_local(&place, 1, 2, -1, -1);
+    const struct launcher_facts facts = expect_place("PyTorchJob", 7, 8);
+    expect_local(&facts, 1, 2, -1, -1);
     set("RANK=3"); /* still the pod's */
     expect_refused("RANK=3 PET_NODE_RANK LOCAL_RANK=1");
     set("RANK=6 LOCAL_RANK=0"); /* the first of the pod */
@@ -372,15 +372,15 @@ static void an_indexed_job_says_how_many_pods_and_processes_there_are(void **sta
     setenv("TUTTI_PODS", "4", 1);
     expect_refused("JOB_COMPLETION_INDEX=2 TUTTI_PODS=4 TUTTI_RANKS_PER_POD");
     setenv("TUTTI_RANKS_PER_POD", "1", 1);
-    struct launcher_place place = expect_place("Indexed Job", 2, 4);
-    expect_local(&place, 0, 1, 2, 4);
-    assert_non_null(strstr(place.run_id, "/sum/"));
+    struct launcher_facts facts = expect_place("Indexed Job", 2, 4);
+    expect_local(&facts, 0, 1, 2, 4);
+    assert_non_null(strstr(facts.run_id, "/sum/"));
 
     setenv("TUTTI_RANKS_PER_POD", "2", 1);
     expect_refused("TUTTI_RANKS_PER_POD=2 LOCAL_RANK");
     setenv("LOCAL_RANK", "1", 1);
-    place = expect_place("Indexed Job", 5, 8);
-    expect_local(&place, 1, 2, 2, 4);
+    facts = expect_place("Indexed Job", 5, 8);
+    expect_local(&facts, 1, 2, 2, 4);
     setenv("LOCAL_RANK", "2", 1);
     expect_refused("LOCAL_RANK=2");
     set("LOCAL_RANK=0 JOB_COMPLETION_INDEX=4");
@@ -458,8 +458,8 @@ static void tutti_runs_variables_by_hand_take_no_foreign_local_rank(void **state
 {
     (void)state;
     set("LOCAL_RANK=7 LOCAL_WORLD_SIZE=8 TUTTI_RANK=0 TUTTI_SIZE=2");
-    const struct launcher_place place = expect_place("tutti-run", 0, 2);
-    expect_local(&place, -1, -1, -1, -1);
+    const struct launcher_facts facts = expect_place("tutti-run", 0, 2);
+    expect_local(&facts, -1, -1, -1, -1);
 }
 
 static void the_shell_of_a_batch_job_is_no_rank(void **state)
@@ -590,11 +590,11 @@ static void expect_keys(bool equal, const char *variable, const char *value)
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        struct launcher_place place;
+        struct launcher_facts facts;
         setenv("RANK", "1", 1);
         if (variable != NULL) setenv(variable, value, 1);
-        if (launcher_detect(&place) != TUTTI_OK) _exit(1);
-        _exit(write(ends[1], &place.key, sizeof place.key) == sizeof place.key ? 0 : 1);
+        if (launcher_detect(&facts) != TUTTI_OK) _exit(1);
+        _exit(write(ends[1], &facts.key, sizeof facts.key) == sizeof facts.key ? 0 : 1);
     }
     struct rendezvous_key theirs;
     int status;
@@ -632,7 +632,7 @@ static void long_names_differ_where_they_were_cut(void **state)
     long_name[sizeof long_name - 1] = '\0';
     set(TUTTI_RUN);
     setenv("TUTTI_JOB_ID", long_name, 1);
-    const struct launcher_place first = place_now();
+    const struct launcher_facts first = place_now();
     assert_int_equal(strlen(first.run_id), sizeof first.run_id - 1);
     long_name[sizeof long_name - 2] = 'm';
     setenv("TUTTI_JOB_ID", long_name, 1);
@@ -652,7 +652,7 @@ static void hydras_jobs_on_one_host_are_told_apart(void **state)
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     set("PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2");
-    const struct launcher_place without = place_now();
+    const struct launcher_facts without = place_now();
     char fd[12], expected[40];
     snprintf(fd, sizeof fd, "%d", ends[1]);
     snprintf(expected, sizeof expected, "manager %d/", (int)getpid());

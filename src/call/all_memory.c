@@ -24,7 +24,7 @@ bool all_memory_matters(const struct tutti_comm *comm, const struct call *call)
                comm->team.transports.set.all->paths.tables[0]->sizes.mapped_bytes_min;
 }
 
-bool all_memory_is_mapped(struct tutti_comm *comm, enum collective collective)
+bool all_memory_decide(struct tutti_comm *comm, enum collective collective)
 {
     struct all_memory *const memory = &comm->calls.all_memory;
     if (!memory->is_read)

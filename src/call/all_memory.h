@@ -54,7 +54,7 @@ bool all_memory_is_reached(const struct tutti_comm *comm);
 /* Whether the algorithm of this blocking call depends on what ranks tell. */
 bool all_memory_matters(const struct tutti_comm *comm, const struct call *call);
 /* Whether a call of that collective chooses as for mapped memory. */
-bool all_memory_is_mapped(struct tutti_comm *comm, enum collective collective);
+bool all_memory_decide(struct tutti_comm *comm, enum collective collective);
 /* A call that chose its algorithm by this is about to begin. */
 void all_memory_note(struct tutti_comm *comm, const struct call *call);
 /* Any blocking call is about to begin, and something is to be told: tells it if this call allows

@@ -29,7 +29,7 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
     struct call_request *request = &comm->calls.blocking;
     if (board_has_failed(comm->health.board)) return health_check(&comm->health);
     const bool is_large = all_memory_matters(comm, call);
-    if (is_large) call->all_were_mapped = all_memory_is_mapped(comm, call->what.collective);
+    if (is_large) call->all_were_mapped = all_memory_decide(comm, call->what.collective);
     enum tutti_status status = call_program(comm, call, &request->program);
     if (status == TUTTI_INVALID_ALGORITHM || status == TUTTI_UNSUPPORTED)
         return status; /* so it is on all ranks */
@@ -50,7 +50,7 @@ static enum tutti_status call_locked(struct tutti_comm *comm, struct call *call)
         gated_record(comm, request);
         status = call_await_blocking(comm, request);
     }
-    recorder_note_ways(&comm->health.recorder, request->base.sequence, request->operation.ways);
+    recorder_note_paths(&comm->health.recorder, request->base.sequence, request->operation.paths);
     call_program_release(request->program);
     board_end(health_own_calls(&comm->health, 0), request->begun);
     recorder_end(&comm->health.recorder, request->base.sequence, status,

@@ -25,7 +25,7 @@
  *                      chosen.c why they have their algorithms
  *     why it is stuck  diagnose.c reasons, the deadline · report.c who is late · crossing.c calls in different forms ·
  *                      faulted.c calls whose device has failed
- *     below all        gated.c calls that wait for gates · life.c beginning and end · request.c requests and their queues · orphans.c requests that outlive it ·
+ *     below all        gated.c calls that wait for gates · calls_init.c beginning and end · request.c requests and their queues · orphans.c requests that outlive it ·
  *                      staged.c messages of devices · handle.c
  *
  * Threads. The lock of the team's domain is for everything that moves: links, operations, programs, messages. The thread that holds it
@@ -62,7 +62,7 @@ struct derivations {
 struct own_plans; /* comm/plans.h */
 
 struct tutti_comm {
-    struct team team;     /* the ranks, and the ways to them */
+    struct team team;     /* the ranks, and the paths to them */
     struct health health; /* what is known of the other ranks */
     struct calls calls;   /* collectives under way */
     struct requests requests;

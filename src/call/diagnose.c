@@ -127,7 +127,7 @@ static uint64_t last_bytes_ns(const struct control *control, int rank)
     return report.state == PEER_LOST ? REST_NS : 0;
 }
 
-bool diagnose_may_still_hear(struct tutti_comm *comm, struct tutti_request *request, int rank)
+bool diagnose_await_last_words(struct tutti_comm *comm, struct tutti_request *request, int rank)
 {
     const struct control *control = comm->team.transports.set.control;
     uint64_t most_ns = 0;
@@ -151,7 +151,7 @@ static bool look_for_leavers(struct tutti_comm *comm, struct call_request *reque
     network_read_all(&comm->health);
     if (operation_run(&request->operation) != RUN_BLOCKED) return false;
     if (leaver_waited_for(comm, request) != peer) return false;
-    if (diagnose_may_still_hear(comm, &request->base, peer)) return false;
+    if (diagnose_await_last_words(comm, &request->base, peer)) return false;
     if (request->call.what.varies &&
         board_begun(known_calls(&comm->health, peer, request->slot)) >= request->begun) {
         fail_short(comm, request, peer);

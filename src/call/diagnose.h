@@ -17,7 +17,7 @@ bool diagnose_deaths(struct tutti_comm *comm, const struct tutti_request *reques
  * what arrived was for no request. */
 bool diagnose_corruption(struct tutti_comm *comm, const struct tutti_request *request);
 /* Whether the last of what a rank that has left sent may still be on its way to this one; TUTTI_ANY_RANK: of any. For a moment only. */
-bool diagnose_may_still_hear(struct tutti_comm *comm, struct tutti_request *request, int rank);
+bool diagnose_await_last_words(struct tutti_comm *comm, struct tutti_request *request, int rank);
 /* A message of that peer made no sense for this request: fails it. False: the peer is on another host and is asked first what it
  * means; once more, please. */
 bool diagnose_fault(struct tutti_comm *comm, struct call_request *request, int peer);

@@ -445,7 +445,7 @@ bool diagnose_message(struct tutti_comm *comm, struct message_request *request, 
     if (leaver >= 0 && (request->message.is_send || p2p_held_back(comm->messages.p2p, peer) < 0)) {
         network_read_all(&comm->health);
         if (move_messages(comm)) return true;
-        if (diagnose_may_still_hear(comm, &request->base, peer)) return false;
+        if (diagnose_await_last_words(comm, &request->base, peer)) return false;
         fail_left(comm, request, leaver);
         return false;
     }

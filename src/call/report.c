@@ -7,7 +7,7 @@
  *
  * A rank sees on its board, and in the answers of the rank of another host that it waits for, who has not called; in /proc, who is
  * stopped; and by whose kernel answers while he does not, who is so on another host. What it finds it publishes: to its host on the
- * board, to others in its answers. So the finding comes back along the way of the waiting, over connections that are there.
+ * board, to others in its answers. So the finding comes back along the path of the waiting, over connections that are there.
  *
  * One line a host, rank and 10 s. It is never an error: that is the deadline's. Who did not run itself for a while knows only what was
  * so before, and has heard nobody since: it listens first.
@@ -192,7 +192,7 @@ void report_call(struct tutti_comm *comm, struct call_request *request, uint64_t
     if (report->is_open && (report->rank != finding.rank || report->request != request))
         report_call_end(comm, NULL);
     if (report->is_open ||
-        !board_may_report(comm->health.board, comm->health.board_size, finding.rank, now_ns))
+        !board_claim_report(comm->health.board, comm->health.board_size, finding.rank, now_ns))
         return;
     report->is_open = true;
     report->rank = finding.rank;

@@ -51,7 +51,7 @@ void request_reset(struct tutti_comm *comm, struct tutti_request *request)
         struct call_request *const call = request_call(request);
         call->number = call->faulted_ns = call->crossed_ns = call->quit_ns = 0;
         call->operation.program = NULL; /* until it begins */
-        call->operation.ways = 0;
+        call->operation.paths = 0;
         if (call->call.extra != NULL) call->call.extra->gate.is_told = false;
     }
     atomic_store_explicit(&request->is_waited_for, false, memory_order_relaxed);
@@ -151,8 +151,8 @@ void request_finish(struct tutti_request *request, enum tutti_status status)
         recorder_end(&comm->health.message_recorder, request_message(request)->record, status,
                      false);
     } else {
-        recorder_note_ways(&comm->health.recorder, request->sequence,
-                           request_call(request)->operation.ways);
+        recorder_note_paths(&comm->health.recorder, request->sequence,
+                            request_call(request)->operation.paths);
         recorder_end(&comm->health.recorder, request->sequence, status, false);
     }
     if (!request->is_prepared && !request->is_message) release_program(request_call(request));

@@ -7,8 +7,8 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "call/calls_init.h"
 #include "call/communicator.h"
-#include "call/life.h"
 #include "call/wait_loop.h"
 #include "comm/derived_list.h"
 #include "comm/join.h"
@@ -19,7 +19,7 @@
 #include "gpu/device_fault.h"
 #include "health/agree.h"
 #include "health/failure.h"
-#include "health/life.h"
+#include "health/health_init.h"
 #include "health/lock.h"
 #include "health/network_leave.h"
 #include "memory/heap.h"
@@ -157,7 +157,7 @@ static enum tutti_status equip(struct tutti_comm *comm, const struct creation *c
         return error_set(TUTTI_NO_MEMORY, "creating a communicator: out of memory");
     TRY(rules_parse(algorithms, &settings->rules));
     TRY(plans_read(comm, creation->deadline_ns));
-    return comm->team.size > 1 ? comm_find_ways(comm, creation) : TUTTI_OK;
+    return comm->team.size > 1 ? comm_find_paths(comm, creation) : TUTTI_OK;
 }
 
 /* A rank that cannot join meets the others nevertheless: so they hear why, and do not wait for

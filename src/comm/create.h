@@ -12,7 +12,7 @@ struct creation {
     const char *origin; /* launcher or function that gave rank and size; for the log */
     int rank, size;
     struct rendezvous_key key;          /* where the ranks meet, if there are several */
-    const struct launcher_place *place; /* what the launcher says of hosts; or NULL */
+    const struct launcher_facts *facts; /* what the launcher says of hosts; or NULL */
     const struct net_address *meeting;  /* rank 0's port, from an id for several hosts; or NULL */
     struct team_hosts *hosts; /* where the ranks are, if that is known and not all one host; taken */
     struct host_levels *host_levels; /* with hosts, and taken like them */

@@ -221,13 +221,13 @@ static enum tutti_status create(struct roster *roster, const struct tutti_comm_o
 /* -------------------------------------------------------------------------------------------- split */
 
 /* The wish that each rank tells all others. */
-struct choice {
+struct derived_choice {
     int32_t derivation;
     int32_t signature;
     int32_t color, key;
 };
 
-enum { CHOICE_WORDS = sizeof(struct choice) / sizeof(int32_t) };
+enum { CHOICE_WORDS = sizeof(struct derived_choice) / sizeof(int32_t) };
 
 struct candidate {
     int rank, key;
@@ -252,10 +252,11 @@ static const char *derivation_name(int32_t derivation)
 }
 
 /* All ranks see the same choices, so all find the same culprit. */
-static enum tutti_status check_agreement(struct tutti_comm *comm, const struct choice *choices)
+static enum tutti_status check_agreement(struct tutti_comm *comm,
+                                         const struct derived_choice *choices)
 {
     for (int r = 1; r < comm->team.size; r++) {
-        const struct choice *first = &choices[0], *other = &choices[r];
+        const struct derived_choice *first = &choices[0], *other = &choices[r];
         if (other->derivation != first->derivation)
             health_fail(&comm->health, NULL, TUTTI_DESYNC, r,
                         "rank %d called %s while rank 0 called %s", r,
@@ -270,10 +271,11 @@ static enum tutti_status check_agreement(struct tutti_comm *comm, const struct c
 
 /* A collective on the parent; a blocking one also between tutti_group_begin and tutti_group_end. */
 static enum tutti_status exchange(struct tutti_comm *comm, const struct derive_wish *wish,
-                                  uint64_t timeout_ns, struct choice *choices)
+                                  uint64_t timeout_ns, struct derived_choice *choices)
 {
-    choices[comm->team.rank] = (struct choice){(int32_t)(wish->purpose - CALL_FOR_SPLIT),
-                                               (int32_t)wish->signature, wish->color, wish->key};
+    choices[comm->team.rank] =
+        (struct derived_choice){(int32_t)(wish->purpose - CALL_FOR_SPLIT), (int32_t)wish->signature,
+                                wish->color, wish->key};
     TRY(own_allgather(comm, wish->purpose, choices, CHOICE_WORDS, TUTTI_INT32, timeout_ns));
     return check_agreement(comm, choices);
 }
@@ -281,7 +283,8 @@ static enum tutti_status exchange(struct tutti_comm *comm, const struct derive_w
 /* Creates the communicator of the ranks that have this rank's color. */
 static enum tutti_status create_for_color(struct tutti_comm *comm, const char *function,
                                           const struct derive_wish *wish,
-                                          const struct choice *choices, struct tutti_comm **created)
+                                          const struct derived_choice *choices,
+                                          struct tutti_comm **created)
 {
     struct roster roster = {.parent = comm, .function = function, .rank = -1};
     struct candidate *const candidates = calloc((size_t)comm->team.size, sizeof *candidates);
@@ -314,7 +317,7 @@ enum tutti_status derive_split(struct tutti_comm *comm, const char *function,
     uint64_t timeout_ns = comm->team.settings.init_timeout_ns;
     if (wish->options != NULL && wish->options->init_timeout_ns != 0)
         timeout_ns = wish->options->init_timeout_ns;
-    struct choice *const choices = calloc((size_t)comm->team.size, sizeof *choices);
+    struct derived_choice *const choices = calloc((size_t)comm->team.size, sizeof *choices);
     if (choices == NULL) {
         /* The other ranks wait for this call: it cannot fail here alone. */
         health_fail(&comm->health, NULL, TUTTI_NO_MEMORY, comm->team.rank,

@@ -12,9 +12,9 @@
 #include "base/held.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "call/calls_init.h"
 #include "call/communicator.h"
-#include "call/life.h"
-#include "health/life.h"
+#include "health/health_init.h"
 
 static size_t bytes_of_hosts(const struct tutti_comm *comm)
 {

@@ -17,22 +17,22 @@ static const uint64_t MAGIC = 0x3144494954545554u; /* of another value in anothe
 static_assert(sizeof(struct id_content) <= sizeof(struct tutti_id), "an id holds it");
 
 /* Whether the environment of the id's maker says that ranks may be on several hosts. */
-static enum tutti_status wants_hosts(const struct launcher_place *place, bool *wants)
+static enum tutti_status wants_hosts(const struct launcher_facts *facts, bool *wants)
 {
     int choice;
     TRY(option_choice(OPTION_ID_HOSTS, &choice));
-    *wants = choice < 0 ? launcher_may_span_hosts(place) : choice == 1;
+    *wants = choice < 0 ? launcher_may_span_hosts(facts) : choice == 1;
     return TUTTI_OK;
 }
 
 static enum tutti_status create(struct tutti_id *id)
 {
     struct id_content content = {.magic = MAGIC, .pid = (int32_t)getpid()};
-    struct launcher_place place;
+    struct launcher_facts facts;
     bool wants;
     memset(id, 0, sizeof *id);
-    if (launcher_look(&place) != TUTTI_OK) place.launcher = NULL;
-    TRY(wants_hosts(&place, &wants));
+    if (launcher_look(&facts) != TUTTI_OK) facts.launcher = NULL;
+    TRY(wants_hosts(&facts, &wants));
     TRY(host_id_machine(&content.machine));
     TRY(rendezvous_key_create(&content.key));
     if (gethostname(content.host_name, sizeof content.host_name - 1) != 0)

@@ -1,4 +1,4 @@
-/* join.c - the ranks of a new communicator come together: which hosts they are on, the segment of each host, the ways between them. */
+/* join.c - the ranks of a new communicator come together: which hosts they are on, the segment of each host, the paths between them. */
 #include "comm/join.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@
 #include "gpu/executor.h"
 #include "health/deaths.h"
 #include "health/failure.h"
-#include "health/life.h"
+#include "health/health_init.h"
 #include "health/network.h"
 #include "health/network_join.h"
 #include "memory/heap.h"
@@ -76,9 +76,9 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
         TRY(port_open(NULL, &own));
         return use_port(comm);
     }
-    if (creation->meeting == NULL && !launcher_may_span_hosts(creation->place)) return TUTTI_OK;
+    if (creation->meeting == NULL && !launcher_may_span_hosts(creation->facts)) return TUTTI_OK;
     struct discovery_options options = {
-        .place = creation->place,
+        .facts = creation->facts,
         .self = {.pid = getpid(),
                  .knowledge = comm->team.members.knowledge->fingerprint,
                  .table = knowledge_table_fingerprint(comm->team.members.table),
@@ -95,7 +95,7 @@ static enum tutti_status find_hosts(struct tutti_comm *comm, const struct creati
     if (creation->meeting != NULL)
         TRY(port_open_towards(creation->meeting, &options.self.address));
     else
-        TRY(port_open(creation->place, &options.self.address));
+        TRY(port_open(creation->facts, &options.self.address));
     TRY(use_port(comm));
     struct discovery_entry *entries = calloc((size_t)comm->team.size, sizeof *entries);
     if (entries == NULL)
@@ -147,7 +147,7 @@ static enum tutti_status meet(struct tutti_comm *comm, const struct creation *cr
         rendezvous_key_derive(key, &host, sizeof host, &options.key);
     }
     /* A rank that makes a communicator from another one is where it was. */
-    if (creation->place != NULL) options.self.host_id = host_id_option();
+    if (creation->facts != NULL) options.self.host_id = host_id_option();
     options.self.integrity = (uint8_t)comm->team.settings.integrity;
     options.self.is_encrypted = comm->team.settings.is_encrypted;
     if (comm->team.transports.over_tcp && !team_spans_hosts(&comm->team)) {
@@ -473,8 +473,8 @@ static enum tutti_status reject_odd_one(struct tutti_comm *comm, int rank, const
 static bool may_be_apart(const struct tutti_comm *comm, const struct creation *creation)
 {
     return comm->team.transports.over_tcp || team_spans_hosts(&comm->team) ||
-           creation->meeting != NULL || launcher_may_span_hosts(creation->place) ||
-           (creation->place != NULL && host_id_option() != 0);
+           creation->meeting != NULL || launcher_may_span_hosts(creation->facts) ||
+           (creation->facts != NULL && host_id_option() != 0);
 }
 
 /* Takes over what the ranks of this host have in common. */
@@ -555,7 +555,7 @@ enum tutti_status comm_join(struct tutti_comm *comm, const struct creation *crea
     return status;
 }
 
-enum tutti_status comm_find_ways(struct tutti_comm *comm, const struct creation *creation)
+enum tutti_status comm_find_paths(struct tutti_comm *comm, const struct creation *creation)
 {
     TRY(options_transport(&comm->team.transports.over_tcp));
     return may_be_apart(comm, creation) ? comm_find_card(comm) : TUTTI_OK;

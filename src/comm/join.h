@@ -4,9 +4,9 @@
 
 #include "comm/create.h"
 
-/* Finds a rank's ways to the others before it meets them: the wishes of its environment, its
+/* Finds a rank's paths to the others before it meets them: the wishes of its environment, its
  * card. */
-enum tutti_status comm_find_ways(struct tutti_comm *comm, const struct creation *creation);
+enum tutti_status comm_find_paths(struct tutti_comm *comm, const struct creation *creation);
 /* Fills in members, transports and health of a communicator of several ranks. Blocks until the ranks of this host have met, `look` objects
  * (create.h), or the deadline. With creation->trouble: only until this rank has the board of its host, on which it can tell the
  * others. On failure, what is there stays for the caller to release. */

@@ -2,7 +2,7 @@
 
 #include "call/program.h"
 #include "health/failure.h"
-#include "health/life.h"
+#include "health/health_init.h"
 #include "health/lock.h"
 
 #include <stdio.h>
@@ -348,8 +348,8 @@ static enum tutti_status measure(struct survey *survey)
     return TUTTI_OK;
 }
 
-/* The cost of a small message's way to its two ranks in the model, which adds it to the latency. */
-static uint64_t way_ps(const struct tutti_comm *comm)
+/* The cost of a small message's path to its two ranks in the model, which adds it to the latency. */
+static uint64_t path_ps(const struct tutti_comm *comm)
 {
     const struct path_row *row = path_row_of(comm->team.members.site.between, PATH_INLINE);
     return row != NULL ? (uint64_t)row->cost.sender_ps + row->cost.receiver_ps : 0;
@@ -371,7 +371,7 @@ static enum tutti_status conclude(struct survey *survey)
     for (int i = 0; i < hosts; i++) racks[i] = survey->rack_of[survey->players[i]];
     probe.latency_ns = survey->figures;
     TRY(probe_links_find(&probe, racks, survey->rack_count, &links));
-    between_set(&survey->between, &links, way_ps(survey->comm));
+    between_set(&survey->between, &links, path_ps(survey->comm));
     between_make_coarse(&survey->between);
     return TUTTI_OK;
 }

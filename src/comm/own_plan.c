@@ -422,12 +422,15 @@ enum tutti_status tutti_plan_cost(struct tutti_plan *plan, const struct tutti_co
 /* ------------------------------------------------------------------------------------------- registration */
 
 /* The words that a rank tells the others about its plan. */
-struct registration {
+struct plan_registration {
     int32_t status;
     uint32_t plan[2], name[2];
 };
 
-enum { REGISTRATION_WORDS = sizeof(struct registration) / sizeof(int32_t), NAME_LENGTH_MAX = 31 };
+enum {
+    REGISTRATION_WORDS = sizeof(struct plan_registration) / sizeof(int32_t),
+    NAME_LENGTH_MAX = 31
+};
 
 static uint64_t hash_of(const char *name)
 {
@@ -468,7 +471,8 @@ static enum tutti_status prepare(struct tutti_plan *plan, const struct tutti_com
 }
 
 /* All ranks see the same words, so all judge alike; a rank with an error of its own returns that. */
-static enum tutti_status judge(const struct registration *all, int rank, int size, const char *own)
+static enum tutti_status judge(const struct plan_registration *all, int rank, int size,
+                               const char *own)
 {
     if (all[rank].status != TUTTI_OK)
         return error_set((enum tutti_status)all[rank].status, "%s", own);
@@ -490,7 +494,7 @@ enum tutti_status tutti_plan_register(struct tutti_plan *plan, struct tutti_comm
                                       const char *name)
 {
     TRY(communicator_check_handle(comm, "plan_register"));
-    struct registration *const all = calloc((size_t)comm->team.size, sizeof *all);
+    struct plan_registration *const all = calloc((size_t)comm->team.size, sizeof *all);
     struct algorithm *algorithm = NULL;
     if (all == NULL) return error_set(TUTTI_NO_MEMORY, "tutti_plan_register: out of memory");
     const int rank = comm->team.rank;

@@ -5,9 +5,9 @@
 #include "base/status.h"
 #include "comm/create.h"
 #include "comm/derive.h"
-#include "control/rank_set.h"
 #include "health/agree.h"
 #include "health/failure.h"
+#include "membership/rank_set.h"
 #include "team/options.h"
 
 enum tutti_status tutti_comm_agree(struct tutti_comm *comm, uint64_t *word)

@@ -45,7 +45,7 @@ struct report {
 
 struct discovery {
     const struct discovery_options *options;
-    const struct launcher_place *place;
+    const struct launcher_facts *facts;
     struct discovery_entry *entries;
     unsigned *message_count;
     uint64_t begin_ns;
@@ -88,7 +88,7 @@ static enum tutti_status receive(const struct discovery *discovery, struct conne
     struct discovery_reader reader = {.head = message,
                                       .entries = entries,
                                       .entry_max = entry_max,
-                                      .size = discovery->place->size,
+                                      .size = discovery->facts->size,
                                       .done = connection->done};
     void *to;
     for (size_t left; (left = discovery_reader_wants(&reader, &to)) > 0;
@@ -128,7 +128,7 @@ static struct discovery_head make_message(const struct discovery *discovery,
                                           enum discovery_kind kind)
 {
     struct discovery_head message =
-        discovery_head_make(kind, discovery->place->rank, discovery->place->size);
+        discovery_head_make(kind, discovery->facts->rank, discovery->facts->size);
     message.run = discovery->run;
     return message;
 }
@@ -217,7 +217,7 @@ static struct discovery_head answer_for(const struct discovery *discovery, int r
         message = make_message(discovery, DISCOVERY_FAILURE);
         message.status = (int32_t)status;
         error_copy(message.text, sizeof message.text);
-    } else if (is_child(rank, discovery->place->rank)) {
+    } else if (is_child(rank, discovery->facts->rank)) {
         message = make_message(discovery, DISCOVERY_TABLE);
     } else {
         message = make_message(discovery, DISCOVERY_CONNECT);
@@ -299,7 +299,7 @@ static enum tutti_status check_port(const struct discovery *discovery)
     const enum tutti_status status = port_starves(discovery->begin_ns, clock_now_ns());
     if (status == TUTTI_OK) return TUTTI_OK;
     error_copy(why, sizeof why);
-    return error_set(status, "start-up: rank %d (host %s, pid %d): %s", discovery->place->rank,
+    return error_set(status, "start-up: rank %d (host %s, pid %d): %s", discovery->facts->rank,
                      discovery->options->self.host_name, discovery->options->self.pid, why);
 }
 
@@ -308,7 +308,7 @@ static enum tutti_status check_port(const struct discovery *discovery)
 static enum tutti_status answer(struct discovery *discovery, bool all, enum tutti_status status,
                                 uint64_t deadline_ns)
 {
-    const int own = discovery->place->rank;
+    const int own = discovery->facts->rank;
     char why[DISCOVERY_TEXT_MAX] = "";
     const uint64_t turns_until_ns = clock_now_ns() + TURNS_NS;
     if (status != TUTTI_OK) error_copy(why, sizeof why);
@@ -317,7 +317,7 @@ static enum tutti_status answer(struct discovery *discovery, bool all, enum tutt
             own == 0 && status == TUTTI_NO_DESCRIPTORS && clock_now_ns() < turns_until_ns;
         take_connections(discovery);
         missing = -1;
-        for (int r = own + 1; r < discovery->place->size; r++) {
+        for (int r = own + 1; r < discovery->facts->size; r++) {
             struct connection *connection = &discovery->connections[r];
             if (connection->is_over || connection->is_unfit || (!all && !is_child(r, own)))
                 continue;
@@ -377,7 +377,7 @@ static void look_at_own_port(const struct net_address *own, char *text, size_t t
 static enum tutti_status say_who_is_missing(const struct discovery *discovery, double seconds)
 {
     struct rank_list missing = RANK_LIST_EMPTY;
-    const int size = discovery->place->size;
+    const int size = discovery->facts->size;
     char own[208];
     for (int r = 0; r < size; r++)
         if (!discovery->is_known[r]) rank_list_add(&missing, r);
@@ -391,7 +391,7 @@ static enum tutti_status say_who_is_missing(const struct discovery *discovery, d
 static enum tutti_status collect(struct discovery *discovery)
 {
     const uint64_t begin_ns = clock_now_ns();
-    const int size = discovery->place->size;
+    const int size = discovery->facts->size;
     discovery->known_count = 1;
     discovery->is_known[0] = true;
     while (discovery->known_count < size) {
@@ -415,7 +415,7 @@ static enum tutti_status collect(struct discovery *discovery)
 
 static enum tutti_status lead(struct discovery *discovery)
 {
-    const size_t size = (size_t)discovery->place->size;
+    const size_t size = (size_t)discovery->facts->size;
     discovery->reports = calloc(size, sizeof *discovery->reports);
     discovery->is_known = calloc(size, sizeof *discovery->is_known);
     if (discovery->reports == NULL || discovery->is_known == NULL)
@@ -436,17 +436,17 @@ static unsigned master_port_count(const struct discovery *discovery)
 static enum tutti_status resolve_master(const struct discovery *discovery,
                                         struct net_address *address)
 {
-    const struct launcher_place *place = discovery->place;
+    const struct launcher_facts *facts = discovery->facts;
     if (discovery->options->meeting != NULL) {
         *address = *discovery->options->meeting;
         return TUTTI_OK;
     }
-    const uint16_t port = (uint16_t)place->master_port;
+    const uint16_t port = (uint16_t)facts->master_port;
     size_t count;
-    if (net_address_resolve(place->master_address, port, discovery->options->self.address.family,
+    if (net_address_resolve(facts->master_address, port, discovery->options->self.address.family,
                             address, 1, &count) == TUTTI_OK)
         return TUTTI_OK;
-    return net_address_resolve(place->master_address, port, AF_UNSPEC, address, 1, &count);
+    return net_address_resolve(facts->master_address, port, AF_UNSPEC, address, 1, &count);
 }
 
 /* Connects to all ports of rank 0 but those where it just was not. */
@@ -528,8 +528,8 @@ static enum tutti_status is_too_late(const struct discovery *discovery, int awai
     if (discovery->options->meeting != NULL)
         net_address_print(discovery->options->meeting, address);
     else
-        snprintf(address, sizeof address, "%s, port %d", discovery->place->master_address,
-                 discovery->place->master_port);
+        snprintf(address, sizeof address, "%s, port %d", discovery->facts->master_address,
+                 discovery->facts->master_port);
     return error_set(TUTTI_INIT_TIMEOUT, "start-up: rank 0 (%s) %s%s", address, what, trouble);
 }
 
@@ -567,7 +567,7 @@ static enum tutti_status report(struct discovery *discovery, struct connection *
             connection->is_over = status == TUTTI_OK; /* the answer is next */
         } else {
             status = receive(discovery, connection, answered, discovery->entries,
-                             (uint32_t)discovery->place->size);
+                             (uint32_t)discovery->facts->size);
             if (status == TUTTI_OK) {
                 status = read_answer(discovery, answered);
                 if (status != TUTTI_IN_PROGRESS) return status;
@@ -613,7 +613,7 @@ static enum tutti_status fetch_looking(struct discovery *discovery, struct conne
                                        const struct net_address *address,
                                        struct discovery_head *answered, struct probe *probe)
 {
-    const int parent = parent_of(discovery->place->rank);
+    const int parent = parent_of(discovery->facts->rank);
     char where[NET_ADDRESS_TEXT_MAX];
     bool is_connecting = false;
     net_address_print(address, where);
@@ -643,7 +643,7 @@ static enum tutti_status fetch_looking(struct discovery *discovery, struct conne
             }
         } else {
             status = receive(discovery, connection, answered, discovery->entries,
-                             (uint32_t)discovery->place->size);
+                             (uint32_t)discovery->facts->size);
             if (status == TUTTI_OK) break;
             if (status != TUTTI_IN_PROGRESS) {
                 hang_up(connection);
@@ -669,7 +669,7 @@ static enum tutti_status fetch(struct discovery *discovery, struct connection *c
 /* Whether the table has this rank's own entry: another process may have come as the same rank. */
 static bool has_own(const struct discovery *discovery)
 {
-    const struct discovery_entry *own = &discovery->entries[discovery->place->rank];
+    const struct discovery_entry *own = &discovery->entries[discovery->facts->rank];
     return own->host == discovery->options->self.host && own->pid == discovery->options->self.pid &&
            net_address_equal(&own->address, &discovery->options->self.address);
 }
@@ -706,17 +706,17 @@ static enum tutti_status follow(struct discovery *discovery)
 
 static enum tutti_status begin(struct discovery *discovery)
 {
-    const struct launcher_place *place = discovery->place;
+    const struct launcher_facts *facts = discovery->facts;
     static const char what[] = "roll call"; /* part of the wire format: identities follow from it */
-    rendezvous_key_derive(&place->key, what, sizeof what, &discovery->report_identity);
-    discovery->client.rank = place->rank;
-    discovery->client.size = place->size;
+    rendezvous_key_derive(&facts->key, what, sizeof what, &discovery->report_identity);
+    discovery->client.rank = facts->rank;
+    discovery->client.size = facts->size;
     discovery->client.is_encrypted = discovery->options->is_encrypted;
-    discovery->connections = calloc((size_t)place->size, sizeof *discovery->connections);
+    discovery->connections = calloc((size_t)facts->size, sizeof *discovery->connections);
     if (discovery->connections == NULL)
         return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
-    for (int r = 0; r < place->size; r++) discovery->connections[r].socket = byte_stream_none();
-    if (place->rank == 0) {
+    for (int r = 0; r < facts->size; r++) discovery->connections[r].socket = byte_stream_none();
+    if (facts->rank == 0) {
         TRY(rendezvous_key_create(&discovery->run));
         discovery->client.identity =
             discovery->report_identity; /* the ranks below it know this one already */
@@ -725,7 +725,7 @@ static enum tutti_status begin(struct discovery *discovery)
     for (unsigned i = 0; i < PORT_MASTER_COUNT; i++) {
         discovery->calls[i].identity = discovery->report_identity;
         discovery->calls[i].is_encrypted = discovery->options->is_encrypted;
-        discovery->calls[i].rank = place->rank; /* their size is 0: nobody connects to these */
+        discovery->calls[i].rank = facts->rank; /* their size is 0: nobody connects to these */
         port_enter(&discovery->calls[i]);
     }
     discovery->is_entered = true;
@@ -737,7 +737,7 @@ static void end(struct discovery *discovery)
     for (unsigned i = 0; discovery->is_entered && i < PORT_MASTER_COUNT; i++)
         port_leave(&discovery->calls[i]);
     if (!is_none(&discovery->run)) port_leave(&discovery->client);
-    for (int r = 0; discovery->connections != NULL && r < discovery->place->size; r++)
+    for (int r = 0; discovery->connections != NULL && r < discovery->facts->size; r++)
         hang_up(&discovery->connections[r]);
     free(discovery->connections);
     free(discovery->reports);
@@ -748,7 +748,7 @@ static enum tutti_status over_connections(struct discovery *discovery, struct re
 {
     enum tutti_status status = begin(discovery);
     if (status == TUTTI_OK)
-        status = discovery->place->rank == 0 ? lead(discovery) : follow(discovery);
+        status = discovery->facts->rank == 0 ? lead(discovery) : follow(discovery);
     *run = discovery->run;
     end(discovery);
     return status;
@@ -762,7 +762,7 @@ static enum tutti_status over_exchange(struct exchange *exchange,
     const uint64_t deadline_ns = options->deadline_ns;
     size_t run_bytes;
     TRY(exchange_put(exchange, key, &options->self, sizeof options->self, deadline_ns));
-    if (options->place->rank == 0) {
+    if (options->facts->rank == 0) {
         TRY(rendezvous_key_create(run));
         TRY(exchange_put(exchange, run_key, run, sizeof *run, deadline_ns));
     }
@@ -770,7 +770,7 @@ static enum tutti_status over_exchange(struct exchange *exchange,
     TRY(exchange_get(exchange, 0, run_key, run, sizeof *run, &run_bytes, deadline_ns));
     if (run_bytes != sizeof *run || is_none(run))
         return error_set(TUTTI_AUTH_FAILED, "start-up: rank 0 does not say which run this is");
-    for (int r = 0; r < options->place->size; r++) {
+    for (int r = 0; r < options->facts->size; r++) {
         size_t bytes;
         TRY(exchange_get(exchange, r, key, &entries[r], sizeof entries[r], &bytes, deadline_ns));
         if (bytes != sizeof entries[r] || discovery_entry_check(&entries[r]) != TUTTI_OK)
@@ -785,25 +785,25 @@ static enum tutti_status call(const struct discovery_options *options,
                               struct discovery_entry *entries, struct rendezvous_key *run,
                               unsigned *message_count)
 {
-    const struct launcher_place *place = options->place;
+    const struct launcher_facts *facts = options->facts;
     struct exchange *exchange = NULL;
     if (options->exchange_means != 0 && options->meeting == NULL) {
         enum tutti_status status =
-            exchange_open(place, options->exchange_means, options->deadline_ns, &exchange);
+            exchange_open(facts, options->exchange_means, options->deadline_ns, &exchange);
         if (status == TUTTI_OK) {
             status = over_exchange(exchange, options, entries, run);
             exchange_close(exchange);
             return status;
         }
-        if (status != TUTTI_UNSUPPORTED || place->master_address[0] == '\0') return status;
+        if (status != TUTTI_UNSUPPORTED || facts->master_address[0] == '\0') return status;
     }
-    if (place->master_address[0] == '\0' && options->meeting == NULL)
+    if (facts->master_address[0] == '\0' && options->meeting == NULL)
         return error_set(
             TUTTI_INVALID_OPTIONS,
             "start-up: the ranks are on several hosts, and nothing says where they can meet: "
             "MASTER_ADDR and MASTER_PORT, or TUTTI_RENDEZVOUS_DIR");
     struct discovery discovery = {.options = options,
-                                  .place = place,
+                                  .facts = facts,
                                   .entries = entries,
                                   .message_count = message_count,
                                   .begin_ns = clock_now_ns()};
@@ -816,8 +816,8 @@ enum tutti_status discovery_run(const struct discovery_options *options,
 {
     struct rendezvous_key run;
     *message_count = 0;
-    entries[options->place->rank] = options->self;
+    entries[options->facts->rank] = options->self;
     TRY(call(options, entries, &run, message_count));
-    rendezvous_key_derive(&options->place->key, &run, sizeof run, meeting);
+    rendezvous_key_derive(&options->facts->key, &run, sizeof run, meeting);
     return TUTTI_OK;
 }

@@ -30,7 +30,7 @@
 #include "tutti/tutti.h"
 
 struct discovery_options {
-    const struct launcher_place *place; /* rank, size, key, and the means to meet */
+    const struct launcher_facts *facts; /* rank, size, key, and the means to meet */
     struct discovery_entry self;
     uint64_t deadline_ns;
     unsigned exchange_means; /* of enum exchange_means: those that may be used; 0: only rank 0's port */

@@ -28,7 +28,7 @@ static const uint64_t SOON_NS = 1000000000u, LONG_NS = 60000000000u;
 
 struct rank {
     pthread_t thread;
-    struct launcher_place place;
+    struct launcher_facts facts;
     struct discovery_options options;
     struct discovery_entry entries[RANKS_MAX];
     struct rendezvous_key meeting;
@@ -53,15 +53,15 @@ static void describe(int size, uint64_t time_ns)
     memset(ranks, 0, sizeof ranks);
     for (int r = 0; r < size; r++) {
         struct rank *rank = &ranks[r];
-        rank->place = (struct launcher_place){.launcher = "test",
+        rank->facts = (struct launcher_facts){.launcher = "test",
                                               .rank = r,
                                               .size = size,
                                               .master_address = "127.0.0.1",
                                               .master_port = MASTER_PORT,
                                               .run_id = "roll call"};
-        memset(&rank->place.key, 7, sizeof rank->place.key);
+        memset(&rank->facts.key, 7, sizeof rank->facts.key);
         rank->options = (struct discovery_options){
-            .place = &rank->place,
+            .facts = &rank->facts,
             .self = {.host = (uint64_t)r / 2, .pid = 1000 + r, .core_count = 1 + r},
             .deadline_ns = clock_now_ns() + time_ns};
         snprintf(rank->options.self.host_name, DISCOVERY_HOST_NAME_MAX, "host-%d", r / 2);
@@ -72,7 +72,7 @@ static void prepare(int size, uint64_t time_ns)
 {
     describe(size, time_ns);
     for (int r = 0; r < size; r++)
-        assert_int_equal(port_open(&ranks[0].place, &ranks[r].options.self.address), TUTTI_OK);
+        assert_int_equal(port_open(&ranks[0].facts, &ranks[r].options.self.address), TUTTI_OK);
 }
 
 static void close_ports(int size)
@@ -191,7 +191,7 @@ static void each_run_has_a_meeting_of_its_own(void **state)
         run_all_but(-1, 3);
         for (int r = 0; r < 3; r++) assert_int_equal(ranks[r].status, TUTTI_OK);
         const struct rendezvous_key *meeting = &ranks[0].meeting;
-        assert_memory_not_equal(meeting, &ranks[0].place.key, sizeof *meeting);
+        assert_memory_not_equal(meeting, &ranks[0].facts.key, sizeof *meeting);
         if (turn > 0) assert_memory_not_equal(meeting, &before, sizeof before);
         before = *meeting;
         close_ports(3);
@@ -211,7 +211,7 @@ static void connect_as(int rank, const struct discovery_head *said, struct disco
     int peer;
     unsigned stream;
     size_t done = 0, bytes;
-    rendezvous_key_derive(&ranks[0].place.key, what, sizeof what, &old.identity);
+    rendezvous_key_derive(&ranks[0].facts.key, what, sizeof what, &old.identity);
     assert_true(net_address_parse("127.0.0.1", &port));
     port.port = MASTER_PORT;
     port_enter(&old);
@@ -266,7 +266,7 @@ static void without_rank_0_the_others_say_where_they_looked(void **state)
     (void)state;
     prepare(3, SOON_NS);
     close_ports(3); /* nobody listens */
-    struct launcher_place elsewhere = ranks[0].place;
+    struct launcher_facts elsewhere = ranks[0].facts;
     elsewhere.rank = 1; /* a port, but not the master's */
     struct net_address address;
     assert_int_equal(port_open(&elsewhere, &address), TUTTI_OK);
@@ -316,7 +316,7 @@ static pid_t start_rank(int rank, struct heard *heard)
 {
     const pid_t pid = fork();
     if (pid != 0) return pid;
-    heard->status = port_open(&ranks[rank].place, &ranks[rank].options.self.address);
+    heard->status = port_open(&ranks[rank].facts, &ranks[rank].options.self.address);
     if (heard->status == TUTTI_OK) take_part(&ranks[rank]);
     heard->status = ranks[rank].status;
     snprintf(heard->why, sizeof heard->why, "%.200s", ranks[rank].why);
@@ -346,7 +346,7 @@ static void all_hear_that_rank_0_has_no_descriptors(void **state)
     const uint64_t begin_ns = clock_now_ns();
     describe(SIZE, LONG_NS / 3);
     for (int r = 1; r < SIZE; r++) assert_true((pids[r] = start_rank(r, &heard[r])) > 0);
-    assert_int_equal(port_open(&ranks[0].place, &ranks[0].options.self.address), TUTTI_OK);
+    assert_int_equal(port_open(&ranks[0].facts, &ranks[0].options.self.address), TUTTI_OK);
     leave_descriptors(1, &before);
     take_part(&ranks[0]);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);

@@ -370,7 +370,7 @@ static void a_connector_ends_at_its_deadline_and_says_why(void **state)
     assert_non_null(strstr(tutti_error_message(), "refused"));
     connector_free(connector);
 
-    /* A connector that is given up half-way. */
+    /* A connector that is given up halfway. */
     connector = sent(pair.caller, &pair.address, 1, SECOND_NS);
     listener_progress(pair.caller, clock_now_ns());
     connector_free(connector);

@@ -100,7 +100,7 @@ static void tell_rails(const struct interface_choice *choices, size_t count, uns
 
 /* Chooses the addresses at which ranks of other hosts find this process. towards: the address that it has to reach; NULL: rank 0's, as
  * the place has it. */
-static enum tutti_status choose_addresses(const struct launcher_place *place,
+static enum tutti_status choose_addresses(const struct launcher_facts *facts,
                                           const struct net_address *towards)
 {
     struct net_address target = {0}, *const chosen = &own_rails[0];
@@ -111,13 +111,13 @@ static enum tutti_status choose_addresses(const struct launcher_place *place,
     own_rail_count = 1;
     if (towards != NULL)
         target = *towards;
-    else if (place->master_address[0] != '\0' &&
-             net_address_resolve(place->master_address, (uint16_t)place->master_port, AF_UNSPEC,
+    else if (facts->master_address[0] != '\0' &&
+             net_address_resolve(facts->master_address, (uint16_t)facts->master_port, AF_UNSPEC,
                                  &target, 1, &count) != TUTTI_OK)
         target = (struct net_address){0}; /* a rank that has to reach it will report that */
     if (towards != NULL)
         *chosen = *towards;
-    else if (!net_address_parse(place->master_address, chosen))
+    else if (!net_address_parse(facts->master_address, chosen))
         *chosen = (struct net_address){0};
     if (chosen->family != AF_UNSPEC && net_address_is_loopback(chosen)) {
         tell_rails(NULL, 0, rail_max);
@@ -172,27 +172,27 @@ static uint64_t configure(void *context, const struct hello_call *call, uint64_t
 
 /* The options are filled in as far as they come from the environment. */
 static enum tutti_status open_port_with(struct listener_options *options, uint16_t first,
-                                        const struct launcher_place *place,
+                                        const struct launcher_facts *facts,
                                         const struct net_address *towards)
 {
-    if (place == NULL) {
+    if (facts == NULL) {
         net_address_parse("127.0.0.1", &own_rails[0]);
         own_rail_count = 1;
         options->address = own_rails[0];
         options->address.port = first;
         TRY(listener_open(options, &listener));
     } else {
-        TRY(choose_addresses(place, towards));
-        if (!options->self.key.is_secret && place->rank == 0)
+        TRY(choose_addresses(facts, towards));
+        if (!options->self.key.is_secret && facts->rank == 0)
             log_write(LOG_WARN, "neither TUTTI_SECRET nor TUTTI_SECRET_FILE is set: anybody who "
                                 "can reach this job's ports and knows its name can join it");
-        if (place->rank == 0 && place->master_port > 0) {
-            first = (uint16_t)place->master_port;
+        if (facts->rank == 0 && facts->master_port > 0) {
+            first = (uint16_t)facts->master_port;
             options->port_last = (uint16_t)(first + PORT_MASTER_COUNT - 1);
         }
         TRY(open_everywhere(options, first));
     }
-    is_everywhere = place != NULL;
+    is_everywhere = facts != NULL;
     struct net_address bound;
     listener_address(listener, &bound);
     for (unsigned i = 0; i < own_rail_count; i++) own_rails[i].port = bound.port;
@@ -208,10 +208,10 @@ static enum tutti_status read_protocol(enum tcp_protocol *wanted)
 }
 
 /* Reads the job's key, the range of ports and the protocol from the environment. */
-static enum tutti_status read_options(const struct launcher_place *place, struct secret_key *key,
+static enum tutti_status read_options(const struct launcher_facts *facts, struct secret_key *key,
                                       uint16_t *first, struct listener_options *options)
 {
-    TRY(secret_read(place != NULL ? place->run_id : "tutti", key));
+    TRY(secret_read(facts != NULL ? facts->run_id : "tutti", key));
     TRY(listener_ports_read(first, &options->port_last));
     TRY(read_protocol(&protocol));
     options->protocol = protocol;
@@ -221,27 +221,27 @@ static enum tutti_status read_options(const struct launcher_place *place, struct
 }
 
 /* With the lock held. Only the listener keeps the key. */
-static enum tutti_status open_port(const struct launcher_place *place,
+static enum tutti_status open_port(const struct launcher_facts *facts,
                                    const struct net_address *towards)
 {
     struct listener_options options = {.incoming_max = 0};
     struct secret_key key;
     uint16_t first;
-    enum tutti_status status = read_options(place, &key, &first, &options);
-    if (status == TUTTI_OK) status = open_port_with(&options, first, place, towards);
+    enum tutti_status status = read_options(facts, &key, &first, &options);
+    if (status == TUTTI_OK) status = open_port_with(&options, first, facts, towards);
     mac_wipe(&key, sizeof key);
     mac_wipe(&options.self.key, sizeof options.self.key);
     return status;
 }
 
-static enum tutti_status use_port(const struct launcher_place *place,
+static enum tutti_status use_port(const struct launcher_facts *facts,
                                   const struct net_address *towards, struct net_address *address)
 {
     pthread_mutex_lock(&lock);
     enum tutti_status status = TUTTI_OK;
     if (user_count == 0)
-        status = open_port(place, towards);
-    else if (place != NULL && !is_everywhere)
+        status = open_port(facts, towards);
+    else if (facts != NULL && !is_everywhere)
         status = error_set(TUTTI_UNSUPPORTED,
                            "this process listens on loopback for another communicator, where "
                            "other hosts cannot reach it");
@@ -253,23 +253,23 @@ static enum tutti_status use_port(const struct launcher_place *place,
     return status;
 }
 
-enum tutti_status port_open(const struct launcher_place *place, struct net_address *address)
+enum tutti_status port_open(const struct launcher_facts *facts, struct net_address *address)
 {
-    return use_port(place, NULL, address);
+    return use_port(facts, NULL, address);
 }
 
 /* The place that a launcher has given this process, or one without a launcher. */
-static void look_for_launcher(int rank_without, struct launcher_place *place)
+static void look_for_launcher(int rank_without, struct launcher_facts *facts)
 {
-    if (launcher_look(place) != TUTTI_OK)
-        *place = (struct launcher_place){.launcher = "id", .rank = rank_without};
+    if (launcher_look(facts) != TUTTI_OK)
+        *facts = (struct launcher_facts){.launcher = "id", .rank = rank_without};
 }
 
 enum tutti_status port_open_towards(const struct net_address *meeting, struct net_address *address)
 {
-    struct launcher_place place;
-    look_for_launcher(-1, &place);
-    return use_port(&place, meeting, address);
+    struct launcher_facts facts;
+    look_for_launcher(-1, &facts);
+    return use_port(&facts, meeting, address);
 }
 
 enum tutti_status port_encrypt(void)
@@ -303,11 +303,11 @@ unsigned port_rails(struct net_address rails[PORT_RAILS_MAX])
 
 enum tutti_status port_announce(const struct rendezvous_key *name, struct net_address *address)
 {
-    struct launcher_place place;
+    struct launcher_facts facts;
     struct announced *new = calloc(1, sizeof *new);
     if (new == NULL) return error_set(TUTTI_NO_MEMORY, "start-up: out of memory");
-    look_for_launcher(0, &place);
-    const enum tutti_status status = use_port(&place, NULL, address);
+    look_for_launcher(0, &facts);
+    const enum tutti_status status = use_port(&facts, NULL, address);
     if (status != TUTTI_OK) {
         free(new);
         return status;

@@ -59,7 +59,7 @@ struct port_client {
  * place: of a job on several hosts. Rank 0 of such a job listens at the proposed port, or, if that is taken, at one of the
  * PORT_MASTER_COUNT ports from there on. NULL: all ranks are on this host and find the port on loopback.
  * A port that is open already stays as it is; UNSUPPORTED if it listens on loopback and the caller needs more. */
-enum tutti_status port_open(const struct launcher_place *place, struct net_address *address);
+enum tutti_status port_open(const struct launcher_facts *facts, struct net_address *address);
 /* The same, in order to meet at the given address, which is another process's port. If a launcher started this process, the port that
  * the launcher proposes is used. */
 enum tutti_status port_open_towards(const struct net_address *meeting, struct net_address *address);

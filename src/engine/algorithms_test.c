@@ -64,11 +64,11 @@ static void for_all_ranks(const struct algorithm *algorithm, rank_check *check, 
         if (!algo_supports_levels(algorithm, size)) continue;
         struct host_map map;
         const int roots = root_count(algorithm->collective, size);
-        for (int way = 0; way < 2 * roots; way++) {
+        for (int variant = 0; variant < 2 * roots; variant++) {
             const struct algo_params params = {.collective = algorithm->collective,
                                                .rank_count = size,
-                                               .root = way / 2,
-                                               .in_place = way % 2 == 1,
+                                               .root = variant / 2,
+                                               .in_place = variant % 2 == 1,
                                                .levels = levels_for(algorithm, size, &map)};
             for (int rank = 0; rank < size; rank++) check(algorithm, &params, rank, context);
         }
@@ -173,12 +173,12 @@ static bool is_between(const struct plan_shape *shape, uint32_t class, int from,
 
 /* The place of a step's chunks in memory, which shows their classes. */
 static bool find_place(const struct rank_plan *plan, const struct plan_step *step,
-                       struct plan_place *place)
+                       struct plan_location *place)
 {
     for (uint32_t i = 0; i < step->source_count; i++) {
         const struct plan_source *source = &plan->sources[step->first_source + i];
         if (source->is_link) continue;
-        *place = source->place;
+        *place = source->location;
         return true;
     }
     *place = step->destination;
@@ -188,11 +188,11 @@ static bool find_place(const struct rank_plan *plan, const struct plan_step *ste
 static bool step_is_direct(const struct rank_plan *plan, const struct plan_step *step)
 {
     if (step->target_group != PLAN_NO_GROUP) return false; /* a block has one destination */
-    struct plan_place place;
+    struct plan_location place;
     if (step->target_count > 0 && !find_place(plan, step, &place)) return false;
     for (uint32_t t = 0; t < step->target_count; t++)
         for (uint32_t c = 0; c < step->chunk_count; c++)
-            if (!is_between(&plan->shape, plan_place_class(plan, place.buffer, place.first + c),
+            if (!is_between(&plan->shape, plan_location_class(plan, place.buffer, place.first + c),
                             plan->rank, plan->targets[step->first_target + t]))
                 return false;
     return true;
@@ -297,8 +297,9 @@ static void results_are_placed_by_these_algorithms(void **state)
         struct placement_counts found = {collective_name(algo_list[i].collective),
                                          algo_list[i].name, 0, 0};
         for (int size = 2; size <= PLACING_RANKS_MAX; size++)
-            for (int way = 0; algo_supports_levels(&algo_list[i], size) && way < 4; way++)
-                count_placements(&algo_list[i], size, way % 2 == 1, way / 2 == 1, &found);
+            for (int variant = 0; algo_supports_levels(&algo_list[i], size) && variant < 4;
+                 variant++)
+                count_placements(&algo_list[i], size, variant % 2 == 1, variant / 2 == 1, &found);
         if (found.advertise == 0 && found.place == 0) continue;
         const struct placement_counts *wanted =
             next < sizeof expected / sizeof *expected
@@ -353,12 +354,12 @@ static void no_algorithm_needs_more_channels_or_lanes_than_there_are(void **stat
     struct most of_all = {0, 0};
     for (int i = 0; i < algo_count; i++) {
         const struct algorithm *algorithm = &algo_list[i];
-        const int ways = algorithm->has_radix ? sizeof radixes / sizeof *radixes : 1;
+        const int variants = algorithm->has_radix ? sizeof radixes / sizeof *radixes : 1;
         struct most most = {0, 0};
         for (int size = 1; size <= 33; size++)
-            for (int way = 0; way < ways; way++)
+            for (int variant = 0; variant < variants; variant++)
                 for (int rank = 0; rank < size; rank++)
-                    look_at(algorithm, size, radixes[way], rank, &most);
+                    look_at(algorithm, size, radixes[variant], rank, &most);
         for (int size = 64; size <= 1024; size *= 2) look_at(algorithm, size, 0, size / 3, &most);
         if (most.channel >= TRANSPORT_CHANNEL_COUNT || most.lanes > PLAN_LANES_MAX)
             fail_msg("%s by %s uses channel %d of %d, and %u lanes of %d",

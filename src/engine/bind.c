@@ -7,7 +7,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
-#include "engine/bind_ways.h"
+#include "engine/bind_paths.h"
 #include "plan/placement.h"
 
 static size_t place_offset(const struct binder *binder, enum plan_buffer buffer, uint32_t first)
@@ -25,8 +25,8 @@ static size_t range_bytes(const struct binder *binder, enum plan_buffer buffer, 
 {
     size_t bytes = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const size_t more =
-            layout_class_bytes(&binder->layout, plan_place_class(binder->plan, buffer, first + i));
+        const size_t more = layout_class_bytes(
+            &binder->layout, plan_location_class(binder->plan, buffer, first + i));
         if (more == LAYOUT_UNKNOWN) return LAYOUT_UNKNOWN;
         bytes += more;
     }
@@ -40,7 +40,8 @@ static bool step_bytes(const struct binder *binder, const struct plan_step *step
     for (uint32_t i = 0; i < step->source_count; i++) {
         const struct plan_source *source = &binder->plan->sources[step->first_source + i];
         if (source->is_link) continue;
-        *bytes = range_bytes(binder, source->place.buffer, source->place.first, step->chunk_count);
+        *bytes =
+            range_bytes(binder, source->location.buffer, source->location.first, step->chunk_count);
         return true;
     }
     if (!step->has_destination) return false;
@@ -163,10 +164,10 @@ static void bind_sources(struct binder *binder, const struct plan_step *step,
                                 source->channel, bind_wire_bytes(binder, bound->bytes))};
         else
             *to = (struct program_source){
-                PROGRAM_NONE, source->place.buffer,
+                PROGRAM_NONE, source->location.buffer,
                 step->chunk_count == 0
                     ? 0
-                    : place_offset(binder, source->place.buffer, source->place.first)};
+                    : place_offset(binder, source->location.buffer, source->location.first)};
     }
     if (program->source_count_max < step->source_count)
         program->source_count_max = step->source_count;
@@ -241,7 +242,7 @@ static size_t begin_in_place(const struct binder *binder, enum plan_buffer buffe
 }
 
 /* Whether a step copies input, sends it on, and leaves its source as it is: the destination lies
- * elsewhere or at the same place. Both lie in memory of one kind, since the ways of the step are
+ * elsewhere or at the same place. Both lie in memory of one kind, since the paths of the step are
  * those for its destination. */
 static bool does_send_input(const struct binder *binder, const struct program_step *step)
 {
@@ -286,12 +287,12 @@ static bool allocate(struct program *program, const struct rank_plan *plan)
     program->sources = calloc(plan->source_count + 1, sizeof *program->sources);
     program->afters = calloc(plan->after_count + 1, sizeof *program->afters);
     program->step_tx = calloc(tx_places + 1, sizeof *program->step_tx);
-    program->step_tx_ways = calloc(tx_places + 1, sizeof *program->step_tx_ways);
+    program->step_tx_paths = calloc(tx_places + 1, sizeof *program->step_tx_paths);
     program->tx_links = calloc(tx_places + 1, sizeof *program->tx_links);
     program->rx_links = calloc(plan->source_count + 1, sizeof *program->rx_links);
     program->expects = calloc(plan->source_count + 1, sizeof *program->expects);
     return program->steps && program->lanes && program->sources && program->afters &&
-           program->step_tx && program->step_tx_ways && program->tx_links && program->rx_links &&
+           program->step_tx && program->step_tx_paths && program->tx_links && program->rx_links &&
            program->expects;
 }
 
@@ -369,7 +370,7 @@ static enum tutti_status bind_all(struct binder *binder)
             step_set(step, STEP_STAGES, false);
             step->destination_buffer = PROGRAM_NONE;
         }
-        TRY(bind_ways(binder, &plan->steps[i], step));
+        TRY(bind_paths(binder, &plan->steps[i], step));
     }
     for (uint32_t i = 0; i < plan->step_count; i++) bind_placement(binder, i);
     return TUTTI_OK;
@@ -470,7 +471,7 @@ void program_free(struct program *program)
     free(program->sources);
     free(program->afters);
     free(program->step_tx);
-    free(program->step_tx_ways);
+    free(program->step_tx_paths);
     free(program->lists);
     free(program->tx_links);
     free(program->rx_links);

@@ -4,7 +4,7 @@
  * nothing that binding could. Addresses come with each run as the bases of input, output and
  * scratch.
  *
- * Each step that sends gets a list of ways, best first (path.h). Which of them a message takes is
+ * Each step that sends gets a list of paths, best first (path.h). Which of them a message takes is
  * known only when the step runs: that depends on whether receivers reach its memory, have
  * advertised theirs, and whether there is room. Running only steps down the list.
  */
@@ -45,11 +45,11 @@ enum step_flag {
     STEP_SENDS_INPUT = 1u << 5,
     /* In one piece, copied into its links and out of them: see small.h. Known when links are open. */
     STEP_IS_SMALL = 1u << 6,
-    /* PATH_SHARED_SLOT is one of its ways. */
+    /* PATH_SHARED_SLOT is one of its paths. */
     STEP_SHARES = 1u << 7,
     /* One of the program's `expects`: PATH_WRITE, at the end where it is stored. */
     STEP_EXPECTS = 1u << 8,
-    /* PATH_WRITE is one of its ways: stores where the receivers expect it, if all do. */
+    /* PATH_WRITE is one of its paths: stores where the receivers expect it, if all do. */
     STEP_PLACES = 1u << 9,
     /* PATH_DIRECT: stores what comes on a link as it is; it can come right there. */
     STEP_PLACES_DIRECTLY = 1u << 10,
@@ -63,8 +63,8 @@ struct program_step {
     uint32_t first_tx, tx_count; /* in program.step_tx */
     uint32_t first_after, after_count;
     uint16_t flags; /* of enum step_flag */
-    uint8_t ways;   /* in program.lists: of what it sends to all its links at once */
-    uint8_t place; /* of enum path_way: the place of its links that it takes if no other way is taken */
+    uint8_t paths;  /* in program.lists: of what it sends to all its links at once */
+    uint8_t place; /* of enum path_kind: the place of its links that it takes if no other path is taken */
     int destination_buffer; /* or PROGRAM_NONE */
     size_t destination_offset;
     double factor;
@@ -106,8 +106,8 @@ struct program {
     struct program_source *sources;
     uint32_t *afters;
     int *step_tx;            /* indexes into tx_links */
-    uint8_t *step_tx_ways;   /* in `lists`: of what a step sends to that link alone */
-    struct path_list *lists; /* of ways, each once; the first is empty */
+    uint8_t *step_tx_paths;  /* in `lists`: of what a step sends to that link alone */
+    struct path_list *lists; /* of paths, each once; the first is empty */
     uint32_t list_count;
     size_t segment_bytes_min; /* so that a message by reference is worth it for each segment of its memory */
     unsigned references_max;        /* that one chunk is cut into at most */
@@ -168,7 +168,7 @@ struct bind_options {
         cases; /* for tools: filled in for each step that sends, as tables see its message to the first link; or NULL */
 };
 
-/* Fills in the limits of a transport's links, their ways, and the groups to which they lead. */
+/* Fills in the limits of a transport's links, their paths, and the groups to which they lead. */
 void bind_to_transport(struct bind_options *options, struct transport *transport);
 /* A pure function of its arguments. The plan is only read; the op and the tables of paths must live
  * as long as the program. Failures: NO_MEMORY; UNSUPPORTED, also when a block passes through this

@@ -533,8 +533,10 @@ static void messages_are_expected_where_nothing_else_touches_that_memory(void **
 static void results_are_placed_with_those_that_they_were_reduced_from(void **state)
 {
     (void)state;
-    for (int way = 0; way < 3; way++) {
-        struct program *program = wished(way == 0 ? 0 : way == 1 ? RESULT_TO_OTHERS : IS_SMALL);
+    for (int variant = 0; variant < 3; variant++) {
+        struct program *program = wished(variant == 0   ? 0
+                                         : variant == 1 ? RESULT_TO_OTHERS
+                                                        : IS_SMALL);
         uint32_t places = 0;
         for (uint32_t s = 0; s < program->step_count; s++) {
             const struct program_step *step = &program->steps[s];
@@ -542,7 +544,7 @@ static void results_are_placed_with_those_that_they_were_reduced_from(void **sta
             if (step_has(step, STEP_PLACES))
                 assert_true(step->source_count == 2 && step->tx_count == 1);
         }
-        assert_int_equal(places, way == 0);
+        assert_int_equal(places, variant == 0);
         program_free(program);
     }
 }
@@ -583,9 +585,9 @@ static void check_units(const struct program *program, const struct algorithm *a
         assert_false(step_has(step, STEP_EXPECTS | STEP_PLACES | STEP_PLACES_DIRECTLY));
         if (step->tx_count > 0 && step->bytes > most) most = step->bytes;
         for (uint32_t i = 0; i < step->tx_count; i++) {
-            const struct path_list *ways =
-                &program->lists[program->step_tx_ways[step->first_tx + i]];
-            assert_int_equal(ways->bits & PATH_AS_THEY_LIE, 0);
+            const struct path_list *list =
+                &program->lists[program->step_tx_paths[step->first_tx + i]];
+            assert_int_equal(list->bits & PATH_AS_THEY_LIE, 0);
         }
     }
     for (uint32_t t = 0; t < program->tx_count; t++)

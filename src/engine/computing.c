@@ -41,8 +41,8 @@ static const struct memory_kind *memory_of_place(const struct operation *operati
                                                  const struct piece *piece, bool is_placed,
                                                  uint32_t i)
 {
-    if (!is_placed && piece->way == PATH_SHARED_SLOT) return operation->transport->shared_memory;
-    if (is_placed || piece->way != PATH_FORWARD) return step_link(operation, step, i)->memory;
+    if (!is_placed && piece->path == PATH_SHARED_SLOT) return operation->transport->shared_memory;
+    if (is_placed || piece->path != PATH_FORWARD) return step_link(operation, step, i)->memory;
     const struct program_source *sources = &operation->program->sources[step->first_source];
     return operation->rx[sources[piece->traveller].rx]->memory;
 }
@@ -59,7 +59,7 @@ static uint32_t find_places(const struct operation *operation, const struct run_
     if (is_placed) {
         reduce_find_expected(operation, step, lane->done);
         count = step->tx_count;
-    } else if (piece->place != NULL && path_is_place(piece->way)) {
+    } else if (piece->place != NULL && path_is_place(piece->path)) {
         const size_t filled = program_wire_bytes(program, lane->filled);
         for (uint32_t i = 0; i < step->tx_count; i++) places[i] = (char *)places[i] + filled;
         count = step->tx_count;
@@ -143,10 +143,10 @@ void computing_start(struct operation *operation, struct run_lane *lane,
     }
     *computing_flight(operation, lane) = (struct flight){*piece, start_end(operation, any)};
     operation->shared_slot_is_taken |= computing_has_begun(operation, lane) && place_count > 0 &&
-                                       !is_placed && piece->way == PATH_SHARED_SLOT;
+                                       !is_placed && piece->path == PATH_SHARED_SLOT;
 }
 
-bool computing_is_finished(struct operation *operation, struct run_lane *lane)
+bool computing_poll(struct operation *operation, struct run_lane *lane)
 {
     struct flight *flight = computing_flight(operation, lane);
     if (!start_is_finished(operation, flight->group)) return false;
@@ -168,7 +168,7 @@ bool computing_any(struct operation *operation)
     bool any = false;
     for (uint32_t l = 0; l < program->lane_count; l++) {
         struct run_lane *lane = &operation->lanes[l];
-        any |= computing_has_begun(operation, lane) && !computing_is_finished(operation, lane);
+        any |= computing_has_begun(operation, lane) && !computing_poll(operation, lane);
     }
     for (uint32_t t = 0; t < program->tx_count; t++)
         any |= !start_is_copied(operation, &operation->sends[t]);

@@ -2,7 +2,7 @@
  * finish later than they are started (kernel/executor.h), or elements lie in memory or in an
  * encoding that no other code knows (kernel/format.h).
  *
- *     taken in, has its way ──start──► computing ──finished──► delivered: sent on, and given back
+ *     taken in, has its path ──start──► computing ──finished──► delivered: sent on, and given back
  *                                        └── the lane stays where it is; other lanes and posted messages go on
  *
  * A lane has at most one piece in flight, and so has a message that is posted and copied to places
@@ -48,14 +48,14 @@ bool computing_make_room(struct operation *operation, const struct program *prog
 /* For an operation that is being prepared: nothing is in flight from now on. */
 void computing_prepare(struct operation *operation);
 
-/* Starts the kernels of a piece that was taken in and has its way. stores: the result goes to the
+/* Starts the kernels of a piece that was taken in and has its path. stores: the result goes to the
  * step's destination as well. The lane is computing then, unless there is nothing to compute, or
  * all kernels have finished: then the piece can be delivered. */
 void computing_start(struct operation *operation, struct run_lane *lane,
                      const struct program_step *step, bool stores, const struct piece *piece);
 /* For a lane that is computing: whether its kernels have finished; then it is no longer
  * computing. */
-bool computing_is_finished(struct operation *operation, struct run_lane *lane);
+bool computing_poll(struct operation *operation, struct run_lane *lane);
 /* Delivers the lane's piece, whose kernels have finished. Returns its bytes. */
 size_t computing_deliver(struct operation *operation, struct run_lane *lane,
                          const struct program_step *step);

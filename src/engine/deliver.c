@@ -39,7 +39,7 @@ static void forward(struct operation *operation, const struct program_step *step
 void deliver_to_links(struct operation *operation, struct run_lane *lane,
                       const struct program_step *step, const struct piece *piece)
 {
-    switch (piece->way) {
+    switch (piece->path) {
     case PATH_SHARED_SLOT:
         operation->transport->sharing->send_shared(
             operation->transport, operation->slot, operation->targets, step->tx_count,
@@ -65,20 +65,20 @@ static void send_computed(struct operation *operation, struct run_lane *lane,
 }
 
 /* Like deliver_to_links, but other lanes have used operation->targets and places since the piece
- * got its way. */
+ * got its path. */
 static void send_late(struct operation *operation, struct run_lane *lane,
                       const struct program_step *step, const struct piece *piece)
 {
-    if (path_is_place(piece->way)) {
+    if (path_is_place(piece->path)) {
         send_computed(operation, lane, step, piece);
         return;
     }
-    if (piece->way != PATH_STAGE) {
+    if (piece->path != PATH_STAGE) {
         const bool has_room = send_has_room(operation, step->first_tx, step->tx_count);
         assert(has_room); /* it had, and only this lane sends there */
         (void)has_room;
     }
-    if (piece->way == PATH_SHARED_SLOT) operation->shared_slot_is_taken = false;
+    if (piece->path == PATH_SHARED_SLOT) operation->shared_slot_is_taken = false;
     deliver_to_links(operation, lane, step, piece);
 }
 
@@ -89,7 +89,7 @@ void deliver_computed(struct operation *operation, struct run_lane *lane,
     if (lane->state == LANE_PLACES && lane->done + piece->bytes == step->bytes)
         deliver_placed(operation, step);
     if (sends) send_late(operation, lane, step, piece);
-    deliver_back(operation, step, piece, sends && piece->way == PATH_FORWARD,
+    deliver_back(operation, step, piece, sends && piece->path == PATH_FORWARD,
                  program_wire_bytes(operation->program, piece->bytes));
 }
 

@@ -8,7 +8,7 @@
 
 #include "engine/piece.h"
 
-/* Sends a piece on, the way that was found for it. */
+/* Sends a piece on, by the path that was found for it. */
 void deliver_to_links(struct operation *operation, struct run_lane *lane,
                       const struct program_step *step, const struct piece *piece);
 /* Tells all receivers that all of the result lies where they expected it. */
@@ -44,7 +44,7 @@ static inline void deliver_piece(struct operation *operation, struct run_lane *l
     if (lane->state == LANE_PLACES && lane->done + piece->bytes == step->bytes)
         deliver_placed(operation, step);
     if (sends) deliver_to_links(operation, lane, step, piece);
-    deliver_back(operation, step, piece, sends && piece->way == PATH_FORWARD, piece->bytes);
+    deliver_back(operation, step, piece, sends && piece->path == PATH_FORWARD, piece->bytes);
 }
 
 #endif

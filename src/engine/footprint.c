@@ -10,7 +10,7 @@ size_t program_bytes(const struct program *program)
 {
     size_t bytes = held(program) + held(program->steps) + held(program->lanes) +
                    held(program->sources) + held(program->afters) + held(program->step_tx) +
-                   held(program->step_tx_ways) + held(program->lists) + held(program->tx_links) +
+                   held(program->step_tx_paths) + held(program->lists) + held(program->tx_links) +
                    held(program->rx_links);
     for (int slot = 0; slot < TRANSPORT_SLOT_COUNT; slot++)
         bytes += held(program->tx[slot]) + held(program->rx[slot]);

@@ -2,7 +2,7 @@
  * private to them.
  *
  *     take.h       looks at what came on the step's links ──┐
- *     way.h        finds how the result gets to its links   │
+ *     outgoing.h    finds how the result gets to its links   │
  *     reduce.h     computes it                              │ struct piece
  *     deliver.h    sends it on, gives back what was read  ──┘
  *     send.h       messages that are posted and not handed over in full: they outlive their step
@@ -26,9 +26,9 @@
 struct piece {
     size_t bytes,
         whole; /* of what is there, and of what is sent: of memory, as everywhere but in links (wire.h) */
-    void *place;        /* in which the result goes to the links, or NULL */
-    enum path_way way;  /* how it gets to the step's links */
-    uint32_t traveller; /* PATH_FORWARD: the source whose message is forwarded */
+    void *place;         /* in which the result goes to the links, or NULL */
+    enum path_kind path; /* how it gets to the step's links */
+    uint32_t traveller;  /* PATH_FORWARD: the source whose message is forwarded */
     /* of the source that could be */
     void *traveller_place; /* or NULL: none */
     size_t traveller_bytes;
@@ -75,17 +75,17 @@ static inline void lane_go(struct run_lane *lane, enum lane_state to)
     lane->state = (uint8_t)to;
 }
 
-/* Record a way that a message of a step took, and a better way that it did not take. */
+/* Record a path that a message of a step took, and a better path that it did not take. */
 static inline void taken(struct operation *operation, const struct program_step *step,
-                         enum path_way way)
+                         enum path_kind path)
 {
-    operation->taken[step - operation->program->steps] |= (uint16_t)path_bit(way);
-    operation->ways |= path_bit(way);
+    operation->taken[step - operation->program->steps] |= (uint16_t)path_bit(path);
+    operation->paths |= path_bit(path);
 }
-static inline void passed_over(struct operation *operation, enum path_way way,
+static inline void passed_over(struct operation *operation, enum path_kind path,
                                enum passed_reason reason)
 {
-    operation->passed_over[way][reason]++;
+    operation->passed_over[path][reason]++;
 }
 
 /* The bytes on a link of so many bytes of memory. */

@@ -42,8 +42,8 @@ static bool can_all(const struct program *program, struct link_tx *const *tx,
         const unsigned sending = sending_capabilities(program, step, tx);
         const int from = program->sources[step->first_source].rx;
         const unsigned receiving = from != PROGRAM_NONE ? rx[from]->capabilities : 0;
-        const struct path_list *const ways = &program->lists[step->ways];
-        if ((path_has(ways, PATH_SHARED_SLOT) || path_has(ways, PATH_FORWARD)) &&
+        const struct path_list *const paths = &program->lists[step->paths];
+        if ((path_has(paths, PATH_SHARED_SLOT) || path_has(paths, PATH_FORWARD)) &&
             (sending & LINK_SHARES) == 0)
             return false;
         if ((step_has(step, STEP_PLACES) && (sending & LINK_ADVERTISES) == 0) ||
@@ -54,16 +54,16 @@ static bool can_all(const struct program *program, struct link_tx *const *tx,
     return true;
 }
 
-/* Whether the only way for a step to send is through places of its links, and the only way for it
+/* Whether the only path for a step to send is through places of its links, and the only path for it
  * to receive is a copy. */
 static bool is_small(const struct program *program, const struct program_step *step)
 {
     const unsigned copied = PATH_PLACES | path_bit(PATH_FORWARD) | path_bit(PATH_STAGE);
     for (uint32_t i = 0; i < step->tx_count; i++) {
-        const struct path_list *const ways =
-            &program->lists[program->step_tx_ways[step->first_tx + i]];
-        for (unsigned w = 0; w < ways->count; w++)
-            if ((path_bit(ways->ways[w]) & copied) == 0) return false;
+        const struct path_list *const paths =
+            &program->lists[program->step_tx_paths[step->first_tx + i]];
+        for (unsigned w = 0; w < paths->count; w++)
+            if ((path_bit(paths->paths[w]) & copied) == 0) return false;
     }
     return step->bytes <= program->piece_bytes &&
            !step_has(step, STEP_ONLY_SENDS | STEP_STREAMS | STEP_READS_FAR | STEP_EXPECTS |

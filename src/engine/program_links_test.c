@@ -171,7 +171,7 @@ static void a_step_uses_a_shared_slot_where_all_its_links_share(void **state)
 }
 
 /* Rank 0 reduces part 0 for a peer, which gets the result and sends part 1. All parts are large
- * enough for every way. */
+ * enough for every path. */
 static struct program *bound_with_result_from(int peer, struct transport *transport)
 {
     struct plan_builder *b = plan_builder_create(COLLECTIVE_ALLREDUCE, SIZE, 0, 0);

@@ -7,11 +7,11 @@
 #include "engine/computing.h"
 #include "engine/deliver.h"
 #include "engine/grow.h"
+#include "engine/outgoing.h"
 #include "engine/reduce.h"
 #include "engine/send.h"
 #include "engine/small.h"
 #include "engine/take.h"
-#include "engine/way.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
@@ -148,7 +148,7 @@ enum tutti_status operation_prepare(struct operation *operation, struct program 
     operation->shared_slot_is_taken = false;
     operation->takes_short_way = !is_cut && !program->moves_by_kernels;
     operation->fault_peer = -1;
-    operation->ways = 0;
+    operation->paths = 0;
     operation->is_special = program->moves_by_kernels;
     operation->is_gated = false;
     operation->gate = NULL;
@@ -194,13 +194,13 @@ static enum run_result run_send_only(struct operation *operation, struct run_lan
                                      const struct program_step *step, bool special)
 {
     const struct program_source *from = &operation->program->sources[step->first_source];
-    if (lane->target == 0 && step_has(step, STEP_SHARES) && way_share(operation, step))
+    if (lane->target == 0 && step_has(step, STEP_SHARES) && outgoing_share(operation, step))
         return RUN_DONE;
     for (; lane->target < step->tx_count; lane->target++) {
         const uint32_t t = step_tx(operation, step, lane->target);
         if (operation->sends[t].active) return RUN_BLOCKED;
         if (special || !send_at_once(operation, step, t, from))
-            way_send(operation, step, lane->target);
+            outgoing_send(operation, step, lane->target);
     }
     return RUN_DONE;
 }
@@ -246,7 +246,7 @@ static inline size_t whole_piece(const struct operation *operation, const struct
 static bool ask_receivers(struct operation *operation, struct run_lane *lane,
                           const struct program_step *step)
 {
-    if (!way_ask_expected(operation, lane, step)) return false;
+    if (!outgoing_ask_expected(operation, lane, step)) return false;
     lane_go(lane, LANE_PLACES);
     return operation->program->has_executor;
 }
@@ -266,7 +266,7 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
 {
     const struct program *program = operation->program;
     if (special && computing_has_begun(operation, lane)) {
-        if (!computing_is_finished(operation, lane)) return RUN_BLOCKED;
+        if (!computing_poll(operation, lane)) return RUN_BLOCKED;
         return advance(lane, step, computing_deliver(operation, lane, step));
     }
     if (lane->done == 0 && step->after_count > 0 && !afters_completed(operation, step))
@@ -280,8 +280,8 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
         return RUN_DONE;
 
     if (lane_is_staged(lane) && lane->done == step->bytes) /* all is stored, not all announced */
-        return way_open_staged(operation, lane, step) ? RUN_DONE : RUN_BLOCKED;
-    struct piece piece; /* fields that belong to one way are set with it */
+        return outgoing_open_staged(operation, lane, step) ? RUN_DONE : RUN_BLOCKED;
+    struct piece piece; /* fields that belong to one path are set with it */
     piece.whole = whole_piece(operation, lane, step, special);
     piece.bytes = piece.whole - lane->filled;
     piece.place = piece.traveller_place = NULL;
@@ -295,8 +295,9 @@ static ALWAYS_INLINE enum run_result run_step(struct operation *operation, struc
         take_look(operation, lane, step, &piece, special); /* the same again, with more bytes */
     }
     if (step_has(step, STEP_SENDS_INPUT) && lane->done == 0 && lane->state == LANE_FEEDS)
-        way_send_input(operation, lane, step);
-    if (deliver_sends(lane, step) && !way_find(operation, lane, step, &piece)) return RUN_BLOCKED;
+        outgoing_send_input(operation, lane, step);
+    if (deliver_sends(lane, step) && !outgoing_find(operation, lane, step, &piece))
+        return RUN_BLOCKED;
 
     const bool stores = step->destination_buffer != PROGRAM_NONE &&
                         (!step_has(step, STEP_STAGES) || lane_is_staged(lane));

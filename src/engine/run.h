@@ -85,7 +85,7 @@ struct run_send {
     char *expected;   /* placing: where its receiver does */
 };
 
-/* Why a way was passed over for the next one of a step's list. */
+/* Why a path was passed over for the next one of a step's list. */
 enum passed_reason {
     PASSED_OUT_OF_REACH,   /* the receivers cannot get at that memory */
     PASSED_NOT_ADVERTISED, /* not all receivers have said where they want the message */
@@ -111,16 +111,16 @@ struct operation {
     bool is_gated;      /* it waits for its gate, and is opened then */
     struct operation_gate *gate; /* is told that it is over; or NULL */
     uint64_t gated_signature;
-    /* As path_bit, for traces: the ways that its messages took so far, and those by which received
+    /* As path_bit, for traces: the paths that its messages took so far, and those by which received
      * messages came where they belong. */
-    unsigned ways;
-    int fault_peer;                                       /* whose message made no sense, or -1 */
-    uint32_t passed_over[PATH_WAY_COUNT][PASSED_REASONS]; /* ways, of all runs so far: for traces */
+    unsigned paths;
+    int fault_peer;                                        /* whose message made no sense, or -1 */
+    uint32_t passed_over[PATH_KIND_COUNT][PASSED_REASONS]; /* paths, of all runs so far: for traces */
     /* memory of this operation, kept from run to run */
     struct run_lane *lanes;
     struct run_send *sends;
     bool *completed;      /* of each step, where the program has dependencies */
-    uint16_t *taken;      /* of each step, as `ways` */
+    uint16_t *taken;      /* of each step, as `paths` */
     const void **views;   /* of the links among a step's sources; NULL where a source is memory */
     const void **sources; /* the sources of a kernel */
     void **places;
@@ -137,7 +137,7 @@ struct operation {
     uint32_t flight_capacity, source_format_capacity, place_format_capacity;
 };
 
-/* spin_budget: looks at full links before a step's result takes the way through memory. */
+/* spin_budget: looks at full links before a step's result takes the path through memory. */
 void operation_init(struct operation *operation, uint32_t spin_budget);
 void operation_release(struct operation *operation);
 /* Makes memory for that program: from then on, preparing the operation for it allocates nothing. */

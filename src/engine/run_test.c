@@ -255,37 +255,37 @@ static uint64_t run_expecting(const struct engine_job *job, struct engine_mood m
 static void results_are_stored_where_they_are_expected(void **state)
 {
     (void)state;
-    enum { PART = 17000, WAYS = 6 }; /* elements; a little more than what is worth an offer */
+    enum { PART = 17000, VARIANTS = 6 }; /* elements; a little more than what is worth an offer */
     static const size_t segments[] = {3 * PART, PART / 2, 40 * PART, PART};
     static const enum link_reach reaches[] = {REACH_NONE, REACH_READ, REACH_COPY};
-    uint64_t placed[WAYS] = {0};
+    uint64_t placed[VARIANTS] = {0};
     for (int i = 0; i < algo_count; i++) {
         if (!collective_reduces(algo_list[i].collective)) continue;
         for (int s = 0; s < SIZE_COUNT; s++) {
             if (!algo_supports(&algo_list[i], sizes[s])) continue;
-            for (int way = s % 2; way < WAYS; way += 2) {
+            for (int variant = s % 2; variant < VARIANTS; variant += 2) {
                 const struct engine_mood mood = {.piece_bytes = 16384,
-                                                 .pieces = 1 + (unsigned)way % 3,
-                                                 .delay = 1 + (unsigned)way % 2,
-                                                 .reach = reaches[(way + s) % 3],
+                                                 .pieces = 1 + (unsigned)variant % 3,
+                                                 .delay = 1 + (unsigned)variant % 2,
+                                                 .reach = reaches[(variant + s) % 3],
                                                  .expects = true};
                 const struct engine_job job = {
                     .algorithm = &algo_list[i],
                     .size = sizes[s],
-                    .root = root_of(algo_list[i].collective, i + way, sizes[s]),
-                    .count = (size_t)sizes[s] * PART + (size_t)way * 100,
-                    .in_place = way % 3 == 0   ? 0
-                                : way % 3 == 1 ? IN_PLACE
-                                               : 0x55,
-                    .is_cut = way >= 3,
+                    .root = root_of(algo_list[i].collective, i + variant, sizes[s]),
+                    .count = (size_t)sizes[s] * PART + (size_t)variant * 100,
+                    .in_place = variant % 3 == 0   ? 0
+                                : variant % 3 == 1 ? IN_PLACE
+                                                   : 0x55,
+                    .is_cut = variant >= 3,
                     .segments = segments};
-                placed[way] += run_expecting(&job, mood, (uint64_t)(i * 100 + s * 10 + way));
+                placed[variant] += run_expecting(&job, mood, (uint64_t)(i * 100 + s * 10 + variant));
             }
         }
     }
-    for (int way = 0; way < WAYS; way++) {
-        print_message("way %d: %llu messages\n", way, (unsigned long long)placed[way]);
-        assert_true(placed[way] > 0);
+    for (int variant = 0; variant < VARIANTS; variant++) {
+        print_message("variant %d: %llu messages\n", variant, (unsigned long long)placed[variant]);
+        assert_true(placed[variant] > 0);
     }
 }
 
@@ -340,20 +340,22 @@ static void chunks_of_more_segments_than_a_link_has_places_do_not_stick(void **s
     (void)state;
     static const size_t equal[] = {2050, 2050, 2050, 2050}, unequal[] = {4097, 1365, 1365, 1365};
     for (int i = 0; i < algo_count; i++) {
-        for (int way = 0; way < 8; way++) {
-            const int size = way % 2 == 0 ? 3 : 6;
-            if (!algo_supports(&algo_list[i], size) || is_left_out((unsigned)(i + way))) continue;
+        for (int variant = 0; variant < 8; variant++) {
+            const int size = variant % 2 == 0 ? 3 : 6;
+            if (!algo_supports(&algo_list[i], size) || is_left_out((unsigned)(i + variant)))
+                continue;
             const struct engine_mood mood = {
-                .piece_bytes = 16384, .pieces = way < 4 ? 3 : 4, .delay = 1, .reach = REACH_READ};
-            const size_t part = way < 4 ? 3 * 4096 - 90 : 2 * 4096;
+                .piece_bytes = 16384, .pieces = variant < 4 ? 3 : 4, .delay = 1, .reach = REACH_READ};
+            const size_t part = variant < 4 ? 3 * 4096 - 90 : 2 * 4096;
             const struct engine_job job = {
                 .algorithm = &algo_list[i],
                 .size = size,
                 .root = root_of(algo_list[i].collective, i, size),
-                .count = way / 2 % 2 == 0 ? part : part * (size_t)size, /* of a block, or of a part */
+                .count = variant / 2 % 2 == 0 ? part
+                                              : part * (size_t)size, /* of a block, or of a part */
                 .is_cut = true,
-                .segments = way < 4 ? equal : unequal};
-            engine_run_job(&job, mood, (uint64_t)(i * 8 + way));
+                .segments = variant < 4 ? equal : unequal};
+            engine_run_job(&job, mood, (uint64_t)(i * 8 + variant));
         }
     }
 }

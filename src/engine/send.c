@@ -36,7 +36,7 @@ void *send_reserve_shared(struct operation *operation, uint32_t first_tx, uint32
 }
 
 /* From now on, the message of a step goes over each of its links separately. */
-static void part_ways(struct operation *operation, const struct run_send *first)
+static void part_paths(struct operation *operation, const struct run_send *first)
 {
     for (uint32_t i = 0; i < first->tx_count; i++) {
         struct run_send *send = &operation->sends[operation->program->step_tx[first->first_tx + i]];
@@ -103,7 +103,7 @@ static bool push_shared(struct operation *operation, struct run_send *send)
     if (place == NULL) {
         const bool over =
             send_waited_enough(operation, ++send->stalled, program->paths->budgets.for_shared_slot);
-        if (over) part_ways(operation, send);
+        if (over) part_paths(operation, send);
         return over; /* then it is worth another look */
     }
     send->stalled = 0;

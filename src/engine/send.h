@@ -61,7 +61,7 @@ static inline bool send_at_once(struct operation *operation, const struct progra
     if (place == NULL) return false;
     send_copy(&operation->buffers[from->buffer], from->offset, place, step->bytes);
     link->ops->commit(link, step->bytes);
-    taken(operation, step, (enum path_way)step->place);
+    taken(operation, step, (enum path_kind)step->place);
     return true;
 }
 

@@ -54,7 +54,7 @@ static inline bool small_reserve(struct operation *operation, const struct progr
     return true;
 }
 
-/* Runs a small step in an operation that takes the short way, before anything of the step has
+/* Runs a small step in an operation that takes the short path, before anything of the step has
  * happened. False: it goes the long way. Otherwise *result is DONE or BLOCKED. */
 static inline bool small_run(struct operation *operation, const struct run_lane *lane,
                              const struct program_step *step, enum run_result *result)
@@ -74,7 +74,7 @@ static inline bool small_run(struct operation *operation, const struct run_lane 
         struct link_tx *link = step_link(operation, step, i);
         if (i > 0) memcpy(operation->places[i], place, step->bytes);
         link->ops->commit(link, step->bytes);
-        taken(operation, step, (enum path_way)step->place);
+        taken(operation, step, (enum path_kind)step->place);
     }
     for (uint32_t i = 0; i < step->source_count; i++) {
         if (sources[i].rx == PROGRAM_NONE) continue;

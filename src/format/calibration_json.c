@@ -174,39 +174,40 @@ static enum tutti_status load_parameters(const struct json_part *whole,
     return TUTTI_OK;
 }
 
-static enum path_way find_way(const char *name)
+static enum path_kind find_path(const char *name)
 {
-    unsigned way = 0;
-    while (way < PATH_WAY_COUNT && strcmp(path_way_name(way), name) != 0) way++;
-    return (enum path_way)way;
+    unsigned path = 0;
+    while (path < PATH_KIND_COUNT && strcmp(path_kind_name(path), name) != 0) path++;
+    return (enum path_kind)path;
 }
 
-static enum tutti_status load_way(const struct json_part *ways, const char *key,
-                                  struct calibration_way *table)
+static enum tutti_status load_path(const struct json_part *paths, const char *key,
+                                   struct calibration_path *table)
 {
-    const char *members[CALIBRATION_WAY_VALUES + 3] = {"spread_permille", "known"};
-    const enum path_way way = find_way(key);
-    if (way == PATH_WAY_COUNT || !table[way].is_there)
-        return fail_unknown(ways, key, "slot, read and other ways of this table");
+    const char *members[CALIBRATION_PATH_VALUES + 3] = {"spread_permille", "known"};
+    const enum path_kind path = find_path(key);
+    if (path == PATH_KIND_COUNT || !table[path].is_there)
+        return fail_unknown(paths, key, "slot, read and other paths of this table");
     struct json_part part;
-    TRY(enter(ways, key, &part));
-    for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++)
-        members[i + 2] = calibration_way_value_name(i);
+    TRY(enter(paths, key, &part));
+    for (unsigned i = 0; i < CALIBRATION_PATH_VALUES; i++)
+        members[i + 2] = calibration_path_value_name(i);
     TRY(check_members(&part, members));
-    for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++)
-        TRY(json_part_integer(&part, calibration_way_value_name(i), 0,
-                              calibration_way_value_most(i), &table[way].values[i]));
-    return read_how(&part, &table[way].spread_permille, &table[way].known);
+    for (unsigned i = 0; i < CALIBRATION_PATH_VALUES; i++)
+        TRY(json_part_integer(&part, calibration_path_value_name(i), 0,
+                              calibration_path_value_most(i), &table[path].values[i]));
+    return read_how(&part, &table[path].spread_permille, &table[path].known);
 }
 
-static enum tutti_status load_ways(const struct json_part *whole, enum calibration_table table,
-                                   struct calibration *calibration)
+static enum tutti_status load_paths(const struct json_part *whole, enum calibration_table table,
+                                    struct calibration *calibration)
 {
     struct json_part part;
     const char *key;
     json_t *value;
     TRY(enter(whole, calibration_table_name(table), &part));
-    json_object_foreach(part.object, key, value) TRY(load_way(&part, key, calibration->ways[table]));
+    json_object_foreach(part.object, key, value)
+        TRY(load_path(&part, key, calibration->paths[table]));
     return TUTTI_OK;
 }
 
@@ -225,8 +226,8 @@ static enum tutti_status load_all(const struct json_part *whole, struct calibrat
     calibration->is_loaded = json_is_true(loaded);
     TRY(load_key(whole, &calibration->key));
     TRY(load_parameters(whole, calibration));
-    TRY(load_ways(whole, CALIBRATION_WITHIN, calibration));
-    return load_ways(whole, CALIBRATION_BETWEEN, calibration);
+    TRY(load_paths(whole, CALIBRATION_WITHIN, calibration));
+    return load_paths(whole, CALIBRATION_BETWEEN, calibration);
 }
 
 enum tutti_status calibration_json_load(const char *text, size_t text_bytes,
@@ -275,24 +276,24 @@ static void dump_how(unsigned spread_permille, enum calibration_known known, FIL
             calibration_known_name(known));
 }
 
-static void dump_way(enum path_way way, const struct calibration_way *values, FILE *file)
+static void dump_path(enum path_kind path, const struct calibration_path *values, FILE *file)
 {
-    fprintf(file, "\n  \"%s\": {", path_way_name(way));
-    for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++)
-        fprintf(file, "%s\"%s\": %" PRIu64, i > 0 ? ", " : "", calibration_way_value_name(i),
+    fprintf(file, "\n  \"%s\": {", path_kind_name(path));
+    for (unsigned i = 0; i < CALIBRATION_PATH_VALUES; i++)
+        fprintf(file, "%s\"%s\": %" PRIu64, i > 0 ? ", " : "", calibration_path_value_name(i),
                 values->values[i]);
     dump_how(values->spread_permille, values->known, file);
 }
 
-static void dump_ways(const struct calibration *calibration, enum calibration_table table,
-                      FILE *file)
+static void dump_paths(const struct calibration *calibration, enum calibration_table table,
+                       FILE *file)
 {
     const char *comma = "";
     fprintf(file, ",\n \"%s\": {", calibration_table_name(table));
-    for (unsigned way = 0; way < PATH_WAY_COUNT; way++) {
-        if (!calibration->ways[table][way].is_there) continue;
+    for (unsigned path = 0; path < PATH_KIND_COUNT; path++) {
+        if (!calibration->paths[table][path].is_there) continue;
         fputs(comma, file);
-        dump_way(way, &calibration->ways[table][way], file);
+        dump_path(path, &calibration->paths[table][path], file);
         comma = ",";
     }
     fputc('}', file);
@@ -310,8 +311,8 @@ enum tutti_status calibration_json_dump(const struct calibration *calibration, F
         dump_how(number->spread_permille, number->known, file);
     }
     fputc('}', file);
-    dump_ways(calibration, CALIBRATION_WITHIN, file);
-    dump_ways(calibration, CALIBRATION_BETWEEN, file);
+    dump_paths(calibration, CALIBRATION_WITHIN, file);
+    dump_paths(calibration, CALIBRATION_BETWEEN, file);
     fputs("}\n", file);
     return TUTTI_OK;
 }

@@ -71,14 +71,15 @@ static void everything_that_is_written_is_read(void **state)
     assert_int_equal(turn->known, CALIBRATION_MEASURED);
     assert_int_equal(calibration.numbers[CALIBRATION_card_burst_bytes].value, 4096);
     assert_int_equal(calibration.numbers[CALIBRATION_card_burst_bytes].known, CALIBRATION_ASSUMED);
-    const struct calibration_way *slot = &calibration.ways[CALIBRATION_WITHIN][PATH_SLOT];
-    assert_int_equal(slot->values[CALIBRATION_WAY_sender_ps], 7);
-    assert_int_equal(slot->values[CALIBRATION_WAY_receiver_ps],
-                     before.ways[CALIBRATION_WITHIN][PATH_SLOT].values[CALIBRATION_WAY_receiver_ps]);
-    assert_int_equal(slot->values[CALIBRATION_WAY_receiver_byte_fs], 8);
+    const struct calibration_path *slot = &calibration.paths[CALIBRATION_WITHIN][PATH_SLOT];
+    assert_int_equal(slot->values[CALIBRATION_PATH_sender_ps], 7);
+    assert_int_equal(
+        slot->values[CALIBRATION_PATH_receiver_ps],
+        before.paths[CALIBRATION_WITHIN][PATH_SLOT].values[CALIBRATION_PATH_receiver_ps]);
+    assert_int_equal(slot->values[CALIBRATION_PATH_receiver_byte_fs], 8);
     assert_int_equal(slot->known, CALIBRATION_MEASURED);
-    const struct calibration_way *direct = &calibration.ways[CALIBRATION_BETWEEN][PATH_DIRECT];
-    assert_int_equal(direct->values[CALIBRATION_WAY_receiver_ps], 9);
+    const struct calibration_path *direct = &calibration.paths[CALIBRATION_BETWEEN][PATH_DIRECT];
+    assert_int_equal(direct->values[CALIBRATION_PATH_receiver_ps], 9);
 }
 
 static void what_is_not_named_stays(void **state)

@@ -11,7 +11,7 @@ enum tutti_status json_part_fail(const struct json_part *part, const char *key, 
                                  ...)
 {
     char why[400];
-    const struct json_place member = {&part->place, key, 0};
+    const struct json_position member = {&part->place, key, 0};
     const bool is_there = key != NULL && json_object_get(part->object, key) != NULL;
     va_list arguments;
     va_start(arguments, format);
@@ -19,7 +19,7 @@ enum tutti_status json_part_fail(const struct json_part *part, const char *key, 
     va_end(arguments);
     return error_set(
         TUTTI_INVALID_OPTIONS, "line %d: %s",
-        json_place_line(is_there ? &member : &part->place, part->text, part->text_bytes), why);
+        json_position_line(is_there ? &member : &part->place, part->text, part->text_bytes), why);
 }
 
 enum tutti_status json_part_integer(const struct json_part *part, const char *key, uint64_t least,

@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format/json_place.h"
+#include "format/json_position.h"
 #include "tutti/tutti.h"
 
 struct json_part {
     const char *text; /* the whole text */
     size_t text_bytes;
-    struct json_place place;
+    struct json_position place;
     json_t *object;
 };
 

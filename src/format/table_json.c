@@ -133,7 +133,7 @@ static enum tutti_status load_all(const struct json_part *whole, struct tune_tab
     if (entries == NULL) return TUTTI_OK;
     if (!json_is_array(entries))
         return json_part_fail(whole, "entries", "\"entries\": a list is expected");
-    const struct json_place list = {&whole->place, "entries", 0};
+    const struct json_position list = {&whole->place, "entries", 0};
     size_t i;
     json_array_foreach(entries, i, entry)
     {

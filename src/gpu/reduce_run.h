@@ -23,7 +23,7 @@
 #ifndef TUTTI_GPU_REDUCE_RUN_H
 #define TUTTI_GPU_REDUCE_RUN_H
 
-#include "gpu/device.h"
+#include "gpu/device_code.h"
 #include "gpu/reduce.h"
 
 #if defined(__CUDA_ARCH__)

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/dtype.h"
-#include "gpu/device.h"
+#include "gpu/device_code.h"
 #include "gpu/reduce.h"
 #include "kernel/kernel.h"
 #include "kernel/trial.h"

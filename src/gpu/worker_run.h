@@ -1,4 +1,4 @@
-/* worker_run.h - what a block of a worker does (worker.h), on the device and, for tests, on the host (device.h). Only kernels.cu and
+/* worker_run.h - what a block of a worker does (worker.h), on the device and, for tests, on the host (device_code.h). Only kernels.cu and
  * tests/gpu/twins.c include it, after reduce_run.h.
  *
  *     first warp of the leader                      of a member                           all threads
@@ -13,7 +13,7 @@
 #ifndef TUTTI_GPU_WORKER_RUN_H
 #define TUTTI_GPU_WORKER_RUN_H
 
-#include "gpu/device.h"
+#include "gpu/device_code.h"
 #include "gpu/worker_protocol.h"
 
 /* The number of times that a block looks for an order without a nap. Then it naps between two

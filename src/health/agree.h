@@ -1,4 +1,4 @@
-/* agree.h - agreements among the ranks that are left, one after the other (control/agreement.h). */
+/* agree.h - agreements among the ranks that are left, one after the other (membership/agreement.h). */
 #ifndef TUTTI_HEALTH_AGREE_H
 #define TUTTI_HEALTH_AGREE_H
 
@@ -12,7 +12,7 @@ struct health;
 struct agreed {
     uint64_t epoch;      /* its number on the communicator */
     uint64_t word;       /* all words, and-ed */
-    const uint64_t *set; /* of ranks that are left (control/rank_set.h) */
+    const uint64_t *set; /* of ranks that are left (membership/rank_set.h) */
 };
 
 /* Blocks until the next agreement is decided, with the communicator's timeout. Errors: MINORITY, TIMEOUT (`function`, without "tutti_", is

@@ -230,12 +230,12 @@ static bool may_say(_Atomic uint64_t *said_ns, uint64_t now_ns)
                                                    memory_order_relaxed);
 }
 
-bool board_may_report(struct board *board, int size, int of_all, uint64_t now_ns)
+bool board_claim_report(struct board *board, int size, int of_all, uint64_t now_ns)
 {
     return may_say(&said_of(board, size, of_all)->reported_ns, now_ns);
 }
 
-bool board_may_name(struct board *board, int size, int of_all, uint64_t now_ns)
+bool board_claim_naming(struct board *board, int size, int of_all, uint64_t now_ns)
 {
     return may_say(&said_of(board, size, of_all)->named_ns, now_ns);
 }

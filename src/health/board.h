@@ -235,10 +235,10 @@ bool board_read_finding(struct board *board, int size, int rank, int all,
                         struct board_finding *finding);
 /* Whether no rank of this host has reported that rank of the communicator in the last 10 s: then
  * the caller does. */
-bool board_may_report(struct board *board, int size, int of_all, uint64_t now_ns);
+bool board_claim_report(struct board *board, int size, int of_all, uint64_t now_ns);
 /* Whether no rank of this host has named that rank a straggler in the last 10 s: then the caller
  * does. */
-bool board_may_name(struct board *board, int size, int of_all, uint64_t now_ns);
+bool board_claim_naming(struct board *board, int size, int of_all, uint64_t now_ns);
 /* The number of times that a rank has waited for a rank that came later. A rank adds one only for
  * itself. */
 uint64_t board_waits(const struct board *board, int rank);

@@ -141,13 +141,13 @@ static void a_rank_is_reported_once_in_ten_seconds(void **state)
 {
     struct board *board = *state;
     const uint64_t second = 1000000000;
-    assert_true(board_may_report(board, SIZE, 1, 100 * second));
-    assert_false(board_may_report(board, SIZE, 1, 109 * second));
-    assert_true(board_may_report(board, SIZE, 0, 109 * second));
-    assert_true(board_may_report(board, SIZE, ALL - 1, 109 * second)); /* of another host */
-    assert_true(board_may_name(board, SIZE, 1, 109 * second));         /* that is another word */
-    assert_true(board_may_report(board, SIZE, 1, 111 * second));
-    assert_false(board_may_report(board, SIZE, 1, 112 * second));
+    assert_true(board_claim_report(board, SIZE, 1, 100 * second));
+    assert_false(board_claim_report(board, SIZE, 1, 109 * second));
+    assert_true(board_claim_report(board, SIZE, 0, 109 * second));
+    assert_true(board_claim_report(board, SIZE, ALL - 1, 109 * second)); /* of another host */
+    assert_true(board_claim_naming(board, SIZE, 1, 109 * second));       /* that is another word */
+    assert_true(board_claim_report(board, SIZE, 1, 111 * second));
+    assert_false(board_claim_report(board, SIZE, 1, 112 * second));
 }
 
 static void the_sequence_counts_calls_of_all_slots(void **state)

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "control/heartbeat.h"
+#include "membership/heartbeat.h"
 #include "os/clock.h"
 #include "team/options.h"
 

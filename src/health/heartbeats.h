@@ -1,4 +1,4 @@
-/* heartbeats.h - this host's heartbeats: control/heartbeat.h over control messages and connections, for one communicator.
+/* heartbeats.h - this host's heartbeats: membership/heartbeat.h over control messages and connections, for one communicator.
  *
  * The first rank of each host sends them for its host, and puts what it finds on the host's board. Heartbeats are control messages to the first
  * ranks of other hosts, over connections that they make if no data has. The first is sent 0.3 s after the communicator was made. A heartbeat

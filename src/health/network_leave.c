@@ -107,7 +107,7 @@ static bool is_teller(const struct health *health)
 }
 
 /* If the network could not be made, perhaps because of a card, a smaller one will do. */
-static bool has_way_to_tell(struct health *health)
+static bool has_path_to_tell(struct health *health)
 {
     if (health->network != NULL && health->network->transport != NULL) return true;
     if (health->team->transports.set.control != NULL) return false;
@@ -117,7 +117,7 @@ static bool has_way_to_tell(struct health *health)
 
 void network_give_up(struct health *health)
 {
-    if (!is_teller(health) || !has_way_to_tell(health)) return;
+    if (!is_teller(health) || !has_path_to_tell(health)) return;
     const struct team_hosts *const hosts = health->team->members.hosts;
     if (hosts->host_of[health->team->rank] != 0) /* rank 0's is the first */
         remote_tell_failure_to(health->network, 0);

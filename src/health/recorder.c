@@ -78,8 +78,8 @@ bool recorder_read(const struct recorder *recorder, uint64_t number, struct reco
     const uint64_t count = atomic_load_explicit(&entry->count, memory_order_acquire);
     *record =
         (struct record){.number = number,
-                        .count = count & ((UINT64_C(1) << RECORDER_WAYS_SHIFT) - 1),
-                        .ways = (unsigned)(count >> RECORDER_WAYS_SHIFT),
+                        .count = count & ((UINT64_C(1) << RECORDER_PATHS_SHIFT) - 1),
+                        .paths = (unsigned)(count >> RECORDER_PATHS_SHIFT),
                         .signature = atomic_load_explicit(&entry->signature, memory_order_acquire),
                         .kind = what & 15,
                         .dtype = what >> 4 & 15,

@@ -33,8 +33,8 @@
 #include "os/clock.h"
 #include "path/path.h"
 
-enum { RECORDER_ENTRIES = 512, RECORDER_WAITS_MS_BITS = 40, RECORDER_WAYS_SHIFT = 52 };
-static_assert(RECORDER_WAYS_SHIFT + PATH_WAY_COUNT <= 64, "no buffer has 2^52 elements");
+enum { RECORDER_ENTRIES = 512, RECORDER_WAITS_MS_BITS = 40, RECORDER_PATHS_SHIFT = 52 };
+static_assert(RECORDER_PATHS_SHIFT + PATH_KIND_COUNT <= 64, "no buffer has 2^52 elements");
 static_assert((RECORDER_ENTRIES & (RECORDER_ENTRIES - 1)) == 0, "places are found by a mask");
 
 /* In place of a collective: a message. */
@@ -44,7 +44,7 @@ struct record_entry {
     _Alignas(64) _Atomic uint64_t number; /* 0 while the rest is being written */
     _Atomic uint64_t begin_ticks;         /* 0: not known yet, it has just begun */
     _Atomic uint64_t end_ticks;           /* 0: not over; as the begin: shortly after it */
-    _Atomic uint64_t count; /* and, from RECORDER_WAYS_SHIFT on, the ways that its messages took */
+    _Atomic uint64_t count; /* and, from RECORDER_PATHS_SHIFT on, the paths that its messages took */
     _Atomic uint64_t signature; /* of a call; the tag of a message */
     const char *_Atomic algorithm;
     _Atomic uint64_t waits; /* 0: for nobody; else since when, in ms of the ring, and then the peer + 1 */
@@ -71,8 +71,8 @@ struct recorder {
 /* An entry as it is read; times are of clock_now_ns. */
 struct record {
     uint64_t number, count, signature;
-    unsigned ways; /* of path_bit, of a call that is over; 0: not known */
-    unsigned kind; /* enum collective, RECORD_SEND or RECORD_RECV */
+    unsigned paths; /* of path_bit, of a call that is over; 0: not known */
+    unsigned kind;  /* enum collective, RECORD_SEND or RECORD_RECV */
     unsigned dtype, op, slot;
     bool started, varies;
     unsigned purpose; /* enum call_purpose */
@@ -169,8 +169,8 @@ static inline void recorder_end(struct recorder *recorder, uint64_t number,
                           memory_order_release); /* pairs with recorder_done_ns */
 }
 
-/* The ways that messages of a call took, when it is over; before recorder_end. */
-static inline void recorder_note_ways(struct recorder *recorder, uint64_t number, unsigned ways)
+/* The paths that messages of a call took, when it is over; before recorder_end. */
+static inline void recorder_note_paths(struct recorder *recorder, uint64_t number, unsigned paths)
 {
     if (!CALLS_ARE_WATCHED) return;
     struct record_entry *entry = recorder_place(recorder, number);
@@ -178,7 +178,7 @@ static inline void recorder_note_ways(struct recorder *recorder, uint64_t number
             number == 0 || atomic_load_explicit(&entry->number, memory_order_relaxed) != number, 0))
         return;
     const uint64_t count = atomic_load_explicit(&entry->count, memory_order_relaxed);
-    atomic_store_explicit(&entry->count, count | (uint64_t)ways << RECORDER_WAYS_SHIFT,
+    atomic_store_explicit(&entry->count, count | (uint64_t)paths << RECORDER_PATHS_SHIFT,
                           memory_order_relaxed);
 }
 

@@ -38,11 +38,11 @@ static void what_was_recorded_is_read(void **state)
     assert_int_equal(record.root, 5);
     assert_int_equal(record.signature, 0xfeedu + 1);
     assert_string_equal(record.algorithm, "ring");
-    assert_int_equal(record.ways, 0);
-    recorder_note_ways(&recorder, 1, path_bit(PATH_READ) | path_bit(PATH_STAGE));
-    recorder_note_ways(&recorder, 2, path_bit(PATH_SLOT)); /* there is none */
+    assert_int_equal(record.paths, 0);
+    recorder_note_paths(&recorder, 1, path_bit(PATH_READ) | path_bit(PATH_STAGE));
+    recorder_note_paths(&recorder, 2, path_bit(PATH_SLOT)); /* there is none */
     assert_true(recorder_read(&recorder, 1, &record));
-    assert_true(record.count == 77 && record.ways == (path_bit(PATH_READ) | path_bit(PATH_STAGE)));
+    assert_true(record.count == 77 && record.paths == (path_bit(PATH_READ) | path_bit(PATH_STAGE)));
     assert_int_equal(record.end_ns, 0);
     assert_int_equal(record.waits_for, -1);
     nanosleep(&(struct timespec){0, 20000000}, NULL);

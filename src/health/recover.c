@@ -9,8 +9,8 @@
 
 #include "base/held.h"
 #include "base/status.h"
-#include "control/rank_set.h"
 #include "health/recover_state.h"
+#include "membership/rank_set.h"
 #include "os/clock.h"
 
 static_assert((int)CONTROL_RING_BYTES_MAX >= (int)AGREEMENT_MESSAGE_BYTES_MAX,

@@ -1,6 +1,6 @@
 /* recover.h - what still works on a communicator when ranks of it have failed: agreeing, and going on without them.
  *
- * The protocol is control/agreement.h; here it gets its messages (messages on one host, control
+ * The protocol is membership/agreement.h; here it gets its messages (messages on one host, control
  * messages to others), its knowledge of who is dead or out of reach, and its time. The calls are
  * collective over the ranks that are left, in the same order on each; each agreement has the next
  * epoch, and the last two are kept to answer ranks that missed something, by the progress thread
@@ -11,7 +11,7 @@
  *                      └──────────────────────────────────────────────────────────────────┘
  *
  * A rank that is slow, or stopped, is waited for. One that was told something and gives no sign of
- * life for 5 s is suspected, and may be left out: control/silence.h says what a sign is.
+ * life for 5 s is suspected, and may be left out: membership/silence.h says what a sign is.
  *
  * A rank that left is treated as dead: it takes no part any more. Its last messages are read first,
  * because it tells all others what it knows before it leaves.

@@ -3,10 +3,10 @@
 #ifndef TUTTI_HEALTH_RECOVER_STATE_H
 #define TUTTI_HEALTH_RECOVER_STATE_H
 
-#include "control/agreement.h"
-#include "control/silence.h"
 #include "health/control_ring.h"
 #include "health/health.h"
+#include "membership/agreement.h"
+#include "membership/silence.h"
 
 enum standing { STANDS, SUSPECTED, DECLARED_DEAD };
 

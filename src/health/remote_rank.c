@@ -33,9 +33,9 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "control/rank_set.h"
 #include "health/control_message.h"
 #include "health/remote_rank.h"
+#include "membership/rank_set.h"
 #include "os/clock.h"
 
 enum {

@@ -2,7 +2,7 @@
  * of them.
  *
  * For a communicator with a network only, unless a function says otherwise; with the domain held. Whether a rank is there is found out
- * by transport/tcp/gone.h and control/heartbeat.h. */
+ * by transport/tcp/gone.h and membership/heartbeat.h. */
 #ifndef TUTTI_HEALTH_REMOTE_RANK_H
 #define TUTTI_HEALTH_REMOTE_RANK_H
 
@@ -45,7 +45,7 @@ enum { COMM_TROUBLE_MAX = 164 };
  * -1: to any rank. */
 void remote_trouble(const struct health *health, int peer, char text[COMM_TROUBLE_MAX]);
 bool remote_is_dead(const struct health *health, int rank);
-/* An agreement has decided that these ranks are left (control/rank_set.h). A rank that this one
+/* An agreement has decided that these ranks are left (membership/rank_set.h). A rank that this one
  * takes for dead, because it hears nothing of it, may be among them: the others reach it. */
 void remote_note_agreement(struct health *health, const uint64_t *set);
 /* Whether this rank takes it for dead, and the last agreement did not find it alive after that. */

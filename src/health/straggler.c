@@ -167,7 +167,7 @@ static void say(struct health *health, const struct straggler_name *name, uint64
 {
     char who[128];
     health->straggler.name = *name;
-    if (!board_may_name(health->board, health->board_size, name->rank, now_ns)) return;
+    if (!board_claim_naming(health->board, health->board_size, name->rank, now_ns)) return;
     health_name_rank(health, name->rank, who, sizeof who);
     log_write(LOG_WARN,
               "rank %d: STRAGGLER: %s held up %u of the last %u calls, by %.1f ms on average",

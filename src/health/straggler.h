@@ -18,7 +18,7 @@
  * after each such finding.
  *
  * Of a rank of another host it is not seen whether it has called: after a wait it is asked how long ago it did, how often it
- * waited itself, how long it was delayed, and whom it has named. So the name comes back along the way of the waiting.
+ * waited itself, how long it was delayed, and whom it has named. So the name comes back along the path of the waiting.
  *
  * Threads: with the domain held; held_ns may be read by any.
  */

@@ -64,13 +64,13 @@ static void put_times(FILE *file, const struct health *health, const struct reco
     fputs("}", file);
 }
 
-static void put_ways(FILE *file, unsigned bits)
+static void put_paths(FILE *file, unsigned bits)
 {
-    struct path_list ways = {.count = 0};
+    struct path_list paths = {.count = 0};
     char text[128];
-    for (int way = 0; way < PATH_WAY_COUNT; way++)
-        if ((bits & path_bit((unsigned)way)) != 0) path_add(&ways, (enum path_way)way);
-    path_describe(&ways, text, sizeof text);
+    for (int path = 0; path < PATH_KIND_COUNT; path++)
+        if ((bits & path_bit((unsigned)path)) != 0) path_add(&paths, (enum path_kind)path);
+    path_describe(&paths, text, sizeof text);
     fprintf(file, ", \"ways\": \"%s\"", text);
 }
 
@@ -93,7 +93,7 @@ static void put_call(FILE *file, const struct health *health, const struct recor
                 record->slot);
         trace_put_expected(file, &health->choices, record);
     }
-    if (record->ways != 0) put_ways(file, record->ways);
+    if (record->paths != 0) put_paths(file, record->paths);
     put_times(file, health, record);
 }
 

@@ -28,10 +28,10 @@ static struct calibration_number measured(enum between_number number,
 }
 
 static struct calibration_number latency(enum between_number number,
-                                         const struct probe_figure *figure, uint64_t way_ps)
+                                         const struct probe_figure *figure, uint64_t path_ps)
 {
-    return measured(number, figure, figure->least * 1e3 - (double)way_ps,
-                    figure->middle * 1e3 - (double)way_ps);
+    return measured(number, figure, figure->least * 1e3 - (double)path_ps,
+                    figure->middle * 1e3 - (double)path_ps);
 }
 
 static struct calibration_number byte(enum between_number number, const struct probe_figure *figure)
@@ -39,11 +39,11 @@ static struct calibration_number byte(enum between_number number, const struct p
     return measured(number, figure, figure->middle * 1e6, figure->upper * 1e6);
 }
 
-void between_set(struct between *between, const struct probe_links *links, uint64_t way_ps)
+void between_set(struct between *between, const struct probe_links *links, uint64_t path_ps)
 {
     *between = (struct between){
-        {[BETWEEN_LATENCY_RACK] = latency(BETWEEN_LATENCY_RACK, &links->rack_ns, way_ps),
-         [BETWEEN_LATENCY_CLUSTER] = latency(BETWEEN_LATENCY_CLUSTER, &links->cluster_ns, way_ps),
+        {[BETWEEN_LATENCY_RACK] = latency(BETWEEN_LATENCY_RACK, &links->rack_ns, path_ps),
+         [BETWEEN_LATENCY_CLUSTER] = latency(BETWEEN_LATENCY_CLUSTER, &links->cluster_ns, path_ps),
          [BETWEEN_CARD_BYTE] = byte(BETWEEN_CARD_BYTE, &links->host_byte_ns),
          [BETWEEN_UPLINK_BYTE] = byte(BETWEEN_UPLINK_BYTE, &links->uplink_byte_ns)}};
 }

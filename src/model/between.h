@@ -35,9 +35,9 @@ struct between {
 };
 
 /* A latency is the least of all samples, since disturbances only make it longer. The time of a byte
- * is the middle sample, since single rounds are short and some are lucky. way_ps: the cost of a
- * small message's way to its two ranks, which a model adds to the latency. */
-void between_set(struct between *between, const struct probe_links *links, uint64_t way_ps);
+ * is the middle sample, since single rounds are short and some are lucky. path_ps: the cost of a
+ * small message's path to its two ranks, which a model adds to the latency. */
+void between_set(struct between *between, const struct probe_links *links, uint64_t path_ps);
 /* Rounds the values to steps of an eighth: starts on the same machines then mostly have the same
  * numbers, and make the same choices, which a process keeps. No model is more exact than that. */
 void between_make_coarse(struct between *between);

@@ -36,25 +36,25 @@ enum calibration_class calibration_class_of(enum tutti_dtype dtype)
     return dtype_size(dtype) == 2 ? CALIBRATION_CLASS_FLOAT16 : CALIBRATION_CLASS_FLOAT8;
 }
 
-const char *calibration_way_value_name(enum calibration_way_value value)
+const char *calibration_path_value_name(enum calibration_path_value value)
 {
-    static const char *const names[CALIBRATION_WAY_VALUES] = {
+    static const char *const names[CALIBRATION_PATH_VALUES] = {
 #define X(name, most) #name,
-        CALIBRATION_WAY_LIST(X)
+        CALIBRATION_PATH_LIST(X)
 #undef X
     };
-    assert(value < CALIBRATION_WAY_VALUES);
+    assert(value < CALIBRATION_PATH_VALUES);
     return names[value];
 }
 
-uint64_t calibration_way_value_most(enum calibration_way_value value)
+uint64_t calibration_path_value_most(enum calibration_path_value value)
 {
-    static const uint64_t most_of[CALIBRATION_WAY_VALUES] = {
+    static const uint64_t most_of[CALIBRATION_PATH_VALUES] = {
 #define X(name, most) most,
-        CALIBRATION_WAY_LIST(X)
+        CALIBRATION_PATH_LIST(X)
 #undef X
     };
-    assert(value < CALIBRATION_WAY_VALUES);
+    assert(value < CALIBRATION_PATH_VALUES);
     return most_of[value];
 }
 
@@ -85,16 +85,17 @@ const char *calibration_table_name(enum calibration_table table)
 
 /* ------------------------------------------------------------------------------------------- shipped values */
 
-static void init_ways(struct calibration_way ways[PATH_WAY_COUNT], const struct path_table *table)
+static void init_paths(struct calibration_path paths[PATH_KIND_COUNT],
+                       const struct path_table *table)
 {
     for (unsigned i = 0; i < table->row_count; i++) {
         const struct path_row *row = &table->rows[i];
-        ways[row->way] =
-            (struct calibration_way){.is_there = true,
-                                     .values = {row->cost.sender_ps, row->cost.receiver_ps,
-                                                (uint64_t)row->cost.sender_ps_a_byte * 1000,
-                                                (uint64_t)row->cost.receiver_ps_a_byte * 1000},
-                                     .known = CALIBRATION_ASSUMED};
+        paths[row->path] =
+            (struct calibration_path){.is_there = true,
+                                      .values = {row->cost.sender_ps, row->cost.receiver_ps,
+                                                 (uint64_t)row->cost.sender_ps_a_byte * 1000,
+                                                 (uint64_t)row->cost.receiver_ps_a_byte * 1000},
+                                      .known = CALIBRATION_ASSUMED};
     }
 }
 
@@ -105,9 +106,9 @@ void calibration_init(struct calibration *calibration, const struct path_table *
     for (unsigned i = 0; i < CALIBRATION_PARAMETERS; i++)
         calibration->numbers[i] =
             (struct calibration_number){.value = infos[i].shipped, .known = CALIBRATION_ASSUMED};
-    if (within != NULL) init_ways(calibration->ways[CALIBRATION_WITHIN], within);
+    if (within != NULL) init_paths(calibration->paths[CALIBRATION_WITHIN], within);
     if (between == NULL) return;
-    init_ways(calibration->ways[CALIBRATION_BETWEEN], between);
+    init_paths(calibration->paths[CALIBRATION_BETWEEN], between);
     calibration->between = between->name;
 }
 
@@ -176,7 +177,7 @@ bool calibration_is_for(const struct calibration *calibration, const struct cali
 
 /* ------------------------------------------------------------------------------------- what was not measured */
 
-/* By how much a way within the host that was not measured costs more than it says, in thousandths. Its row is of a machine on which copies
+/* By how much a path within the host that was not measured costs more than it says, in thousandths. Its row is of a machine on which copies
  * cost what is shipped. On another AMD EPYC copies cost 1.25 to 1.35 times as much, and a slot 1.1 to 1.3 times; an allreduce of 64 to 512 KiB
  * by two ranks took twice what rows of the first machine said. A machine that copies faster need not hand lines on faster. */
 static uint64_t slowness_permille(const struct calibration *calibration)
@@ -198,10 +199,10 @@ uint64_t calibration_fingerprint(const struct calibration *calibration)
         hash = hash_take(hash, calibration->numbers[i].value);
     hash = hash_take(hash, slowness_permille(calibration));
     for (unsigned table = 0; table < CALIBRATION_TABLES; table++)
-        for (unsigned way = 0; way < PATH_WAY_COUNT; way++) {
-            hash = hash_take(hash, calibration->ways[table][way].known);
-            for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++)
-                hash = hash_take(hash, calibration->ways[table][way].values[i]);
+        for (unsigned path = 0; path < PATH_KIND_COUNT; path++) {
+            hash = hash_take(hash, calibration->paths[table][path].known);
+            for (unsigned i = 0; i < CALIBRATION_PATH_VALUES; i++)
+                hash = hash_take(hash, calibration->paths[table][path].values[i]);
         }
     return hash;
 }
@@ -218,32 +219,33 @@ static uint32_t whole_ps(uint64_t fs)
     return (uint32_t)((fs + 500) / 1000);
 }
 
-static uint64_t scaled(const struct calibration_way *way, enum calibration_way_value value,
+static uint64_t scaled(const struct calibration_path *path, enum calibration_path_value value,
                        uint64_t permille)
 {
-    const unsigned __int128 cost = way->values[value];
-    const uint64_t most = calibration_way_value_most(value);
-    if (way->known != CALIBRATION_ASSUMED) return way->values[value];
+    const unsigned __int128 cost = path->values[value];
+    const uint64_t most = calibration_path_value_most(value);
+    if (path->known != CALIBRATION_ASSUMED) return path->values[value];
     return cost * permille / 1000 < most ? (uint64_t)(cost * permille / 1000) : most;
 }
 
-static const struct path_table *apply_table(const struct calibration_way ways[PATH_WAY_COUNT],
+static const struct path_table *apply_table(const struct calibration_path paths[PATH_KIND_COUNT],
                                             uint64_t permille, const struct path_table *shipped,
                                             struct path_table *table, struct path_row *rows)
 {
     if (shipped == NULL) return NULL;
-    assert(shipped->row_count <= PATH_WAY_COUNT);
+    assert(shipped->row_count <= PATH_KIND_COUNT);
     *table = *shipped;
     table->rows = rows;
     for (unsigned i = 0; i < shipped->row_count; i++) {
         rows[i] = shipped->rows[i];
-        const struct calibration_way *way = &ways[rows[i].way];
-        if (!way->is_there) continue;
+        const struct calibration_path *path = &paths[rows[i].path];
+        if (!path->is_there) continue;
         rows[i].cost = (struct path_cost){
-            .sender_ps = (uint32_t)scaled(way, CALIBRATION_WAY_sender_ps, permille),
-            .receiver_ps = (uint32_t)scaled(way, CALIBRATION_WAY_receiver_ps, permille),
-            .sender_ps_a_byte = whole_ps(scaled(way, CALIBRATION_WAY_sender_byte_fs, permille)),
-            .receiver_ps_a_byte = whole_ps(scaled(way, CALIBRATION_WAY_receiver_byte_fs, permille))};
+            .sender_ps = (uint32_t)scaled(path, CALIBRATION_PATH_sender_ps, permille),
+            .receiver_ps = (uint32_t)scaled(path, CALIBRATION_PATH_receiver_ps, permille),
+            .sender_ps_a_byte = whole_ps(scaled(path, CALIBRATION_PATH_sender_byte_fs, permille)),
+            .receiver_ps_a_byte =
+                whole_ps(scaled(path, CALIBRATION_PATH_receiver_byte_fs, permille))};
     }
     return table;
 }
@@ -331,13 +333,13 @@ void calibration_apply(const struct calibration *calibration, const struct calib
     machine->turn_ps = value_of(calibration, CALIBRATION_turn_ps);
     apply_kernels(calibration, use, machine);
     machine->within = apply_table(
-        calibration->ways[CALIBRATION_WITHIN], slowness_permille(calibration), use->within,
+        calibration->paths[CALIBRATION_WITHIN], slowness_permille(calibration), use->within,
         &tables->tables[CALIBRATION_WITHIN], tables->rows[CALIBRATION_WITHIN]);
     machine->between = use->between;
     if (use->between == NULL || calibration->between == NULL ||
         strcmp(use->between->name, calibration->between) != 0)
         return;
     machine->between =
-        apply_table(calibration->ways[CALIBRATION_BETWEEN], 1000, use->between,
+        apply_table(calibration->paths[CALIBRATION_BETWEEN], 1000, use->between,
                     &tables->tables[CALIBRATION_BETWEEN], tables->rows[CALIBRATION_BETWEEN]);
 }

@@ -129,21 +129,21 @@ const struct calibration_info *calibration_info(enum calibration_parameter param
 /* CALIBRATION_PARAMETERS: there is none of that name. */
 enum calibration_parameter calibration_find(const char *name);
 
-/* The costs of a way to its two ranks: X(name, most), the least is 0. */
-#define CALIBRATION_WAY_LIST(X)                \
+/* The costs of a path to its two ranks: X(name, most), the least is 0. */
+#define CALIBRATION_PATH_LIST(X)               \
     X(sender_ps, UINT32_MAX)                   \
     X(receiver_ps, UINT32_MAX)                 \
     X(sender_byte_fs, CALIBRATION_BYTE_FS_MAX) \
     X(receiver_byte_fs, CALIBRATION_BYTE_FS_MAX)
 
-enum calibration_way_value {
-#define X(name, most) CALIBRATION_WAY_##name,
-    CALIBRATION_WAY_LIST(X)
+enum calibration_path_value {
+#define X(name, most) CALIBRATION_PATH_##name,
+    CALIBRATION_PATH_LIST(X)
 #undef X
-        CALIBRATION_WAY_VALUES
+        CALIBRATION_PATH_VALUES
 };
-const char *calibration_way_value_name(enum calibration_way_value value);
-uint64_t calibration_way_value_most(enum calibration_way_value value);
+const char *calibration_path_value_name(enum calibration_path_value value);
+uint64_t calibration_path_value_most(enum calibration_path_value value);
 
 /* X(ENUMERATOR, name): how a number is known. */
 #define CALIBRATION_KNOWN_LIST(X) \
@@ -169,9 +169,9 @@ struct calibration_number {
 };
 
 /* A row of a table of paths. */
-struct calibration_way {
-    bool is_there; /* the table has the way */
-    uint64_t values[CALIBRATION_WAY_VALUES];
+struct calibration_path {
+    bool is_there; /* the table has the path */
+    uint64_t values[CALIBRATION_PATH_VALUES];
     unsigned spread_permille;
     enum calibration_known known;
 };
@@ -190,11 +190,11 @@ struct calibration {
     struct calibration_key key;
     bool is_loaded; /* others used the machine while it was measured: values may be far too high */
     struct calibration_number numbers[CALIBRATION_PARAMETERS];
-    struct calibration_way ways[CALIBRATION_TABLES][PATH_WAY_COUNT];
-    const char *between; /* the table whose ways those between hosts are, by its name: what another transport costs they do not say; or NULL */
+    struct calibration_path paths[CALIBRATION_TABLES][PATH_KIND_COUNT];
+    const char *between; /* the table whose paths those between hosts are, by its name: what another transport costs they do not say; or NULL */
 };
 
-/* Sets shipped values, the costs of those tables (NULL: no ways), and an empty key. */
+/* Sets shipped values, the costs of those tables (NULL: no paths), and an empty key. */
 void calibration_init(struct calibration *calibration, const struct path_table *within,
                       const struct path_table *between);
 
@@ -215,7 +215,7 @@ uint64_t calibration_fingerprint(const struct calibration *calibration);
  * long as they are used. */
 struct calibration_tables {
     struct path_table tables[CALIBRATION_TABLES];
-    struct path_row rows[CALIBRATION_TABLES][PATH_WAY_COUNT];
+    struct path_row rows[CALIBRATION_TABLES][PATH_KIND_COUNT];
 };
 
 struct calibration_use {
@@ -228,7 +228,7 @@ struct calibration_use {
 /* Sets the numbers of a calibration: costs, latencies, ports, and both tables (if the table between
  * hosts has another name than the calibration's, it keeps the costs with which it ships). Memory
  * carries at least what one core alone copies. If copies were measured and are slower than shipped,
- * ways within the host that were not measured cost as much more. Also sets core_count, if
+ * paths within the host that were not measured cost as much more. Also sets core_count, if
  * the calibration is of a machine. All else stays. Ranks, hosts and racks must be set already, since
  * ranks of a host that do not all fit around one cache count as far apart. */
 void calibration_apply(const struct calibration *calibration, const struct calibration_use *use,

@@ -36,7 +36,7 @@ static void shipped_values_are_assumed_and_within_bounds(void **state)
 }
 
 /* A model that is told to use them computes with the tables as they ship. */
-static void shipped_ways_cost_what_the_tables_say(void **state)
+static void shipped_paths_cost_what_the_tables_say(void **state)
 {
     (void)state;
     const struct path_table *const tables[] = {local_paths(false), tcp_paths()};
@@ -68,7 +68,7 @@ static void another_transport_keeps_its_costs(void **state)
                                         .within = local_paths(false),
                                         .between = card_paths(),
                                         .tables = &memory};
-    calibration.ways[CALIBRATION_BETWEEN][PATH_SLOT].values[CALIBRATION_WAY_sender_ps] = 123456789;
+    calibration.paths[CALIBRATION_BETWEEN][PATH_SLOT].values[CALIBRATION_PATH_sender_ps] = 123456789;
     calibration_apply(&calibration, &use, &machine);
     assert_ptr_equal(machine.between, card_paths());
 }
@@ -86,8 +86,9 @@ static void a_machine_gets_every_number(void **state)
     calibration.numbers[CALIBRATION_reduce_float16_far_byte_fs].value =
         7000 + CALIBRATION_reduce_float16_near_byte_fs;
     calibration.key.hardware = (struct hardware){.cpu_count = 8, .cpus_a_cache = 2};
-    calibration.ways[CALIBRATION_WITHIN][PATH_SLOT].values[CALIBRATION_WAY_sender_byte_fs] = 1499;
-    calibration.ways[CALIBRATION_WITHIN][PATH_SLOT].values[CALIBRATION_WAY_receiver_byte_fs] = 1500;
+    calibration.paths[CALIBRATION_WITHIN][PATH_SLOT].values[CALIBRATION_PATH_sender_byte_fs] = 1499;
+    calibration.paths[CALIBRATION_WITHIN][PATH_SLOT].values[CALIBRATION_PATH_receiver_byte_fs] =
+        1500;
     calibration_apply(&calibration, &use, &machine);
     assert_int_equal(machine.core_count, 8);
     assert_int_equal(machine.turn_ps, 1000 + CALIBRATION_turn_ps);
@@ -135,13 +136,13 @@ static struct path_cost cost_of_slot(const struct calibration *calibration)
     return path_row_of(machine.within, PATH_SLOT)->cost;
 }
 
-/* Ways that nobody measured cost as much more than their rows say as copies do. */
-static void ways_are_slow_where_copies_are(void **state)
+/* Paths that nobody measured cost as much more than their rows say as copies do. */
+static void paths_are_slow_where_copies_are(void **state)
 {
     (void)state;
     struct calibration calibration = shipped();
     struct calibration_number *const copy = &calibration.numbers[CALIBRATION_copy_near_byte_fs];
-    struct calibration_way *const slot = &calibration.ways[CALIBRATION_WITHIN][PATH_SLOT];
+    struct calibration_path *const slot = &calibration.paths[CALIBRATION_WITHIN][PATH_SLOT];
     const struct path_cost row = path_row_of(local_paths(false), PATH_SLOT)->cost;
     copy->value *= 2;
     struct path_cost cost = cost_of_slot(&calibration); /* assumed: what a user has set */
@@ -160,7 +161,7 @@ static void ways_are_slow_where_copies_are(void **state)
     cost = cost_of_slot(&calibration);
     assert_memory_equal(&cost, &row, sizeof cost);
     copy->value = CALIBRATION_BYTE_FS_MAX;
-    slot->values[CALIBRATION_WAY_sender_ps] = UINT32_MAX;
+    slot->values[CALIBRATION_PATH_sender_ps] = UINT32_MAX;
     assert_int_equal(cost_of_slot(&calibration).sender_ps, UINT32_MAX);
 }
 
@@ -285,19 +286,19 @@ static void every_number_counts(void **state)
         expect_another(&root, &other);
     }
     for (unsigned table = 0; table < CALIBRATION_TABLES; table++)
-        for (unsigned way = 0; way < PATH_WAY_COUNT; way++)
-            for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++, other = root) {
-                other.ways[table][way].values[i]++;
+        for (unsigned path = 0; path < PATH_KIND_COUNT; path++)
+            for (unsigned i = 0; i < CALIBRATION_PATH_VALUES; i++, other = root) {
+                other.paths[table][path].values[i]++;
                 expect_another(&root, &other);
             }
     other.key.hardware.cpu_count++;
     expect_another(&root, &other);
     other = root;
-    /* How ways are known counts, where that changes what they cost. */
+    /* How paths are known counts, where that changes what they cost. */
     other.numbers[CALIBRATION_copy_near_byte_fs].value *= 2;
     other.numbers[CALIBRATION_copy_near_byte_fs].known = CALIBRATION_MEASURED;
     const struct calibration slow = other;
-    other.ways[CALIBRATION_WITHIN][PATH_SLOT].known = CALIBRATION_MEASURED;
+    other.paths[CALIBRATION_WITHIN][PATH_SLOT].known = CALIBRATION_MEASURED;
     expect_another(&slow, &other);
     other = root;
     other.numbers[0].known = CALIBRATION_MEASURED;
@@ -309,10 +310,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shipped_values_are_assumed_and_within_bounds),
-        cmocka_unit_test(shipped_ways_cost_what_the_tables_say),
+        cmocka_unit_test(shipped_paths_cost_what_the_tables_say),
         cmocka_unit_test(another_transport_keeps_its_costs),
         cmocka_unit_test(a_machine_gets_every_number),
-        cmocka_unit_test(ways_are_slow_where_copies_are),
+        cmocka_unit_test(paths_are_slow_where_copies_are),
         cmocka_unit_test(memory_carries_what_one_core_moves),
         cmocka_unit_test(dtypes_have_classes),
         cmocka_unit_test(another_machine_is_told_apart_with_words),

@@ -4,7 +4,7 @@
  *     ranks    copies, sums        port      latency               port
  *
  * The parameters are those of LogGP, for each class of links instead of one: L is `latency_ps`, o
- * is the cost of a way for its two ranks (struct path_cost, path/path.h), and g and G are the times
+ * is the cost of a path for its two ranks (struct path_cost, path/path.h), and g and G are the times
  * for which a message and a byte occupy a port (struct model_port). Sources: Culler et al., "LogP:
  * Towards a Realistic Model of Parallel Computation", PPoPP 1993; Alexandrov et al., "LogGP", SPAA
  * 1995; the gap of a core between two ranks and the shared ports are ours.
@@ -13,7 +13,7 @@
  * So a model gives every rank the same number, whatever compiler built it.
  *
  * Neglected: the routes within a rack (its switch carries all that its ports do), caches except
- * through the costs of ways, traffic of other jobs, and changes of the processors' speed.
+ * through the costs of paths, traffic of other jobs, and changes of the processors' speed.
  */
 #ifndef TUTTI_MODEL_MACHINE_H
 #define TUTTI_MODEL_MACHINE_H

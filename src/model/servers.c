@@ -80,7 +80,7 @@ uint64_t servers_compute(struct servers *servers, int core_number, int rank, uin
 /* A token bucket (the generic cell rate algorithm, ITU-T I.371): a port that has rested takes up to
  * its burst at once. Returns when the first byte passes. */
 static uint64_t pass(struct servers *servers, enum model_resource resource, int number,
-                     const struct model_port *kind, uint64_t now, struct flight *flight)
+                     const struct model_port *kind, uint64_t now, struct served_piece *flight)
 {
     struct server *port = &servers->of[resource][number];
     const struct model_cost each = {.byte_fs = kind->message.byte_fs};
@@ -109,7 +109,7 @@ static uint32_t take_flight(struct servers *servers)
     }
     if (servers->flight_count == servers->flight_room) {
         const uint32_t room = servers->flight_room == 0 ? 256 : 2 * servers->flight_room;
-        struct flight *flights = realloc(servers->flights, room * sizeof *flights);
+        struct served_piece *flights = realloc(servers->flights, room * sizeof *flights);
         if (flights == NULL) return UINT32_MAX;
         servers->flights = flights;
         servers->flight_room = room;
@@ -136,8 +136,8 @@ void servers_depart(struct servers *servers, struct events *events, uint64_t now
         events->has_failed = true;
         return;
     }
-    struct flight *flight = &servers->flights[index];
-    *flight = (struct flight){.bytes = bytes, .port = port};
+    struct served_piece *flight = &servers->flights[index];
+    *flight = (struct served_piece){.bytes = bytes, .port = port};
     const uint64_t at_ps = pass(servers, MODEL_CARD_OUT, from_host, &machine->card, now_ps, flight);
     if (distance == MODEL_OTHER_RACK)
         events_add(events, at_ps, FLIGHT_UPLINK_OUT, index);
@@ -152,7 +152,7 @@ bool servers_fly_on(struct servers *servers, struct events *events, uint64_t now
     const struct model_machine *machine = servers->machine;
     const struct model_port *uplink = &machine->uplink;
     const uint64_t latency_ps = machine->latency_ps[distance];
-    struct flight *flight = &servers->flights[index];
+    struct served_piece *flight = &servers->flights[index];
     uint64_t at_ps;
     switch (at) {
     case FLIGHT_UPLINK_OUT:

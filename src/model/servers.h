@@ -1,5 +1,5 @@
 /* servers.h - resources that serve one piece of work after the other, first come, first served:
- * cores, memory, cards, uplinks. Also the way of pieces through cards and uplinks.
+ * cores, memory, cards, uplinks. Also the path of pieces through cards and uplinks.
  *
  *     card of the sender ──────── latency ────────► card of the receiver          hosts of a rack
  *     card ──► uplink ──► uplink of the other rack ── latency ──► card            hosts of two racks
@@ -42,7 +42,7 @@ struct server {
 };
 
 /* A piece on its way. */
-struct flight {
+struct served_piece {
     uint64_t finish_ps; /* of its last byte where it is */
     uint64_t bytes;
     uint32_t port; /* the caller's; of a free one: the next one */
@@ -51,7 +51,7 @@ struct flight {
 struct servers {
     const struct model_machine *machine;
     struct server *of[MODEL_RESOURCES];
-    struct flight *flights;
+    struct served_piece *flights;
     uint32_t flight_count, flight_room, free_flight;
 };
 

@@ -7,19 +7,20 @@
 #include "base/status.h"
 #include "model/simulation.h"
 
-static void schedule(struct run *run, uint64_t at_ps, enum kind kind, uint32_t index)
+static void schedule(struct simulated_run *run, uint64_t at_ps, enum simulated_kind kind,
+                     uint32_t index)
 {
     events_add(&run->events, at_ps, kind, index);
 }
 
-static inline bool takes_time(const struct run *run, const struct model_effort *effort)
+static inline bool takes_time(const struct simulated_run *run, const struct model_effort *effort)
 {
     return effort->core_ps > 0 || (effort->memory_bytes > 0 && run->machine->memory_byte_fs > 0);
 }
 
 /* Computes; that event is due afterwards. */
-static void compute(struct run *run, int rank, struct model_effort effort, enum kind kind,
-                    uint32_t index)
+static void compute(struct simulated_run *run, int rank, struct model_effort effort,
+                    enum simulated_kind kind, uint32_t index)
 {
     if (run->ranks[rank].shares_core)
         turns_add(&run->turns, &run->events, run->now_ps, rank, effort, kind, index);
@@ -31,22 +32,22 @@ static void compute(struct run *run, int rank, struct model_effort effort, enum 
 }
 
 /* The event has happened, and what follows from it is under way. */
-static void go_on_computing(struct run *run, int rank)
+static void go_on_computing(struct simulated_run *run, int rank)
 {
     if (run->ranks[rank].shares_core) turns_next(&run->turns, &run->events, run->now_ps, rank);
 }
 
 /* ------------------------------------------------------------------------------------------------- ranks */
 
-static void wake_lane(struct run *run, uint32_t lane_index)
+static void wake_lane(struct simulated_run *run, uint32_t lane_index)
 {
-    struct rank_state *state = &run->ranks[run->lanes[lane_index].rank];
+    struct simulated_rank *state = &run->ranks[run->lanes[lane_index].rank];
     state->awake |= UINT64_C(1) << (lane_index - state->first_lane);
 }
 
-static void release_rank(struct run *run, int rank, uint32_t count)
+static void release_rank(struct simulated_run *run, int rank, uint32_t count)
 {
-    struct rank_state *state = &run->ranks[rank];
+    struct simulated_rank *state = &run->ranks[rank];
     state->waits_for -= count;
     if (state->waits_for > 0) return;
     run->ranks_left--;
@@ -56,7 +57,7 @@ static void release_rank(struct run *run, int rank, uint32_t count)
 /* ----------------------------------------------------------------------------------------------- messages */
 
 /* A piece leaves its sender: the last one that was given to its link. */
-static void depart(struct run *run, uint32_t port_index, uint64_t bytes)
+static void depart(struct simulated_run *run, uint32_t port_index, uint64_t bytes)
 {
     const struct port *port = &run->ports[port_index];
     const uint64_t fetch_ps =
@@ -70,7 +71,7 @@ static void depart(struct run *run, uint32_t port_index, uint64_t bytes)
                        bytes, port_index);
 }
 
-static void fly_on(struct run *run, enum flight_event at, uint32_t flight)
+static void fly_on(struct simulated_run *run, enum flight_event at, uint32_t flight)
 {
     const uint32_t index = run->servers.flights[flight].port;
     const struct port *port = &run->ports[index];
@@ -81,7 +82,7 @@ static void fly_on(struct run *run, enum flight_event at, uint32_t flight)
         schedule(run, arrival_ps, ARRIVED, index);
 }
 
-static void give_to_link(struct run *run, uint32_t port_index)
+static void give_to_link(struct simulated_run *run, uint32_t port_index)
 {
     struct port *port = &run->ports[port_index];
     const uint64_t bytes = piece_of(run, port->bytes, port->sent);
@@ -96,7 +97,7 @@ static void give_to_link(struct run *run, uint32_t port_index)
 
 /* Whether a part is large enough: a message that is sent by reference while it is computed goes in
  * few parts, see engine/send.c. */
-static bool is_worth_posting(const struct run *run, const struct port *port)
+static bool is_worth_posting(const struct simulated_run *run, const struct port *port)
 {
     if (!port->work.is_reference || port->work.in_flight == 0 || port->ready == port->piece_count)
         return true;
@@ -105,7 +106,7 @@ static bool is_worth_posting(const struct run *run, const struct port *port)
 
 /* A question goes to the receiver, and its answer waits behind the bytes that the receiver itself
  * has given its card. While an earlier message is under way, the question has already gone. */
-static bool ask_for_place(struct run *run, uint32_t port_index)
+static bool ask_for_place(struct simulated_run *run, uint32_t port_index)
 {
     struct port *port = &run->ports[port_index];
     if (!port->work.is_asked || port->has_place) return true;
@@ -124,7 +125,7 @@ static bool ask_for_place(struct run *run, uint32_t port_index)
 }
 
 /* Gives a link the pieces that are ready, as far as it has room. */
-static void push(struct run *run, uint32_t port_index)
+static void push(struct simulated_run *run, uint32_t port_index)
 {
     struct port *port = &run->ports[port_index];
     if (is_worth_posting(run, port)) port->posted = port->ready;
@@ -147,10 +148,10 @@ static void push(struct run *run, uint32_t port_index)
 }
 
 /* The same, as it goes. is_first: it is the first message on the port. */
-static struct model_work work_on_port(struct run *run, const struct port *port,
+static struct model_work work_on_port(struct simulated_run *run, const struct port *port,
                                       const struct plan_step *step, uint64_t bytes, bool is_first)
 {
-    const struct rank_state *from = &run->ranks[port->from];
+    const struct simulated_rank *from = &run->ranks[port->from];
     const struct model_work work = work_of_port(run, port, step, bytes);
     const bool is_placed = is_first && port->is_advertised && work.may_place &&
                            placement_of_step(from->plan, (uint32_t)(step - from->plan->steps),
@@ -159,7 +160,7 @@ static struct model_work work_on_port(struct run *run, const struct port *port,
 }
 
 /* Within a host a message by reference has no more parts than there may be under way. */
-static uint32_t window_of(const struct run *run, const struct port *port)
+static uint32_t window_of(const struct simulated_run *run, const struct port *port)
 {
     if (port->work.is_placed) return UINT32_MAX;
     if (port->work.in_flight == 0) return run->machine->piece_count_max;
@@ -168,11 +169,11 @@ static uint32_t window_of(const struct run *run, const struct port *port)
 }
 
 /* The work of a message that is received: its sender may already be at a later one. */
-static struct model_work work_of_message(struct run *run, const struct wiring_receive *receive,
-                                         uint64_t bytes)
+static struct model_work work_of_message(struct simulated_run *run,
+                                         const struct wiring_receive *receive, uint64_t bytes)
 {
     const struct port *port = &run->ports[receive->port];
-    const struct rank_state *from = &run->ranks[port->from];
+    const struct simulated_rank *from = &run->ranks[port->from];
     if (port->message_count == receive->sequence + 1 && port->bytes == bytes) return port->work;
     const uint32_t link = run->wiring->ports[receive->port].link,
                    step = run->senders[run->first_messages[link] + receive->sequence];
@@ -183,10 +184,10 @@ static struct model_work work_of_message(struct run *run, const struct wiring_re
 /* Whether a sum is stored in places that have to be taken back from the core that read the message
  * before. Not so for a sum that is added to a message where it came, and goes on; and the rows of
  * tables, which are measured with copies, already have it for copies. */
-static bool is_retaken(struct run *run, const struct port *port, const struct plan_step *step,
-                       uint64_t bytes)
+static bool is_retaken(struct simulated_run *run, const struct port *port,
+                       const struct plan_step *step, uint64_t bytes)
 {
-    const struct rank_state *state = &run->ranks[port->from];
+    const struct simulated_rank *state = &run->ranks[port->from];
     if (step->source_count < 2 || port->work.is_reference || !port->work.is_shared ||
         !crosses(run, port))
         return false;
@@ -198,7 +199,7 @@ static bool is_retaken(struct run *run, const struct port *port, const struct pl
     return true;
 }
 
-static uint32_t first_port_of(const struct run *run, const struct rank_state *state,
+static uint32_t first_port_of(const struct simulated_run *run, const struct simulated_rank *state,
                               const struct plan_step *step)
 {
     const struct wiring *wiring = run->wiring;
@@ -207,11 +208,11 @@ static uint32_t first_port_of(const struct run *run, const struct rank_state *st
 }
 
 /* A message begins; nothing of it is ready yet. */
-static void open_message(struct run *run, uint32_t port_index, const struct plan_step *step,
-                         uint64_t bytes)
+static void open_message(struct simulated_run *run, uint32_t port_index,
+                         const struct plan_step *step, uint64_t bytes)
 {
     struct port *port = &run->ports[port_index];
-    struct rank_state *state = &run->ranks[port->from];
+    struct simulated_rank *state = &run->ranks[port->from];
     port->work = work_on_port(run, port, step, bytes, port->message_count == 0);
     port->bytes = bytes;
     port->message_count++;
@@ -231,24 +232,24 @@ static void open_message(struct run *run, uint32_t port_index, const struct plan
 
 /* -------------------------------------------------------------------------------------------------- steps */
 
-static uint32_t global_step(const struct run *run, const struct lane *lane)
+static uint32_t global_step(const struct simulated_run *run, const struct lane *lane)
 {
     return run->ranks[lane->rank].first_step + lane->step;
 }
 
-static bool afters_are_completed(const struct run *run, const struct lane *lane,
+static bool afters_are_completed(const struct simulated_run *run, const struct lane *lane,
                                  const struct plan_step *step)
 {
-    const struct rank_state *state = &run->ranks[lane->rank];
+    const struct simulated_rank *state = &run->ranks[lane->rank];
     for (uint32_t i = 0; i < step->after_count; i++)
         if (!run->completed[state->first_step + state->plan->afters[step->first_after + i]])
             return false;
     return true;
 }
 
-static void complete_step(struct run *run, struct lane *lane)
+static void complete_step(struct simulated_run *run, struct lane *lane)
 {
-    struct rank_state *state = &run->ranks[lane->rank];
+    struct simulated_rank *state = &run->ranks[lane->rank];
     run->result->steps++;
     if (state->plan->after_count > 0) run->completed[global_step(run, lane)] = true;
     lane->step++;
@@ -257,35 +258,35 @@ static void complete_step(struct run *run, struct lane *lane)
     state->awake |= state->held_up;
 }
 
-static bool is_free(struct run *run, uint32_t port, void *context)
+static bool is_free(struct simulated_run *run, uint32_t port, void *context)
 {
     (void)context;
     return !run->ports[port].is_active;
 }
 
-static bool open_it(struct run *run, uint32_t port, void *context)
+static bool open_it(struct simulated_run *run, uint32_t port, void *context)
 {
-    const struct message *message = context;
+    const struct simulated_message *message = context;
     open_message(run, port, message->step, message->bytes);
     return true;
 }
 
 /* Some of the message was computed before its link was free. */
-static bool begin_late(struct run *run, uint32_t port, void *context)
+static bool begin_late(struct simulated_run *run, uint32_t port, void *context)
 {
     (void)context;
     run->ports[port].is_late = true;
     return true;
 }
 
-static bool goes_by_reference(struct run *run, uint32_t port, void *context)
+static bool goes_by_reference(struct simulated_run *run, uint32_t port, void *context)
 {
     (void)context;
     return run->ports[port].work.is_reference;
 }
 
 /* Makes that many pieces of the port's message ready. */
-static bool push_ready(struct run *run, uint32_t port, void *context)
+static bool push_ready(struct simulated_run *run, uint32_t port, void *context)
 {
     const uint32_t count = *(const uint32_t *)context;
     if (run->ports[port].ready < count) run->ports[port].ready = count;
@@ -293,7 +294,7 @@ static bool push_ready(struct run *run, uint32_t port, void *context)
     return true;
 }
 
-static bool post_it(struct run *run, uint32_t port, void *context)
+static bool post_it(struct simulated_run *run, uint32_t port, void *context)
 {
     if (run->ports[port].is_active) return false;
     open_it(run, port, context);
@@ -301,7 +302,7 @@ static bool post_it(struct run *run, uint32_t port, void *context)
 }
 
 /* Whether the next pieces of the step's messages are here. */
-static bool has_come(const struct run *run, const struct lane *lane)
+static bool has_come(const struct simulated_run *run, const struct lane *lane)
 {
     const struct wiring *wiring = run->wiring;
     const uint32_t step = global_step(run, lane);
@@ -312,13 +313,13 @@ static bool has_come(const struct run *run, const struct lane *lane)
     return true;
 }
 
-static bool is_up_to_date(struct run *run, uint32_t port, void *context)
+static bool is_up_to_date(struct simulated_run *run, uint32_t port, void *context)
 {
     (void)context;
     return !run->ports[port].is_late;
 }
 
-static struct model_effort effort_of(struct run *run, const struct lane *lane,
+static struct model_effort effort_of(struct simulated_run *run, const struct lane *lane,
                                      const struct plan_step *step)
 {
     const struct wiring *wiring = run->wiring;
@@ -343,7 +344,7 @@ static struct model_effort effort_of(struct run *run, const struct lane *lane,
 }
 
 /* The piece is computed: its messages are consumed, and what it sends is ready. */
-static void deliver(struct run *run, struct lane *lane)
+static void deliver(struct simulated_run *run, struct lane *lane)
 {
     const struct wiring *wiring = run->wiring;
     const uint32_t step = global_step(run, lane);
@@ -362,7 +363,7 @@ static void deliver(struct run *run, struct lane *lane)
     if (lane->piece == lane->piece_count) complete_step(run, lane);
 }
 
-static bool any_is_read(const struct rank_state *state, struct plan_place place,
+static bool any_is_read(const struct simulated_rank *state, struct plan_location place,
                         uint32_t chunk_count)
 {
     if (state->is_read == NULL || place.buffer != PLAN_OUTPUT) return false;
@@ -372,11 +373,11 @@ static bool any_is_read(const struct rank_state *state, struct plan_place place,
 }
 
 /* The use of the result of a step that stores something. */
-static struct model_result_use use_of(struct run *run, const struct lane *lane,
+static struct model_result_use use_of(struct simulated_run *run, const struct lane *lane,
                                       const struct plan_step *step)
 {
-    struct rank_state *state = &run->ranks[lane->rank];
-    struct message message = {step, lane->bytes};
+    struct simulated_rank *state = &run->ranks[lane->rank];
+    struct simulated_message message = {step, lane->bytes};
     /* Only what is read past the caches asks. */
     const bool sends_result = run->machine->memory_byte_fs > 0 && !copies_input(state->plan, step);
     return (struct model_result_use){
@@ -385,9 +386,9 @@ static struct model_result_use use_of(struct run *run, const struct lane *lane,
                                                    goes_through_links, &message)};
 }
 
-static bool begin_step(struct run *run, struct lane *lane, const struct plan_step *step)
+static bool begin_step(struct simulated_run *run, struct lane *lane, const struct plan_step *step)
 {
-    struct rank_state *state = &run->ranks[lane->rank];
+    struct simulated_rank *state = &run->ranks[lane->rank];
     const struct rank_plan *plan = state->plan;
     const uint64_t bit = UINT64_C(1) << (lane - run->lanes - state->first_lane);
     state->held_up |= bit;
@@ -405,10 +406,10 @@ static bool begin_step(struct run *run, struct lane *lane, const struct plan_ste
 
 /* Opens a step's messages as soon as earlier messages are out of the way. The pieces that are
  * computed by then are ready at once. */
-static void open_messages(struct run *run, struct lane *lane, const struct plan_step *step)
+static void open_messages(struct simulated_run *run, struct lane *lane, const struct plan_step *step)
 {
     const uint32_t number = global_step(run, lane);
-    struct message message = {step, lane->bytes};
+    struct simulated_message message = {step, lane->bytes};
     if (!for_ports(run, number, NULL, is_free, NULL)) return;
     lane->is_open = true;
     for_ports(run, number, NULL, open_it, &message);
@@ -420,12 +421,12 @@ static void open_messages(struct run *run, struct lane *lane, const struct plan_
 
 /* Runs one piece of the lane's step, or posts what a step that only sends can post; false: the lane
  * cannot go on now. */
-static bool run_step(struct run *run, struct lane *lane, uint32_t lane_index)
+static bool run_step(struct simulated_run *run, struct lane *lane, uint32_t lane_index)
 {
     const struct rank_plan *plan = run->ranks[lane->rank].plan;
     const struct plan_step *step = &plan->steps[lane->step];
     if (!lane->has_begun && !begin_step(run, lane, step)) return false;
-    struct message message = {step, lane->bytes};
+    struct simulated_message message = {step, lane->bytes};
     const uint32_t number = global_step(run, lane);
     if (plan_step_only_sends(plan, step)) {
         if (!for_ports(run, number, &lane->target, post_it, &message)) return false;
@@ -451,7 +452,7 @@ static bool run_step(struct run *run, struct lane *lane, uint32_t lane_index)
 
 /* Runs a lane until another lane has its turn: to the end of a piece that is not the last one of
  * its step. */
-static void take_turn(struct run *run, uint32_t lane_index)
+static void take_turn(struct simulated_run *run, uint32_t lane_index)
 {
     struct lane *lane = &run->lanes[lane_index];
     while (!lane->is_computing && lane->step < lane->end_step) {
@@ -464,9 +465,9 @@ static void take_turn(struct run *run, uint32_t lane_index)
 }
 
 /* Lanes that may go on take turns, as in the engine. */
-static void go_on(struct run *run, int rank)
+static void go_on(struct simulated_run *run, int rank)
 {
-    struct rank_state *state = &run->ranks[rank];
+    struct simulated_rank *state = &run->ranks[rank];
     if (state->is_going_on) return; /* then it sees them, too */
     state->is_going_on = true;
     while (state->awake != 0) {
@@ -479,13 +480,13 @@ static void go_on(struct run *run, int rank)
     state->is_going_on = false;
 }
 
-static void look_at_lane(struct run *run, uint32_t lane_index)
+static void look_at_lane(struct simulated_run *run, uint32_t lane_index)
 {
     wake_lane(run, lane_index);
     go_on(run, run->lanes[lane_index].rank);
 }
 
-static void finish_computing(struct run *run, uint32_t lane_index)
+static void finish_computing(struct simulated_run *run, uint32_t lane_index)
 {
     run->lanes[lane_index].is_computing = false;
     deliver(run, &run->lanes[lane_index]);
@@ -494,13 +495,13 @@ static void finish_computing(struct run *run, uint32_t lane_index)
 
 /* A link has room again, or its core has time: its message goes on, and so does the lane that waits
  * to send the next one. */
-static void go_on_sending(struct run *run, uint32_t port_index)
+static void go_on_sending(struct simulated_run *run, uint32_t port_index)
 {
     push(run, port_index);
     if (!run->ports[port_index].is_active) look_at_lane(run, run->ports[port_index].writer);
 }
 
-static void happen(struct run *run, unsigned kind, uint32_t index)
+static void happen(struct simulated_run *run, unsigned kind, uint32_t index)
 {
     struct port *port = kind >= PUSHED && kind != TURN ? &run->ports[index] : NULL;
     switch (kind) {
@@ -552,7 +553,7 @@ static bool all_have_sizes(const struct plan *plan)
     return true;
 }
 
-static void note_loads(const struct run *run)
+static void note_loads(const struct simulated_run *run)
 {
     for (int r = 0; r < MODEL_RESOURCES; r++) {
         struct model_load *load = &run->result->loads[r];
@@ -570,7 +571,7 @@ void model_wait_for_busiest(struct model_result *result)
         if (result->time_ps < result->loads[r].busy_ps) result->time_ps = result->loads[r].busy_ps;
 }
 
-static void run_all(struct run *run)
+static void run_all(struct simulated_run *run)
 {
     for (uint32_t l = 0; l < run->wiring->lane_count; l++) wake_lane(run, l);
     for (int r = 0; r < run->machine->rank_count; r++) go_on(run, r);
@@ -585,7 +586,7 @@ static void run_all(struct run *run)
 }
 
 /* Whether a port uses more of its burst in a call than it saves up until the next one. */
-static bool uses_up_bursts(const struct run *run)
+static bool uses_up_bursts(const struct simulated_run *run)
 {
     const struct model_machine *machine = run->machine;
     const struct model_result *result = run->result;
@@ -604,7 +605,7 @@ struct outcome {
     bool uses_up_bursts;
 };
 
-static enum tutti_status simulate_once(struct run *run, size_t element_bytes,
+static enum tutti_status simulate_once(struct simulated_run *run, size_t element_bytes,
                                        struct outcome *outcome)
 {
     simulation_begin(run, element_bytes);
@@ -622,12 +623,13 @@ static enum tutti_status simulate_once(struct run *run, size_t element_bytes,
 }
 
 /* A call among others: ports begin it rested, unless others before it have left them no time for that. */
-static enum tutti_status simulate_call(const struct run *job, bool in_step, size_t element_bytes,
-                                       struct model_result *result, bool *step_matters)
+static enum tutti_status simulate_call(const struct simulated_run *job, bool in_step,
+                                       size_t element_bytes, struct model_result *result,
+                                       bool *step_matters)
 {
     struct outcome outcome = {false, false};
     struct model_result first = {.time_ps = 0};
-    struct run run = *job;
+    struct simulated_run run = *job;
     run.in_step = in_step;
     run.have_rested = true;
     run.result = &first;
@@ -657,12 +659,12 @@ enum tutti_status model_simulate_part(const struct plan *plan, const struct wiri
                                       size_t whole_count, size_t element_bytes,
                                       struct model_result *result)
 {
-    const struct run job = {.plan = plan,
-                            .wiring = wiring,
-                            .machine = machine,
-                            .count = count,
-                            .whole_count = whole_count,
-                            .ranks_left = plan->shape.rank_count};
+    const struct simulated_run job = {.plan = plan,
+                                      .wiring = wiring,
+                                      .machine = machine,
+                                      .count = count,
+                                      .whole_count = whole_count,
+                                      .ranks_left = plan->shape.rank_count};
     assert(machine->rank_count == plan->shape.rank_count && machine->core_count > 0);
     assert(machine->piece_bytes_max > 0 && machine->piece_count_max > 0);
     assert(count == whole_count || (count > 0 && count < whole_count));

@@ -11,13 +11,13 @@
  *    it, and a message by reference when its receiver has consumed it.
  * 2. A core, a card and an uplink serve pieces in the order in which they come. Pieces are small,
  *    so ranks that always have some share it fairly.
- * 3. Links differ by where their ends are (enum model_distance) and by the way that a message
+ * 3. Links differ by where their ends are (enum model_distance) and by the path that a message
  *    takes: the first one of the path table.
  *
  * 4. Calls like this one come before it, one after the other. So a burst of a port makes no call
  *    shorter than the port's work in each.
  *
- * Neglected: ways that are given up at run time because room is lacking, and advertisements of
+ * Neglected: paths that are given up at run time because room is lacking, and advertisements of
  * receivers that come late. All ranks begin at the same time, with idle links.
  */
 #ifndef TUTTI_MODEL_SIMULATE_H
@@ -61,7 +61,7 @@ enum tutti_status model_simulate(const struct plan *plan, const struct wiring *w
                                  size_t element_bytes, struct model_result *result);
 
 /* The same of a part of each message, for callers that would wait too long for all of it: of
- * `count` elements in a block that stand for `whole_count`, so that ways and pieces are those of
+ * `count` elements in a block that stand for `whole_count`, so that paths and pieces are those of
  * whole messages, and there are fewer pieces. */
 enum tutti_status model_simulate_part(const struct plan *plan, const struct wiring *wiring,
                                       const struct model_machine *machine, size_t count,

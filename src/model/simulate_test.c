@@ -103,13 +103,13 @@ static uint64_t lg(uint64_t count)
 static void dissemination_costs_what_loggopsim_says(void **state)
 {
     (void)state;
-    static const struct path_row rows[] = {{.way = PATH_INLINE,
+    static const struct path_row rows[] = {{.path = PATH_INLINE,
                                             .sender_memory = PATH_HOST_MEMORY,
                                             .receiver_memory = PATH_HOST_MEMORY,
                                             .alignment = 1,
                                             .in_flight = 1,
                                             .cost = {1500000, 1500000, 0, 0}}};
-    static const struct path_rule rules[] = {{.way = PATH_INLINE,
+    static const struct path_rule rules[] = {{.path = PATH_INLINE,
                                               .bytes_max = SIZE_MAX,
                                               .traffic = PATH_ANY_TRAFFIC,
                                               .readers = PATH_ANY_READERS,
@@ -439,38 +439,38 @@ static void hosts_take_turns_on_shared_cores(void **state)
     expect_time(&job, &machine, (uint64_t)RANKS * 2 * bytes_ps(2000, job.bytes));
 }
 
-/* ------------------------------------------------------------------------------------ ways within a host */
+/* ------------------------------------------------------------------------------------ paths within a host */
 
-enum { WAYS_MAX = 16 };
+enum { PATHS_MAX = 16 };
 
-struct free_ways {
+struct free_paths {
     struct path_table table;
-    struct path_row rows[WAYS_MAX];
+    struct path_row rows[PATHS_MAX];
 };
 
 /* Ranks of one host with a core each, whose work and messages cost nothing. */
-static struct model_machine free_host(struct free_ways *ways, int rank_count)
+static struct model_machine free_host(struct free_paths *paths, int rank_count)
 {
-    ways->table = *transport_paths("local");
-    assert_true(ways->table.row_count <= WAYS_MAX);
-    for (unsigned r = 0; r < ways->table.row_count; r++) {
-        ways->rows[r] = ways->table.rows[r];
-        ways->rows[r].cost = (struct path_cost){0};
+    paths->table = *transport_paths("local");
+    assert_true(paths->table.row_count <= PATHS_MAX);
+    for (unsigned r = 0; r < paths->table.row_count; r++) {
+        paths->rows[r] = paths->table.rows[r];
+        paths->rows[r].cost = (struct path_cost){0};
     }
-    ways->table.rows = ways->rows;
+    paths->table.rows = paths->rows;
     return (struct model_machine){.rank_count = rank_count,
                                   .host_count = 1,
                                   .rack_count = 1,
                                   .core_count = rank_count,
-                                  .within = &ways->table,
+                                  .within = &paths->table,
                                   .piece_bytes_max = 64 << 10,
                                   .piece_count_max = 4};
 }
 
-static void set_cost(struct free_ways *ways, enum path_way way, struct path_cost cost)
+static void set_cost(struct free_paths *paths, enum path_kind path, struct path_cost cost)
 {
-    for (unsigned r = 0; r < ways->table.row_count; r++)
-        if (ways->rows[r].way == way) ways->rows[r].cost = cost;
+    for (unsigned r = 0; r < paths->table.row_count; r++)
+        if (paths->rows[r].path == path) paths->rows[r].cost = cost;
 }
 
 /* Each rank stores half of the sums where the other rank read those of the call before, unless both
@@ -480,10 +480,10 @@ static void a_result_that_others_read_is_taken_back(void **state)
 {
     (void)state;
     enum { LATENCY_PS = 48000, LATENCIES_MAX = 16, RETAKE_FS = 125000 };
-    struct free_ways ways;
+    struct free_paths paths;
     const struct job twoshot = {COLLECTIVE_ALLREDUCE, "twoshot", 0, 64 << 10},
                      oneshot = {COLLECTIVE_ALLREDUCE, "oneshot", 0, 64 << 10};
-    struct model_machine machine = free_host(&ways, 2);
+    struct model_machine machine = free_host(&paths, 2);
     machine.is_mapped = true;
     machine.latency_ps[MODEL_SAME_HOST] = LATENCY_PS;
     machine.retake_byte_fs = RETAKE_FS;
@@ -504,10 +504,10 @@ static void scratch_memory_is_never_mapped(void **state)
 {
     (void)state;
     enum { SLOT_PS = 1000000 };
-    struct free_ways ways;
-    struct model_machine machine = free_host(&ways, 2);
+    struct free_paths paths;
+    struct model_machine machine = free_host(&paths, 2);
     machine.is_mapped = true;
-    set_cost(&ways, PATH_SLOT, (struct path_cost){.receiver_ps = SLOT_PS});
+    set_cost(&paths, PATH_SLOT, (struct path_cost){.receiver_ps = SLOT_PS});
     assert_true(run(&(struct job){COLLECTIVE_ALLREDUCE, "twoshot", 0, 64 << 10}, &machine).time_ps <
                 SLOT_PS);
     assert_true(run(&(struct job){COLLECTIVE_REDUCE, "twoshot", 0, 64 << 10}, &machine).time_ps >=
@@ -517,10 +517,10 @@ static void scratch_memory_is_never_mapped(void **state)
 static void a_group_s_place_is_filled_once(void **state)
 {
     (void)state;
-    struct free_ways ways;
+    struct free_paths paths;
     const struct job job = {COLLECTIVE_BROADCAST, "direct", 0, 8 << 10};
-    const struct model_machine machine = free_host(&ways, 4);
-    set_cost(&ways, PATH_GROUP_SLOT, (struct path_cost){.sender_ps_a_byte = 1000});
+    const struct model_machine machine = free_host(&paths, 4);
+    set_cost(&paths, PATH_GROUP_SLOT, (struct path_cost){.sender_ps_a_byte = 1000});
     expect_time(&job, &machine, 1000 * job.bytes);
 }
 
@@ -530,9 +530,9 @@ static void a_receiver_loads_each_sender_s_line(void **state)
 {
     (void)state;
     enum { RANKS = 9, LATENCY_PS = 100000 };
-    struct free_ways ways;
+    struct free_paths paths;
     const struct job job = {COLLECTIVE_GATHER, "direct", 0, 8};
-    struct model_machine machine = free_host(&ways, RANKS);
+    struct model_machine machine = free_host(&paths, RANKS);
     machine.latency_ps[MODEL_SAME_HOST] = LATENCY_PS;
     expect_time(&job, &machine, LATENCY_PS / 4 + (RANKS - 1) * (LATENCY_PS / 4 * 3));
     machine.core_count = 1;
@@ -564,12 +564,12 @@ static void a_straggler_holds_up_a_ring(void **state)
 static void who_asks_for_a_place_waits_for_the_answer(void **state)
 {
     (void)state;
-    struct path_row row = {.way = PATH_READ,
+    struct path_row row = {.path = PATH_READ,
                            .sender_memory = PATH_HOST_MEMORY,
                            .receiver_memory = PATH_HOST_MEMORY,
                            .alignment = 1,
                            .in_flight = 8};
-    static const struct path_rule rules[] = {{.way = PATH_READ,
+    static const struct path_rule rules[] = {{.path = PATH_READ,
                                               .bytes_max = SIZE_MAX,
                                               .traffic = PATH_ANY_TRAFFIC,
                                               .readers = PATH_ANY_READERS,
@@ -595,7 +595,7 @@ static void who_asks_for_a_place_waits_for_the_answer(void **state)
     expect_time(&job, &machine, UINT64_C(840000000000));
 }
 
-/* However few pieces links take at a time, and whatever ways messages take, no plan comes to a
+/* However few pieces links take at a time, and whatever paths messages take, no plan comes to a
  * halt, and less room is never faster. */
 static void narrow_links_hold_up_and_do_not_halt(void **state)
 {

@@ -5,7 +5,7 @@
 
 #include "plan/layout.h"
 
-static void *allocate(struct run *run, size_t count, size_t size)
+static void *allocate(struct simulated_run *run, size_t count, size_t size)
 {
     void *memory = calloc(count + 1, size);
     run->has_failed |= memory == NULL;
@@ -13,7 +13,7 @@ static void *allocate(struct run *run, size_t count, size_t size)
 }
 
 /* The size of a block's parts, and of pieces: as binding cuts the largest chunk (engine/bind.c). */
-static void cut(struct run *run, size_t count, size_t element_bytes)
+static void cut(struct simulated_run *run, size_t count, size_t element_bytes)
 {
     const uint32_t parts = run->plan->shape.parts;
     const struct layout layout = {.count = count, .element_bytes = element_bytes, .parts = parts};
@@ -23,7 +23,7 @@ static void cut(struct run *run, size_t count, size_t element_bytes)
         run->part_ends[i] = layout_part_begin(&layout, count, i) * element_bytes;
 }
 
-static uint64_t largest_step(const struct run *run)
+static uint64_t largest_step(const struct simulated_run *run)
 {
     uint64_t largest = 0;
     for (int r = 0; r < run->plan->shape.rank_count; r++) {
@@ -48,7 +48,7 @@ uint64_t model_piece_bytes(const struct model_machine *machine, uint64_t largest
     return piece;
 }
 
-/* The least number of pieces under way on any link, whatever way they take. */
+/* The least number of pieces under way on any link, whatever path they take. */
 static unsigned least_window(const struct model_machine *machine)
 {
     const struct path_table *const tables[] = {machine->within, machine->between};
@@ -59,7 +59,7 @@ static unsigned least_window(const struct model_machine *machine)
     return least;
 }
 
-static void set_up_ports(struct run *run, uint64_t largest)
+static void set_up_ports(struct simulated_run *run, uint64_t largest)
 {
     const unsigned window = least_window(run->machine);
     const struct wiring *wiring = run->wiring;
@@ -81,7 +81,7 @@ static void set_up_ports(struct run *run, uint64_t largest)
 }
 
 /* Steps whose results may be stored there by the ranks that compute them. */
-static void find_advertised(struct run *run)
+static void find_advertised(struct simulated_run *run)
 {
     const struct wiring *wiring = run->wiring;
     for (int r = 0; run->machine->is_mapped && r < run->plan->shape.rank_count; r++) {
@@ -95,7 +95,7 @@ static void find_advertised(struct run *run)
 }
 
 /* Each link begins with the rank behind its sender, as in binding. */
-static void set_up_links(struct run *run)
+static void set_up_links(struct simulated_run *run)
 {
     const struct wiring *wiring = run->wiring;
     for (uint32_t l = 0; l < wiring->link_count; l++) {
@@ -108,7 +108,7 @@ static void set_up_links(struct run *run)
     }
 }
 
-static void set_up_messages(struct run *run)
+static void set_up_messages(struct simulated_run *run)
 {
     const struct wiring *wiring = run->wiring;
     uint32_t count = 0;
@@ -123,7 +123,7 @@ static void set_up_messages(struct run *run)
                 step;
 }
 
-static void set_up_ranks(struct run *run)
+static void set_up_ranks(struct simulated_run *run)
 {
     const struct model_machine *machine = run->machine;
     int *seated = allocate(run, (size_t)machine->host_count, sizeof *seated);
@@ -140,7 +140,7 @@ static void set_up_ranks(struct run *run)
     }
     uint32_t lane = 0;
     for (int r = 0; r < machine->rank_count && !run->has_failed; r++) {
-        struct rank_state *state = &run->ranks[r];
+        struct simulated_rank *state = &run->ranks[r];
         const int host = model_cores_of(machine, model_host_of(machine, r));
         state->plan = run->plan->ranks[r];
         state->first_lane = lane;
@@ -161,9 +161,9 @@ static void set_up_ranks(struct run *run)
 }
 
 /* Whether nothing of the message is read where it lies by another core. */
-static bool stays_on_core(struct run *run, uint32_t port_index, void *context)
+static bool stays_on_core(struct simulated_run *run, uint32_t port_index, void *context)
 {
-    const struct message *message = context;
+    const struct simulated_message *message = context;
     const struct port *port = &run->ports[port_index];
     return !crosses(run, port) || goes_through_links(run, port_index, context) ||
            !work_of_port(run, port, message->step, message->bytes).is_shared;
@@ -171,40 +171,40 @@ static bool stays_on_core(struct run *run, uint32_t port_index, void *context)
 
 /* The place of a step's message, if it lies in the output. */
 static bool sends_output(const struct rank_plan *plan, const struct plan_step *step,
-                         struct plan_place *place)
+                         struct plan_location *place)
 {
     const struct plan_source *source = &plan->sources[step->first_source];
     if (!step->has_destination && !plan_step_only_sends(plan, step)) return false;
-    *place = step->has_destination ? step->destination : source->place;
+    *place = step->has_destination ? step->destination : source->location;
     return place->buffer == PLAN_OUTPUT && !copies_input(plan, step);
 }
 
-static void mark_output(struct run *run, struct rank_state *state)
+static void mark_output(struct simulated_run *run, struct simulated_rank *state)
 {
     const struct rank_plan *plan = state->plan;
     for (uint32_t s = 0; s < plan->step_count; s++) {
         const struct plan_step *step = &plan->steps[s];
-        struct plan_place place;
+        struct plan_location place;
         if (!sends_output(plan, step, &place)) continue;
-        struct message message = {step, step_bytes(run, plan, step)};
+        struct simulated_message message = {step, step_bytes(run, plan, step)};
         if (!for_ports(run, state->first_step + s, NULL, stays_on_core, &message))
             memset(state->is_read + place.first, true, step->chunk_count);
     }
 }
 
 /* Only memory that is mapped is read where it lies by other cores than its own. */
-static void set_up_outputs(struct run *run)
+static void set_up_outputs(struct simulated_run *run)
 {
     for (int r = 0; run->machine->is_mapped && r < run->machine->rank_count && !run->has_failed;
          r++) {
-        struct rank_state *state = &run->ranks[r];
+        struct simulated_rank *state = &run->ranks[r];
         state->is_read = allocate(run, plan_chunk_count(&run->plan->shape, r, PLAN_OUTPUT),
                                   sizeof *state->is_read);
         if (!run->has_failed) mark_output(run, state);
     }
 }
 
-static void set_up_turns(struct run *run)
+static void set_up_turns(struct simulated_run *run)
 {
     const int count = run->machine->rank_count;
     int *const cores = allocate(run, (size_t)count, sizeof *cores);
@@ -216,7 +216,7 @@ static void set_up_turns(struct run *run)
     free(cores);
 }
 
-void simulation_begin(struct run *run, size_t element_bytes)
+void simulation_begin(struct simulated_run *run, size_t element_bytes)
 {
     const struct model_machine *machine = run->machine;
     const struct wiring *wiring = run->wiring;
@@ -240,7 +240,7 @@ void simulation_begin(struct run *run, size_t element_bytes)
     set_up_turns(run);
 }
 
-void simulation_end(struct run *run)
+void simulation_end(struct simulated_run *run)
 {
     free(run->part_ends);
     for (int r = 0; run->ranks != NULL && r < run->machine->rank_count; r++)

@@ -23,7 +23,7 @@
 #include "plan/wiring.h"
 
 /* Besides those of flights. */
-enum kind {
+enum simulated_kind {
     COMPUTED = FLIGHT_EVENTS, /* a lane's piece */
     PUSHED,                   /* a port's piece is in the hands of its link */
     ARRIVED,                  /* a port's piece can be used */
@@ -69,7 +69,7 @@ struct lane {
 };
 
 static_assert(PLAN_LANES_MAX <= 64, "a bit for each lane of a rank");
-struct rank_state {
+struct simulated_rank {
     const struct rank_plan *plan;
     uint32_t first_lane, first_step,
         waits_for; /* lanes, messages to be sent, pieces to be consumed */
@@ -82,7 +82,7 @@ struct rank_state {
     struct model_sender sender;
 };
 
-struct run {
+struct simulated_run {
     const struct plan *plan;
     const struct wiring *wiring;
     const struct model_machine *machine;
@@ -93,7 +93,7 @@ struct run {
     struct events events;
     struct servers servers;
     struct turns turns;
-    struct rank_state *ranks;
+    struct simulated_rank *ranks;
     struct lane *lanes;
     struct port *ports;
     uint32_t *first_ports;    /* of each link: the port to which it sends first */
@@ -108,13 +108,13 @@ struct run {
 
 /* Makes ready what follows from run->plan, wiring, machine and the counts; `has_failed` says that
  * memory is lacking. simulation_end must follow in any case. */
-void simulation_begin(struct run *run, size_t element_bytes);
-void simulation_end(struct run *run);
+void simulation_begin(struct simulated_run *run, size_t element_bytes);
+void simulation_end(struct simulated_run *run);
 
 /* ------------------------------------------------------------------------------------------ chunks, pieces */
 
-static inline uint64_t range_bytes(const struct run *run, const struct rank_plan *plan,
-                                   struct plan_place place, uint32_t chunk_count)
+static inline uint64_t range_bytes(const struct simulated_run *run, const struct rank_plan *plan,
+                                   struct plan_location place, uint32_t chunk_count)
 {
     const uint32_t parts = run->plan->shape.parts;
     const uint64_t *ends = run->part_ends;
@@ -132,31 +132,31 @@ static inline uint64_t range_bytes(const struct run *run, const struct rank_plan
 }
 
 /* The bytes of a step: all of its places have the same size, so any of them shows it. */
-static inline uint64_t step_bytes(const struct run *run, const struct rank_plan *plan,
+static inline uint64_t step_bytes(const struct simulated_run *run, const struct rank_plan *plan,
                                   const struct plan_step *step)
 {
     if (step->has_destination) return range_bytes(run, plan, step->destination, step->chunk_count);
     for (uint32_t i = 0; i < step->source_count; i++) {
         const struct plan_source *source = &plan->sources[step->first_source + i];
-        if (!source->is_link) return range_bytes(run, plan, source->place, step->chunk_count);
+        if (!source->is_link) return range_bytes(run, plan, source->location, step->chunk_count);
     }
     return 0;
 }
 
-static inline uint32_t pieces_of(const struct run *run, uint64_t bytes)
+static inline uint32_t pieces_of(const struct simulated_run *run, uint64_t bytes)
 {
     return bytes <= run->piece_bytes ? 1 : (uint32_t)((bytes - 1) / run->piece_bytes + 1);
 }
 
 /* The size of the piece of that number in a message of so many bytes. */
-static inline uint64_t piece_of(const struct run *run, uint64_t bytes, uint32_t number)
+static inline uint64_t piece_of(const struct simulated_run *run, uint64_t bytes, uint32_t number)
 {
     const uint64_t left = bytes - number * run->piece_bytes;
     return left < run->piece_bytes ? left : run->piece_bytes;
 }
 
 /* The bytes of the message of which one of so many bytes is a part. */
-static inline uint64_t whole_bytes(const struct run *run, uint64_t bytes)
+static inline uint64_t whole_bytes(const struct simulated_run *run, uint64_t bytes)
 {
     if (run->count == run->whole_count) return bytes;
     const unsigned __int128 product = (unsigned __int128)bytes * run->whole_count;
@@ -165,29 +165,29 @@ static inline uint64_t whole_bytes(const struct run *run, uint64_t bytes)
 
 /* ---------------------------------------------------------------------------------------------- messages */
 
-static inline bool crosses(const struct run *run, const struct port *port)
+static inline bool crosses(const struct simulated_run *run, const struct port *port)
 {
     return port->distance == MODEL_SAME_HOST &&
            run->ranks[port->from].core != run->ranks[port->to].core;
 }
 
 /* The work of a step's message on a port, if it is not placed. */
-static inline struct model_work work_of_port(struct run *run, const struct port *port,
+static inline struct model_work work_of_port(struct simulated_run *run, const struct port *port,
                                              const struct plan_step *step, uint64_t bytes)
 {
-    struct rank_state *from = &run->ranks[port->from];
+    struct simulated_rank *from = &run->ranks[port->from];
     return model_work_of(&from->sender, run->machine, from->plan, step,
                          (enum model_distance)port->distance, whole_bytes(run, bytes));
 }
 
-struct message {
+struct simulated_message {
     const struct plan_step *step;
     uint64_t bytes;
 };
 
 /* Calls `each` for the ports of all links on which a step sends, until it returns false. */
-static inline bool for_ports(struct run *run, uint32_t step, uint32_t *skip,
-                             bool (*each)(struct run *run, uint32_t port, void *context),
+static inline bool for_ports(struct simulated_run *run, uint32_t step, uint32_t *skip,
+                             bool (*each)(struct simulated_run *run, uint32_t port, void *context),
                              void *context)
 {
     const struct wiring *wiring = run->wiring;
@@ -206,9 +206,9 @@ static inline bool for_ports(struct run *run, uint32_t step, uint32_t *skip,
 }
 
 /* Whether the message goes neither by reference nor straight to memory of its receivers. */
-static inline bool goes_through_links(struct run *run, uint32_t port_index, void *context)
+static inline bool goes_through_links(struct simulated_run *run, uint32_t port_index, void *context)
 {
-    const struct message *message = context;
+    const struct simulated_message *message = context;
     const struct port *port = &run->ports[port_index];
     const struct rank_plan *plan = run->ranks[port->from].plan;
     const struct model_work work = work_of_port(run, port, message->step, message->bytes);
@@ -222,7 +222,7 @@ static inline bool goes_through_links(struct run *run, uint32_t port_index, void
 static inline bool copies_input(const struct rank_plan *plan, const struct plan_step *step)
 {
     const struct plan_source *source = &plan->sources[step->first_source];
-    return step->source_count == 1 && !source->is_link && source->place.buffer == PLAN_INPUT &&
+    return step->source_count == 1 && !source->is_link && source->location.buffer == PLAN_INPUT &&
            step->has_destination && step->destination.buffer == PLAN_OUTPUT;
 }
 

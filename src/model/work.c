@@ -50,36 +50,36 @@ static unsigned memory_of(const struct model_machine *machine, const struct rank
     if (step->has_destination)
         buffer = step->destination.buffer;
     else if (plan_step_only_sends(rank_plan, step))
-        buffer = rank_plan->sources[step->first_source].place.buffer;
+        buffer = rank_plan->sources[step->first_source].location.buffer;
     else
         return 0;
     return machine->is_mapped && buffer != PLAN_SCRATCH ? PATH_MAPPED : PATH_PRIVATE;
 }
 
-/* The first way of the table that is possible; its last ways always are. */
-static struct model_work first_way(const struct path_table *table, const struct path_case *message,
-                                   unsigned memory)
+/* The first path of the table that is possible; its last paths always are. */
+static struct model_work first_path(const struct path_table *table, const struct path_case *message,
+                                    unsigned memory)
 {
     enum { LEFT_OUT = 1 << PATH_WRITE | 1 << PATH_DIRECT | 1 << PATH_FORWARD };
     const struct path_list list = path_choose(table, message);
     for (unsigned i = 0; i < list.count; i++) {
-        const enum path_way way = (enum path_way)list.ways[i];
-        const struct path_row *row = path_row_of(table, way);
-        const bool is_reference = way == PATH_READ || way == PATH_COPY;
-        if ((path_bit(way) & LEFT_OUT) != 0) continue;
+        const enum path_kind path = (enum path_kind)list.paths[i];
+        const struct path_row *row = path_row_of(table, path);
+        const bool is_reference = path == PATH_READ || path == PATH_COPY;
+        if ((path_bit(path) & LEFT_OUT) != 0) continue;
         if (is_reference && (row->sender_memory & memory) == 0) continue;
         return (struct model_work){
             .cost = row->cost,
             .is_computed =
-                message->step == PATH_PASSES && (path_is_place(way) || way == PATH_SHARED_SLOT),
+                message->step == PATH_PASSES && (path_is_place(path) || path == PATH_SHARED_SLOT),
             .is_reference = is_reference,
-            .is_once = way == PATH_GROUP_SLOT || way == PATH_SHARED_SLOT,
+            .is_once = path == PATH_GROUP_SLOT || path == PATH_SHARED_SLOT,
             .may_place = path_has(&list, PATH_WRITE),
             .placing = path_has(&list, PATH_WRITE) ? path_row_of(table, PATH_WRITE)->cost
                                                    : (struct path_cost){0},
-            .is_shared = row->work.crossings > 0 && (way == PATH_READ || way == PATH_SLOT),
+            .is_shared = row->work.crossings > 0 && (path == PATH_READ || path == PATH_SLOT),
             .is_found = table->is_memory,
-            .may_forward = way == PATH_SHARED_SLOT,
+            .may_forward = path == PATH_SHARED_SLOT,
             .is_asked = row->asked_bytes > 0 && message->bytes >= row->asked_bytes,
             .answer_bytes = table->answer_bytes,
             .in_flight = row->in_flight};
@@ -126,7 +126,7 @@ struct model_work model_work_of(struct model_sender *sender, const struct model_
     if (is_alike) return answer->work;
     answer->message = message;
     answer->memory = memory;
-    answer->work = first_way(table, &message, memory);
+    answer->work = first_path(table, &message, memory);
     if (!table->is_memory && sender->shares_core) {
         answer->work.cost = crowded(answer->work.cost);
         answer->work.placing = crowded(answer->work.placing);
@@ -150,10 +150,10 @@ static uint64_t bytes_ps(uint64_t byte_fs, uint64_t bytes)
     return model_cost_ps((struct model_cost){.byte_fs = byte_fs}, bytes);
 }
 
-/* The cost of a way: the row's cost of a message and of its bytes, without the copy if none is
+/* The cost of a path: the row's cost of a message and of its bytes, without the copy if none is
  * made. */
-static uint64_t way_ps(const struct model_machine *machine, uint64_t each_ps, uint64_t byte_ps,
-                       uint64_t bytes, bool is_copied)
+static uint64_t path_ps(const struct model_machine *machine, uint64_t each_ps, uint64_t byte_ps,
+                        uint64_t bytes, bool is_copied)
 {
     uint64_t byte_fs = byte_ps * 1000;
     if (!is_copied) byte_fs = byte_fs > machine->copy.byte_fs ? byte_fs - machine->copy.byte_fs : 0;
@@ -174,7 +174,7 @@ struct model_effort model_effort_of_sender(const struct model_machine *machine,
     const bool is_computed = work->is_computed && !sent.is_late;
     if (sent.is_repeated) return (struct model_effort){.core_ps = each_ps};
     struct model_effort effort = {
-        .core_ps = way_ps(machine, each_ps, work->cost.sender_ps_a_byte, bytes, !is_computed)};
+        .core_ps = path_ps(machine, each_ps, work->cost.sender_ps_a_byte, bytes, !is_computed)};
     if (sent.is_retaken) {
         const uint64_t stored_ps = is_computed ? 0 : bytes_ps(machine->copy.byte_fs, bytes),
                        retaken_ps = each_ps + stored_ps + retake_ps(machine, bytes);
@@ -202,7 +202,7 @@ void model_add_receiver(struct model_effort *effort, const struct model_machine 
     const uint64_t each_ps = received.is_first || !is_whole ? work->cost.receiver_ps : 0;
     if (received.is_first && received.crosses) effort->core_ps += model_fetch_ps(machine, work);
     const bool is_copied = step->source_count == 1 && step->has_destination;
-    effort->core_ps += way_ps(machine, each_ps, work->cost.receiver_ps_a_byte, bytes, is_copied);
+    effort->core_ps += path_ps(machine, each_ps, work->cost.receiver_ps_a_byte, bytes, is_copied);
     if (!work->is_reference) return;
     effort->core_ps += bytes_ps(is_copied ? machine->far_copy_fs : machine->far_reduce_fs, bytes);
     effort->memory_bytes += bytes;

@@ -1,9 +1,9 @@
 /* work.h - the costs of messages and steps for the cores of their ranks: the rows of path tables,
  * and copies and sums of a machine.
  *
- * A message takes the first way of its table that its plan and its memory allow, as in binding.
+ * A message takes the first path of its table that its plan and its memory allow, as in binding.
  * Neglected: storing in a receiver's memory over a network (PATH_DIRECT) and forwarding in place,
- * which depend on when receivers come; such a message costs as much as by its next way.
+ * which depend on when receivers come; such a message costs as much as by its next path.
  *
  * Lines change hands: a core that stores where another core has read takes those lines back first,
  * at two latencies for a dozen of them. That applies to sums in slots of links, and to results that

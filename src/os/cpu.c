@@ -66,7 +66,7 @@ static int lowest_of(const cpu_set_t *cpus)
     return -1;
 }
 
-void cpu_place_within(const cpu_set_t *allowed, const char *folder, struct cpu_place *place)
+void cpu_binding_within(const cpu_set_t *allowed, const char *folder, struct cpu_binding *place)
 {
     /* By their old names, which every kernel has. */
     static const char *const lists[CPU_ITSELF] = {[CPU_PACKAGE] = "topology/core_siblings_list",
@@ -75,7 +75,7 @@ void cpu_place_within(const cpu_set_t *allowed, const char *folder, struct cpu_p
     const int lowest = lowest_of(allowed);
     cpu_set_t shared, both;
     memset(&shared, 0xff, sizeof shared);
-    *place = (struct cpu_place){{0}};
+    *place = (struct cpu_binding){{0}};
     if (lowest < 0) return;
     for (int level = CPU_PACKAGE; level < CPU_ITSELF; level++) {
         read_shared(folder, lowest, lists[level], &shared);
@@ -86,12 +86,12 @@ void cpu_place_within(const cpu_set_t *allowed, const char *folder, struct cpu_p
     if (CPU_COUNT(allowed) == 1) place->parts[CPU_ITSELF] = (uint16_t)(1 + lowest);
 }
 
-void cpu_place_of_thread(struct cpu_place *place)
+void cpu_binding_of_thread(struct cpu_binding *place)
 {
     cpu_set_t allowed;
     CPU_ZERO(&allowed);
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) CPU_ZERO(&allowed);
-    cpu_place_within(&allowed, "/sys/devices/system/cpu", place);
+    cpu_binding_within(&allowed, "/sys/devices/system/cpu", place);
 }
 
 #if defined(__x86_64__)

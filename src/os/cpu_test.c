@@ -90,11 +90,11 @@ static void expect_place(const struct machine *machine, const int *cpus, int pac
                          int core, int itself)
 {
     const int expected[CPU_LEVEL_COUNT] = {package, cache, core, itself};
-    struct cpu_place place;
+    struct cpu_binding place;
     cpu_set_t allowed;
     CPU_ZERO(&allowed);
     for (; *cpus >= 0; cpus++) CPU_SET((size_t)*cpus, &allowed);
-    cpu_place_within(&allowed, machine->folder, &place);
+    cpu_binding_within(&allowed, machine->folder, &place);
     for (int level = 0; level < CPU_LEVEL_COUNT; level++)
         assert_int_equal(place.parts[level], 1 + expected[level]);
 }
@@ -199,14 +199,14 @@ static void this_thread_has_a_place_once_it_is_bound(void **state)
 {
     (void)state;
     cpu_set_t before, one;
-    struct cpu_place place;
+    struct cpu_binding place;
     if (sched_getaffinity(0, sizeof before, &before) != 0) skip();
     int cpu = 0;
     while (!CPU_ISSET((size_t)cpu, &before)) cpu++;
     CPU_ZERO(&one);
     CPU_SET((size_t)cpu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    cpu_place_of_thread(&place);
+    cpu_binding_of_thread(&place);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
     assert_int_equal(place.parts[CPU_ITSELF], 1 + cpu);
     for (int level = 0; level < CPU_ITSELF; level++)

@@ -20,39 +20,40 @@ enum {
     TCP_ESTABLISHED_STATE =
         1, /* TCP_ESTABLISHED of netinet/tcp.h, which does not go together with linux/tcp.h */
     TCP_CLOSE_STATE = 7, /* the same */
-    WAYS_MAX = 9,        /* of one connection: the kernel makes at most 8 besides the first */
+    SUBFLOWS_MAX = 9,    /* of one connection: the kernel makes at most 8 besides the first */
     ROOM_BYTES = 1 << 20,
     ASKED_TIMES = 30 /* in vain, until the kernel gives the connection up */
 };
 
-/* The kernel's information on each way of a connection. */
-struct ways {
+/* The kernel's information on each subflow of a connection. */
+struct subflows {
     struct mptcp_subflow_data head;
-    struct tcp_info infos[WAYS_MAX];
+    struct tcp_info infos[SUBFLOWS_MAX];
 };
-static_assert(offsetof(struct ways, infos) == sizeof(struct mptcp_subflow_data), "as the kernel");
+static_assert(offsetof(struct subflows, infos) == sizeof(struct mptcp_subflow_data),
+              "as the kernel");
 
 /* False: it is no connection of MPTCP. */
-static bool read_mptcp(int fd, struct ways *ways)
+static bool read_mptcp(int fd, struct subflows *subflows)
 {
-    socklen_t bytes = sizeof *ways;
-    memset(ways, 0, sizeof *ways);
-    ways->head.size_subflow_data = sizeof ways->head;
-    ways->head.size_user = sizeof *ways->infos;
-    if (getsockopt(fd, SOL_MPTCP, MPTCP_TCPINFO, ways, &bytes) != 0) return false;
-    if (ways->head.num_subflows > WAYS_MAX) ways->head.num_subflows = WAYS_MAX;
+    socklen_t bytes = sizeof *subflows;
+    memset(subflows, 0, sizeof *subflows);
+    subflows->head.size_subflow_data = sizeof subflows->head;
+    subflows->head.size_user = sizeof *subflows->infos;
+    if (getsockopt(fd, SOL_MPTCP, MPTCP_TCPINFO, subflows, &bytes) != 0) return false;
+    if (subflows->head.num_subflows > SUBFLOWS_MAX) subflows->head.num_subflows = SUBFLOWS_MAX;
     return true;
 }
 
-/* Reads the ways of a connection; a connection of TCP has a single way. False: this is no
+/* Reads the subflows of a connection; a connection of TCP has a single subflow. False: this is no
  * connection. */
-static bool read_ways(int fd, struct ways *ways)
+static bool read_subflows(int fd, struct subflows *subflows)
 {
-    if (read_mptcp(fd, ways)) return true;
-    socklen_t bytes = sizeof *ways->infos;
-    memset(ways, 0, sizeof *ways);
-    ways->head.num_subflows = 1;
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, ways->infos, &bytes) == 0;
+    if (read_mptcp(fd, subflows)) return true;
+    socklen_t bytes = sizeof *subflows->infos;
+    memset(subflows, 0, sizeof *subflows);
+    subflows->head.num_subflows = 1;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, subflows->infos, &bytes) == 0;
 }
 
 /* Probes are counted where the first packet could not even leave this host: then none is sent again. */
@@ -81,10 +82,11 @@ bool tcp_path_read(int fd, struct tcp_path *path)
 
 bool tcp_path_is_silent(int fd)
 {
-    struct ways ways;
-    if (!read_ways(fd, &ways)) return false;
-    for (unsigned i = 0; i < ways.head.num_subflows; i++)
-        if (ways.infos[i].tcpi_state != TCP_CLOSE_STATE && attempts(&ways.infos[i]) < SILENT_ATTEMPTS)
+    struct subflows subflows;
+    if (!read_subflows(fd, &subflows)) return false;
+    for (unsigned i = 0; i < subflows.head.num_subflows; i++)
+        if (subflows.infos[i].tcpi_state != TCP_CLOSE_STATE &&
+            attempts(&subflows.infos[i]) < SILENT_ATTEMPTS)
             return false;
     return true;
 }
@@ -96,10 +98,10 @@ bool tcp_path_dies_unsaid(int fd)
 
 bool tcp_path_is_dead(int fd, uint64_t unanswered_ns)
 {
-    struct ways ways;
-    if (!read_mptcp(fd, &ways)) return false;
-    for (unsigned i = 0; i < ways.head.num_subflows; i++) {
-        const struct tcp_info *const info = &ways.infos[i];
+    struct subflows subflows;
+    if (!read_mptcp(fd, &subflows)) return false;
+    for (unsigned i = 0; i < subflows.head.num_subflows; i++) {
+        const struct tcp_info *const info = &subflows.infos[i];
         const bool is_unanswered =
             attempts(info) > 0 && info->tcpi_last_ack_recv * UINT64_C(1000000) >= unanswered_ns;
         if (info->tcpi_state != TCP_CLOSE_STATE && !is_unanswered) return false;
@@ -109,14 +111,14 @@ bool tcp_path_is_dead(int fd, uint64_t unanswered_ns)
 
 bool tcp_path_answered(int fd, uint64_t *ago_ns)
 {
-    struct ways ways;
+    struct subflows subflows;
     const int second = 1;
-    if (!read_ways(fd, &ways)) return false;
+    if (!read_subflows(fd, &subflows)) return false;
     uint64_t least_ms = UINT64_MAX;
-    for (unsigned i = 0; i < ways.head.num_subflows; i++)
-        if (ways.infos[i].tcpi_state == TCP_ESTABLISHED_STATE &&
-            ways.infos[i].tcpi_last_ack_recv < least_ms)
-            least_ms = ways.infos[i].tcpi_last_ack_recv;
+    for (unsigned i = 0; i < subflows.head.num_subflows; i++)
+        if (subflows.infos[i].tcpi_state == TCP_ESTABLISHED_STATE &&
+            subflows.infos[i].tcpi_last_ack_recv < least_ms)
+            least_ms = subflows.infos[i].tcpi_last_ack_recv;
     if (least_ms == UINT64_MAX) return false;
     *ago_ns = least_ms * UINT64_C(1000000);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &second, sizeof second);

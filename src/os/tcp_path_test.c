@@ -187,7 +187,7 @@ static void a_kernel_answers_for_who_does_not_read(void **state)
     close_ends(&ends);
 }
 
-/* ------------------------------------------------------------------------------------- several ways */
+/* ------------------------------------------------------------------------------------- several subflows */
 
 enum { MPTCP = 262, SECOND_MS = 1000, GIVEN_MS = 20000 };
 
@@ -229,7 +229,7 @@ static int value_of(int fd, int option)
     return value;
 }
 
-static void more_room_is_made_for_several_ways_alone(void **state)
+static void more_room_is_made_for_several_subflows_alone(void **state)
 {
     (void)state;
     struct ends one = connect_ends("127.0.0.1", "127.0.0.2");
@@ -260,7 +260,7 @@ static bool set_loopback(bool is_up)
 enum { ALL_RIGHT, NOT_HERE, DIES_AT_ONCE, NEVER_DIES, IS_HEARD };
 
 /* In a network of this process's own, whose loopback goes down. Nobody tells the socket. */
-static int lose_the_way(void)
+static int lose_the_subflow(void)
 {
     if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return NOT_HERE;
     if (!set_loopback(true)) return NOT_HERE;
@@ -278,13 +278,13 @@ static int lose_the_way(void)
     return is_told ? IS_HEARD : ALL_RIGHT;
 }
 
-static void a_connection_whose_ways_are_all_lost_is_dead(void **state)
+static void a_connection_whose_subflows_are_all_lost_is_dead(void **state)
 {
     (void)state;
     if (!has_mptcp()) skip();
     int how;
     const pid_t child = fork();
-    if (child == 0) _exit(lose_the_way());
+    if (child == 0) _exit(lose_the_subflow());
     assert_int_equal(waitpid(child, &how, 0), child);
     assert_true(WIFEXITED(how));
     if (WEXITSTATUS(how) == NOT_HERE) skip();
@@ -301,8 +301,8 @@ int main(void)
         cmocka_unit_test(who_only_does_not_read_is_not_silent),
         cmocka_unit_test(a_kernel_answers_for_who_does_not_read),
         cmocka_unit_test(what_is_asked_of_a_connection_is_asked_of_its_ways),
-        cmocka_unit_test(more_room_is_made_for_several_ways_alone),
-        cmocka_unit_test(a_connection_whose_ways_are_all_lost_is_dead),
+        cmocka_unit_test(more_room_is_made_for_several_subflows_alone),
+        cmocka_unit_test(a_connection_whose_subflows_are_all_lost_is_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ enum tutti_status thread_start(pthread_t *thread, void *(*run)(void *context), v
 }
 
 /* The kernel's struct sched_attr, which has no header of its own that goes together with <sched.h>. */
-struct turns {
+struct thread_turns {
     uint32_t size, policy;
     uint64_t flags;
     int32_t nice;
@@ -50,7 +50,7 @@ struct turns {
 
 void thread_take_short_turns(void)
 {
-    struct turns now = {.size = sizeof now};
+    struct thread_turns now = {.size = sizeof now};
     if (syscall(SYS_sched_getattr, 0, &now, sizeof now, 0) != 0 || now.policy != SCHED_OTHER)
         return;
     now.runtime_ns = SHORT_TURN_NS;

@@ -48,7 +48,7 @@ static bool tag_fits(int wanted, int tag)
 /* Both queues are walked together, in the order of posting. */
 struct p2p_request *match_take_posted(struct matcher *matcher, int source, int tag)
 {
-    struct request_queue *const queues[] = {&matcher->sources[source].posted, &matcher->posted_any};
+    struct match_queue *const queues[] = {&matcher->sources[source].posted, &matcher->posted_any};
     struct p2p_request *next[] = {queues[0]->first, queues[1]->first}, *previous[] = {NULL, NULL};
     while (next[0] != NULL || next[1] != NULL) {
         const int q = next[0] == NULL || (next[1] != NULL && next[1]->id < next[0]->id);
@@ -59,7 +59,7 @@ struct p2p_request *match_take_posted(struct matcher *matcher, int source, int t
     return NULL;
 }
 
-static struct request_queue *queue_of(struct matcher *matcher, const struct p2p_request *request)
+static struct match_queue *queue_of(struct matcher *matcher, const struct p2p_request *request)
 {
     return request->peer == TUTTI_ANY_RANK ? &matcher->posted_any
                                            : &matcher->sources[request->peer].posted;
@@ -73,7 +73,7 @@ void match_post(struct matcher *matcher, struct p2p_request *request)
 
 bool match_take_back(struct matcher *matcher, const struct p2p_request *request)
 {
-    struct request_queue *const queue = queue_of(matcher, request);
+    struct match_queue *const queue = queue_of(matcher, request);
     struct p2p_request *previous = NULL;
     for (struct p2p_request *r = queue->first; r != NULL; previous = r, r = r->next) {
         if (r != request) continue;

@@ -23,11 +23,11 @@
 #include "p2p/p2p.h"
 
 /* First in, first out, linked by the requests themselves. */
-struct request_queue {
+struct match_queue {
     struct p2p_request *first, *last;
 };
 
-static inline void queue_push(struct request_queue *queue, struct p2p_request *request)
+static inline void queue_push(struct match_queue *queue, struct p2p_request *request)
 {
     request->next = NULL;
     if (queue->first == NULL)
@@ -38,8 +38,7 @@ static inline void queue_push(struct request_queue *queue, struct p2p_request *r
 }
 
 /* Takes out the one behind `previous`, or the first where that is NULL. There must be one. */
-static inline struct p2p_request *queue_take(struct request_queue *queue,
-                                             struct p2p_request *previous)
+static inline struct p2p_request *queue_take(struct match_queue *queue, struct p2p_request *previous)
 {
     struct p2p_request **const link = previous == NULL ? &queue->first : &previous->next;
     struct p2p_request *const request = *link;
@@ -68,7 +67,7 @@ struct arrival_list {
 };
 
 struct match_source {
-    struct request_queue posted;
+    struct match_queue posted;
     struct arrival_list arrivals;
 };
 
@@ -77,7 +76,7 @@ enum { MATCH_CLASS_COUNT = 64 }; /* memory for arrivals comes in powers of two *
 struct matcher {
     struct match_source *sources; /* one per rank */
     int source_count;
-    struct request_queue posted_any;
+    struct match_queue posted_any;
     uint64_t post_count;
     struct arrival_list arrivals;
     size_t count, bytes; /* of what waits */

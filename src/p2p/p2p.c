@@ -49,7 +49,7 @@ struct incoming {
 
 struct peer {
     struct link_rx *messages_in;
-    struct request_queue sends, announced, payloads, referenced, copying, answers, coming;
+    struct match_queue sends, announced, payloads, referenced, copying, answers, coming;
     bool held; /* the next message has no place here */
     unsigned sent_since_reference;
     struct incoming incoming;
@@ -188,12 +188,12 @@ static bool goes_by_reference(const struct p2p *p2p, struct link_tx *link,
                                           p2p->shares_cores ? PATH_SHARED_CORES : PATH_OWN_CORES,
                                       .senders = PATH_FEW_SENDERS,
                                       .rank_count = p2p->size};
-    const struct path_list ways =
+    const struct path_list paths =
         path_choose(path_table_to(&p2p->transport->paths, request->peer), &message);
-    if (!path_has(&ways, PATH_READ) && !path_has(&ways, PATH_COPY)) return false;
+    if (!path_has(&paths, PATH_READ) && !path_has(&paths, PATH_COPY)) return false;
     const enum link_reach reach = link->ops->reach(link, request->buffer, request->bytes);
-    return (reach == REACH_READ && path_has(&ways, PATH_READ)) ||
-           (reach == REACH_COPY && path_has(&ways, PATH_COPY));
+    return (reach == REACH_READ && path_has(&paths, PATH_READ)) ||
+           (reach == REACH_COPY && path_has(&paths, PATH_COPY));
 }
 
 static enum tutti_status open_for_send(struct p2p *p2p, const struct p2p_request *request)

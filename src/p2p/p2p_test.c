@@ -76,8 +76,8 @@ static void messages_of_every_size_arrive(void **state)
     for (enum kind kind = 0; kind < KIND_COUNT; kind++) {
         struct world world = open_world(kind, 2, usual);
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            for (int way = 0; way < 8; way++) {
-                const bool early = way & 1, any = way & 2, own = way & 4;
+            for (int variant = 0; variant < 8; variant++) {
+                const bool early = variant & 1, any = variant & 2, own = variant & 4;
                 const int receiver = own ? 0 : 1;
                 struct p2p_request recv =
                     recv_request(to, sizes[i], any ? TUTTI_ANY_RANK : 0, any ? TUTTI_ANY_TAG : 4);
@@ -121,7 +121,7 @@ static void a_small_message_is_one_message_of_the_link(void **state)
     world_close(&world);
 }
 
-/* A message that is too long or of another dtype is lost, whatever way it came: nothing is written,
+/* A message that is too long or of another dtype is lost, whatever path it came: nothing is written,
  * its sender is let go, and the next message is not harmed. */
 static void what_does_not_fit_is_truncated(void **state)
 {
@@ -131,9 +131,9 @@ static void what_does_not_fit_is_truncated(void **state)
     static const size_t sizes[] = {8, 900, LONG};
     for (enum kind kind = 0; kind < KIND_COUNT; kind++) {
         struct world world = open_world(kind, 2, usual);
-        for (int way = 0; way < 24; way++) {
-            const bool early = way & 1, own = way & 2, short_room = way & 4;
-            const size_t bytes = sizes[way / 8];
+        for (int variant = 0; variant < 24; variant++) {
+            const bool early = variant & 1, own = variant & 2, short_room = variant & 4;
+            const size_t bytes = sizes[variant / 8];
             const int receiver = own ? 0 : 1;
             struct p2p_request send = send_request(from, bytes, receiver, 1);
             struct p2p_request recv = recv_request(to, short_room ? bytes - 1 : bytes, 0, 1);
@@ -339,8 +339,8 @@ static void a_receive_takes_over_a_message_that_is_arriving(void **state)
     (void)state;
     enum { BYTES = 900 };
     static char from[BYTES], to[BYTES];
-    for (int way = 0; way < 2; way++) {
-        const size_t room = way == 0 ? BYTES : 100;
+    for (int variant = 0; variant < 2; variant++) {
+        const size_t room = variant == 0 ? BYTES : 100;
         for (int looks = 0; looks < 40; looks++) {
             struct world world = open_world(TIGHT, 2, usual);
             fill(from, BYTES, looks);
@@ -356,9 +356,9 @@ static void a_receive_takes_over_a_message_that_is_arriving(void **state)
             start(&world, 1, &recv);
             settle(&world);
             assert_true(send.done && recv.done);
-            assert_int_equal(recv.status, way == 0 ? TUTTI_OK : TUTTI_TRUNCATED);
-            if (way == 0) expect_filled(to, BYTES, looks);
-            for (size_t i = 0; way == 1 && i < BYTES; i++) assert_int_equal(to[i], 77);
+            assert_int_equal(recv.status, variant == 0 ? TUTTI_OK : TUTTI_TRUNCATED);
+            if (variant == 0) expect_filled(to, BYTES, looks);
+            for (size_t i = 0; variant == 1 && i < BYTES; i++) assert_int_equal(to[i], 77);
             expect_idle(&world);
             world_close(&world);
         }
@@ -566,14 +566,14 @@ static void payloads_that_make_no_sense_are_a_fault(void **state)
     static const struct announcement announcement = {
         {ENVELOPE_ANNOUNCEMENT, TUTTI_UINT8, 0, 1, 2000}, 77, {0, 0}};
     const char garbage[2001] = {0};
-    for (int way = 0; way < 3; way++) {
+    for (int variant = 0; variant < 3; variant++) {
         static char room[2000];
         struct world world = open_world(ROOMY, 2, usual);
         struct p2p_request recv = recv_request(room, 2000, 0, 1);
         start(&world, 1, &recv);
         put(&world, P2P_CHANNEL_MESSAGES, &announcement, sizeof announcement);
-        if (way == 2) put(&world, P2P_CHANNEL_PAYLOADS, garbage, 1990);
-        put(&world, P2P_CHANNEL_PAYLOADS, garbage, way == 0 ? 0 : way == 1 ? 2001 : 11);
+        if (variant == 2) put(&world, P2P_CHANNEL_PAYLOADS, garbage, 1990);
+        put(&world, P2P_CHANNEL_PAYLOADS, garbage, variant == 0 ? 0 : variant == 1 ? 2001 : 11);
         expect_blame(&world, "a payload of a wrong length");
         assert_false(recv.done);
     }

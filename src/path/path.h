@@ -1,20 +1,20 @@
-/* path.h - which way a byte goes from one rank to another: data, a row per way and a rule per case.
+/* path.h - which way a byte goes from one rank to another: data, a row per path and a rule per case.
  *
  *     kinds of memory ─┐
- *     transport's rows ├─► table ──► what a step needs ──► ways, best first ──► the first that can be taken, when it runs
+ *     transport's rows ├─► table ──► what a step needs ──► paths, best first ──► the first that can be taken, when it runs
  *     caches ──────────┘     │
  *                            └─────► what they move and cost: for models, tools and pages
  *
- * A *way* is how the bytes of one message get from memory of the sender to where the receiver uses them. A transport has a *table* for
+ * A *path* is how the bytes of one message get from memory of the sender to where the receiver uses them. A transport has a *table* for
  * each kind of peer it leads to (a rank of this host, of another one):
  *
- *   - a *row* per way that its links have: what the way needs, moves and costs, and whether ranks must agree on it;
- *   - *rules*, in order of preference: for messages of these sizes, of that kind of traffic, read by so many, the way is worth taking.
+ *   - a *row* per path that its links have: what the path needs, moves and costs, and whether ranks must agree on it;
+ *   - *rules*, in order of preference: for messages of these sizes, of that kind of traffic, read by so many, the path is worth taking.
  *
- * No other file has sizes from which on a way pays (algorithms are chosen by src/tune). A change of a rule changes what the engine, messages
+ * No other file has sizes from which on a path pays (algorithms are chosen by src/tune). A change of a rule changes what the engine, messages
  * and the tools do, all at once.
  *
- * A way is taken by an offer or by agreement. An *offer* is the sender's or the receiver's own: the other end takes each message as it
+ * A path is taken by an offer or by agreement. An *offer* is the sender's or the receiver's own: the other end takes each message as it
  * comes, so two ranks may use different rules. Both ends must compute alike what is *agreed*, or they would wait on different links: the
  * piece size and the number of pieces, and what goes to a group at once. Those values go into the signature of a call (path_agreed), so that
  * ranks that differ are told so.
@@ -31,7 +31,7 @@
 #include "base/collective.h"
 
 /* X(enumerator, name, what it is) */
-#define PATH_WAY_LIST(X)                                                                     \
+#define PATH_KIND_LIST(X)                                                                    \
     X(PATH_INLINE, "inline", "in the header of the message")                                 \
     X(PATH_SLOT, "slot", "copied into a place of the link, and read there")                  \
     X(PATH_GROUP_SLOT, "group-slot", "copied once into a place that a group of ranks reads") \
@@ -46,26 +46,26 @@
       "stored by the receiver's end of the link where it belongs, as it arrives")            \
     X(PATH_STAGE, "stage", "stored in memory first, and sent from there as the links have room")
 
-enum path_way {
+enum path_kind {
 #define X(enumerator, name, text) enumerator,
-    PATH_WAY_LIST(X)
+    PATH_KIND_LIST(X)
 #undef X
-        PATH_WAY_COUNT
+        PATH_KIND_COUNT
 };
 
-static inline unsigned path_bit(unsigned way)
+static inline unsigned path_bit(unsigned path)
 {
-    return 1u << way;
+    return 1u << path;
 }
-/* The ways by which a sender copies bytes to a place of the link, for as long as there is room. */
+/* The paths by which a sender copies bytes to a place of the link, for as long as there is room. */
 enum { PATH_PLACES = 1 << PATH_INLINE | 1 << PATH_SLOT | 1 << PATH_GROUP_SLOT };
-static inline bool path_is_place(enum path_way way)
+static inline bool path_is_place(enum path_kind path)
 {
-    return (path_bit(way) & PATH_PLACES) != 0;
+    return (path_bit(path) & PATH_PLACES) != 0;
 }
-/* The ways that move bytes from memory to memory as they lie. */
+/* The paths that move bytes from memory to memory as they lie. */
 enum { PATH_AS_THEY_LIE = 1 << PATH_READ | 1 << PATH_COPY | 1 << PATH_WRITE | 1 << PATH_DIRECT };
-const char *path_way_name(enum path_way way);
+const char *path_kind_name(enum path_kind path);
 
 /* ---------------------------------------------------------------------------------------------- what is sent */
 
@@ -124,12 +124,12 @@ struct path_case {
     enum path_senders senders;
     int rank_count;
     unsigned reader_count; /* of ranks that the step sends this to */
-    bool is_encoded; /* on the link its bytes are others than in memory: no way moves them as they lie */
+    bool is_encoded; /* on the link its bytes are others than in memory: no path moves them as they lie */
 };
 
 /* --------------------------------------------------------------------------------------------------- tables */
 
-/* Memory at the ends of a way. A row says which kinds of memory its way takes; the transport, when
+/* Memory at the ends of a path. A row says which kinds of memory its path takes; the transport, when
  * asked, says of which kind an address is. */
 enum path_memory {
     PATH_PRIVATE = 1, /* of the heap, the stack: only its process can address it */
@@ -152,7 +152,7 @@ struct path_work {
     uint8_t crossings;     /* of each line from one core's cache to another's */
 };
 
-/* The cost of a way, in picoseconds so that costs are whole numbers: for a message, and for each of
+/* The cost of a path, in picoseconds so that costs are whole numbers: for a message, and for each of
  * its bytes once caches are warm. */
 struct path_cost {
     uint32_t sender_ps, receiver_ps;
@@ -160,7 +160,7 @@ struct path_cost {
 };
 
 struct path_row {
-    enum path_way way;
+    enum path_kind path;
     unsigned sender_memory, receiver_memory; /* of enum path_memory */
     size_t alignment;                        /* of both ends; 1: any */
     bool is_agreed;                          /* else an offer */
@@ -174,9 +174,9 @@ struct path_row {
     const char *measured; /* how the cost was measured, and where */
 };
 
-/* A way is worth taking for messages of bytes_min to bytes_max bytes where all conditions hold. */
+/* A path is worth taking for messages of bytes_min to bytes_max bytes where all conditions hold. */
 struct path_rule {
-    enum path_way way;
+    enum path_kind path;
     size_t bytes_min, bytes_max;
     unsigned traffic, readers, steps, cores, senders; /* of the enums above, or-ed */
     size_t all_bytes_max; /* of the messages of all ranks together; 0: any */
@@ -213,7 +213,7 @@ struct path_sizes {
             .copies_bytes_min = (size_t)64 << 10,                                                  \
     }
 
-/* Looks in vain at links without room, in spin budgets of the operation, before a step takes its next way. */
+/* Looks in vain at links without room, in spin budgets of the operation, before a step takes its next path. */
 struct path_budgets {
     unsigned for_slot, for_shared_slot;
 };
@@ -221,7 +221,7 @@ struct path_budgets {
 struct path_table {
     const char *name; /* of the transport */
     bool is_memory; /* that both ends address: a receiver finds a message by loading the line that announces it */
-    unsigned lacks; /* ways, as path_bit, that these links do not have although there are rows for them: as if there were no rules */
+    unsigned lacks; /* paths, as path_bit, that these links do not have although there are rows for them: as if there were no rules */
     const struct path_row *rows;
     unsigned row_count;
     const struct path_rule *rules; /* in order of preference */
@@ -231,41 +231,41 @@ struct path_table {
     size_t answer_bytes; /* of its sender's own data that an answer may have to wait behind, where there are no others than in one queue */
 };
 
-/* The row of a way; NULL: these links do not have it. */
-const struct path_row *path_row_of(const struct path_table *table, enum path_way way);
+/* The row of a path; NULL: these links do not have it. */
+const struct path_row *path_row_of(const struct path_table *table, enum path_kind path);
 
 /* ------------------------------------------------------------------------------------------------ choosing */
 
-/* Ways, best first, each once. */
+/* Paths, best first, each once. */
 struct path_list {
-    uint8_t ways[PATH_WAY_COUNT]; /* of enum path_way */
+    uint8_t paths[PATH_KIND_COUNT]; /* of enum path_kind */
     uint8_t count;
     uint16_t bits; /* of path_bit */
 };
 
-/* The ways that a message is worth sending by (for a step that stores: may come by). For a step
- * that sends, the last way is one for which it can always wait: a place of the link, or PATH_STAGE
+/* The paths that a message is worth sending by (for a step that stores: may come by). For a step
+ * that sends, the last path is one for which it can always wait: a place of the link, or PATH_STAGE
  * behind that. */
 struct path_list path_choose(const struct path_table *table, const struct path_case *message);
 bool path_applies(const struct path_rule *rule, const struct path_case *message);
-void path_add(struct path_list *list, enum path_way way);
-static inline bool path_has(const struct path_list *list, enum path_way way)
+void path_add(struct path_list *list, enum path_kind path);
+static inline bool path_has(const struct path_list *list, enum path_kind path)
 {
-    return (list->bits & path_bit(way)) != 0;
+    return (list->bits & path_bit(path)) != 0;
 }
 /* "read, copy, slot" */
 void path_describe(const struct path_list *list, char *text, size_t text_bytes);
-/* Why a table makes no sense (a rule for a way without a row, bounds the wrong way round, a message that no way is left for); NULL: it does. */
+/* Why a table makes no sense (a rule for a path without a row, bounds the wrong way round, a message that no path is left for); NULL: it does. */
 const char *path_check(const struct path_table *table);
 
 /* Into pieces of which size a message is cut, so that the largest one of a program is at most so many of them. A link may take less. */
 size_t path_piece_bytes(const struct path_sizes *sizes, size_t largest_bytes, unsigned piece_count);
 
-/* From which size on a way is ever worth taking; SIZE_MAX: never. */
-size_t path_least_bytes(const struct path_table *table, enum path_way way);
+/* From which size on a path is ever worth taking; SIZE_MAX: never. */
+size_t path_least_bytes(const struct path_table *table, enum path_kind path);
 /* The largest message that goes inline; 0: none does. */
 size_t path_inline_bytes(const struct path_table *table);
-/* The ways that both lists have, in the order of the first. */
+/* The paths that both lists have, in the order of the first. */
 struct path_list path_common(const struct path_list *list, const struct path_list *other);
 
 /* The table of paths for each peer. */

@@ -11,25 +11,25 @@
 #define ANY                                                                            \
     .traffic = PATH_ANY_TRAFFIC, .readers = PATH_ANY_READERS, .cores = PATH_ANY_CORES, \
     .senders = PATH_ANY_SENDERS, .why = "a test"
-#define ROW(name)                                                       \
-    {                                                                   \
-        .way = name, .alignment = 1, .in_flight = 1, .measured = "not", \
-        .sender_memory = PATH_PRIVATE                                   \
+#define ROW(name)                                                        \
+    {                                                                    \
+        .path = name, .alignment = 1, .in_flight = 1, .measured = "not", \
+        .sender_memory = PATH_PRIVATE                                    \
     }
 
 static const struct path_row rows[] = {ROW(PATH_READ), ROW(PATH_SLOT), ROW(PATH_INLINE),
                                        ROW(PATH_STAGE)};
 static const struct path_rule rules[] = {
-    {.way = PATH_READ, .bytes_min = 1000, .bytes_max = 2000, .readers_max = 3, ANY, .steps = PATH_SENDS},
-    {.way = PATH_READ,
+    {.path = PATH_READ, .bytes_min = 1000, .bytes_max = 2000, .readers_max = 3, ANY, .steps = PATH_SENDS},
+    {.path = PATH_READ,
      .bytes_min = 500,
      .bytes_max = SIZE_MAX,
      .all_bytes_max = 4000,
      ANY,
      .steps = PATH_SENDS},
-    {.way = PATH_INLINE, .bytes_max = 40, ANY, .steps = PATH_ANY_SENDER},
-    {.way = PATH_SLOT, .bytes_min = 41, .bytes_max = SIZE_MAX, ANY, .steps = PATH_ANY_SENDER},
-    {.way = PATH_STAGE, .bytes_max = SIZE_MAX, ANY, .steps = PATH_PASSES},
+    {.path = PATH_INLINE, .bytes_max = 40, ANY, .steps = PATH_ANY_SENDER},
+    {.path = PATH_SLOT, .bytes_min = 41, .bytes_max = SIZE_MAX, ANY, .steps = PATH_ANY_SENDER},
+    {.path = PATH_STAGE, .bytes_max = SIZE_MAX, ANY, .steps = PATH_PASSES},
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows, RULE_COUNT = sizeof rules / sizeof *rules };
 static const struct path_table table = {.name = "a test's",
@@ -50,7 +50,7 @@ static struct path_case message_of(size_t bytes)
                               .rank_count = 4};
 }
 
-static void expect_ways(const struct path_case *message, const char *expected)
+static void expect_paths(const struct path_case *message, const char *expected)
 {
     char text[100];
     const struct path_list list = path_choose(&table, message);
@@ -58,33 +58,33 @@ static void expect_ways(const struct path_case *message, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void ways_follow_the_order_of_rules_and_their_bounds(void **state)
+static void paths_follow_the_order_of_rules_and_their_bounds(void **state)
 {
     (void)state;
     const struct {
         size_t bytes;
-        const char *ways;
+        const char *paths;
     } cases[] = {{0, "inline"},        {40, "inline"},      {41, "slot"},
                  {499, "slot"},        {999, "read, slot"}, {1000, "read, slot"},
                  {2000, "read, slot"}, {2001, "slot"},      {SIZE_MAX, "slot"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct path_case message = message_of(cases[i].bytes);
-        expect_ways(&message, cases[i].ways);
+        expect_paths(&message, cases[i].paths);
     }
     struct path_case message = message_of(1500);
     message.reader_count = 3;
-    expect_ways(&message, "read, slot");
+    expect_paths(&message, "read, slot");
     message.reader_count = 4;
-    expect_ways(&message, "slot");
+    expect_paths(&message, "slot");
     message = message_of(600);
-    expect_ways(&message, "read, slot");
+    expect_paths(&message, "read, slot");
     message.rank_count = 7; /* 7 of them are too much together */
-    expect_ways(&message, "slot");
+    expect_paths(&message, "slot");
     message.step = PATH_PASSES;
-    expect_ways(&message, "slot, stage");
+    expect_paths(&message, "slot, stage");
 }
 
-static void a_way_that_links_lack_is_in_no_list(void **state)
+static void a_path_that_links_lack_is_in_no_list(void **state)
 {
     (void)state;
     struct path_table without = table;
@@ -128,10 +128,10 @@ static void tables_without_sense_are_refused(void **state)
         wrong.rows = wrong_rows, wrong.rules = wrong_rules;
         switch (mistake) {
         case 0: wrong.rule_count = 0; break;
-        case 1: wrong_rows[0].way = PATH_SLOT; break;
+        case 1: wrong_rows[0].path = PATH_SLOT; break;
         case 2: wrong_rows[1].in_flight = 0; break;
         case 3: wrong_rows[1].measured = NULL; break;
-        case 4: wrong_rules[0].way = PATH_WRITE; break;
+        case 4: wrong_rules[0].path = PATH_WRITE; break;
         case 5: wrong_rules[0].bytes_min = 3000; break;
         case 6: wrong_rules[1].why = NULL; break;
         case 7: wrong_rules[1].cores = 0; break;
@@ -175,8 +175,8 @@ static void what_is_encoded_does_not_go_as_it_lies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ways_follow_the_order_of_rules_and_their_bounds),
-        cmocka_unit_test(a_way_that_links_lack_is_in_no_list),
+        cmocka_unit_test(paths_follow_the_order_of_rules_and_their_bounds),
+        cmocka_unit_test(a_path_that_links_lack_is_in_no_list),
         cmocka_unit_test(lists_have_in_common_what_both_have),
         cmocka_unit_test(what_is_encoded_does_not_go_as_it_lies),
         cmocka_unit_test(tables_without_sense_are_refused),

@@ -352,7 +352,7 @@ static bool check_group(struct plan_builder *builder, int group)
 void plan_read(struct plan_builder *builder, enum plan_buffer buffer, uint32_t first)
 {
     if (!speaking(builder) || !check_place(builder, buffer, first)) return;
-    add_source(builder, (struct plan_source){.place = {buffer, first}, .group = PLAN_NO_GROUP});
+    add_source(builder, (struct plan_source){.location = {buffer, first}, .group = PLAN_NO_GROUP});
 }
 
 void plan_receive(struct plan_builder *builder, int peer)
@@ -385,7 +385,7 @@ void plan_write(struct plan_builder *builder, enum plan_buffer buffer, uint32_t 
         fail(builder, "the input is only read");
     if (builder->error != NULL) return;
     builder->step.has_destination = true;
-    builder->step.destination = (struct plan_place){buffer, first};
+    builder->step.destination = (struct plan_location){buffer, first};
 }
 
 /* One channel for all targets of a step, since they are told apart from groups by their peer alone. */
@@ -445,31 +445,31 @@ void plan_final(struct plan_builder *builder)
 }
 
 /* Chunks from this one on whose classes are consecutive numbers; scratch chunks have theirs in a row, one by one. */
-static uint32_t run_length(const struct rank_plan *plan, struct plan_place place)
+static uint32_t run_length(const struct rank_plan *plan, struct plan_location place)
 {
     if (place.buffer == PLAN_SCRATCH) return UINT32_MAX;
     return plan->shape.parts - place.first % plan->shape.parts;
 }
 
-static bool run_agrees(const struct rank_plan *plan, struct plan_place one, struct plan_place other,
-                       uint32_t run)
+static bool run_agrees(const struct rank_plan *plan, struct plan_location one,
+                       struct plan_location other, uint32_t run)
 {
     if (one.buffer != PLAN_SCRATCH && other.buffer != PLAN_SCRATCH)
-        return plan_place_class(plan, one.buffer, one.first) ==
-               plan_place_class(plan, other.buffer, other.first);
-    const struct plan_place scratch = one.buffer == PLAN_SCRATCH ? one : other;
-    const struct plan_place place = one.buffer == PLAN_SCRATCH ? other : one;
+        return plan_location_class(plan, one.buffer, one.first) ==
+               plan_location_class(plan, other.buffer, other.first);
+    const struct plan_location scratch = one.buffer == PLAN_SCRATCH ? one : other;
+    const struct plan_location place = one.buffer == PLAN_SCRATCH ? other : one;
     const uint32_t *const like = plan->scratch_like + scratch.first;
     if (place.buffer == PLAN_SCRATCH)
         return memcmp(like, plan->scratch_like + place.first, run * sizeof *like) == 0;
-    const uint32_t first = plan_place_class(plan, place.buffer, place.first);
+    const uint32_t first = plan_location_class(plan, place.buffer, place.first);
     for (uint32_t i = 0; i < run; i++)
         if (like[i] != first + i) return false;
     return true;
 }
 
-static bool classes_agree(struct plan_builder *builder, struct plan_place one,
-                          struct plan_place other, uint32_t chunk_count)
+static bool classes_agree(struct plan_builder *builder, struct plan_location one,
+                          struct plan_location other, uint32_t chunk_count)
 {
     const struct rank_plan *const plan = builder->plan;
     const bool is_one_by_one = one.buffer == PLAN_SCRATCH || other.buffer == PLAN_SCRATCH;
@@ -486,7 +486,8 @@ static bool classes_agree(struct plan_builder *builder, struct plan_place one,
     return true;
 }
 
-static bool overlap_shifted(struct plan_place one, struct plan_place other, uint32_t chunk_count)
+static bool overlap_shifted(struct plan_location one, struct plan_location other,
+                            uint32_t chunk_count)
 {
     const uint32_t distance =
         one.first > other.first ? one.first - other.first : other.first - one.first;
@@ -498,15 +499,15 @@ static void check_places(struct plan_builder *builder)
 {
     const struct rank_plan *plan = builder->plan;
     const struct plan_step *step = &builder->step;
-    const struct plan_place *model = step->has_destination ? &step->destination : NULL;
+    const struct plan_location *model = step->has_destination ? &step->destination : NULL;
     for (uint32_t i = 0; i < step->source_count; i++) {
         const struct plan_source *source = &plan->sources[step->first_source + i];
         if (source->is_link) continue;
-        if (model == NULL) model = &source->place;
-        if (!classes_agree(builder, source->place, *model, step->chunk_count))
+        if (model == NULL) model = &source->location;
+        if (!classes_agree(builder, source->location, *model, step->chunk_count))
             fail(builder, "a step joins chunks of different classes");
         if (step->has_destination &&
-            overlap_shifted(source->place, step->destination, step->chunk_count))
+            overlap_shifted(source->location, step->destination, step->chunk_count))
             fail(builder, "a step stores over chunks that it still reads");
     }
 }

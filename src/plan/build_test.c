@@ -67,7 +67,7 @@ static void a_step_keeps_what_was_said(void **state)
     assert_int_equal(plan->sources[0].channel, 3);
     assert_int_equal(plan->sources[0].group, PLAN_NO_GROUP);
     assert_false(plan->sources[1].is_link);
-    assert_int_equal(plan->sources[1].place.first, 4);
+    assert_int_equal(plan->sources[1].location.first, 4);
     assert_true(step->has_destination);
     assert_int_equal(step->destination.buffer, PLAN_OUTPUT);
     assert_int_equal(step->target_count, 2);
@@ -107,7 +107,7 @@ static void steps_are_grouped_by_lane_and_keep_their_order(void **state)
         assert_int_equal(step->lane, i / 3);
         assert_int_equal(step->destination.first, order[i]);
         assert_int_equal(step->source_count, order[i] + 1);
-        assert_int_equal(plan->sources[step->first_source].place.first, order[i]);
+        assert_int_equal(plan->sources[step->first_source].location.first, order[i]);
         assert_int_equal(plan->targets[step->first_target], order[i] % 2 == 0 ? 2 : 3);
         assert_int_equal(step->after_count, order[i] > 0);
         if (order[i] > 0) assert_int_equal(plan->afters[step->first_after], index_of[order[i] - 1]);
@@ -195,7 +195,7 @@ static void many_steps_fit(void **state)
         plan_copy(builder, PLAN_INPUT, i % 1000, PLAN_OUTPUT, i % 1000, 1);
     struct rank_plan *plan = finish(builder);
     assert_int_equal(plan->step_count, 100000);
-    assert_int_equal(plan->sources[99999].place.first, 999);
+    assert_int_equal(plan->sources[99999].location.first, 999);
     plan_rank_free(plan);
 }
 
@@ -252,8 +252,8 @@ static void scratch_has_the_class_it_is_like(void **state)
     plan_copy(builder, PLAN_INPUT, 0, PLAN_SCRATCH, 1, 2); /* classes 4, 5 */
     struct rank_plan *plan = finish(builder);
     assert_int_equal(plan->scratch_count, 3);
-    assert_int_equal(plan_place_class(plan, PLAN_SCRATCH, 1), 4);
-    assert_int_equal(plan_place_class(plan, PLAN_OUTPUT, 7), 7);
+    assert_int_equal(plan_location_class(plan, PLAN_SCRATCH, 1), 4);
+    assert_int_equal(plan_location_class(plan, PLAN_OUTPUT, 7), 7);
     plan_rank_free(plan);
 }
 

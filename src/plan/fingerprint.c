@@ -10,7 +10,7 @@ static uint64_t take(uint64_t fingerprint, uint32_t high, uint32_t low)
 
 /* In barriers, whose steps act on no chunks, a place is a buffer only. */
 static uint64_t take_place(uint64_t fingerprint, const struct plan_step *step,
-                           const struct plan_place *place)
+                           const struct plan_location *place)
 {
     return take(fingerprint, (uint32_t)place->buffer, step->chunk_count > 0 ? place->first : 0);
 }
@@ -18,7 +18,7 @@ static uint64_t take_place(uint64_t fingerprint, const struct plan_step *step,
 static uint64_t take_source(uint64_t fingerprint, const struct plan_step *step,
                             const struct plan_source *source)
 {
-    if (!source->is_link) return take_place(fingerprint, step, &source->place);
+    if (!source->is_link) return take_place(fingerprint, step, &source->location);
     fingerprint = take(fingerprint, PLAN_BUFFER_COUNT, (uint32_t)source->peer);
     return take(fingerprint, (uint32_t)source->group, (uint32_t)source->channel);
 }

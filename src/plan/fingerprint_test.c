@@ -113,7 +113,7 @@ static void expect_change(struct victim *victim, const char *what)
     } while (0)
 
 static void change_place(struct victim *victim, const struct plan_step *step,
-                         struct plan_place *place)
+                         struct plan_location *place)
 {
     CHANGE(victim, place->buffer, (enum plan_buffer)((place->buffer + 1) % PLAN_BUFFER_COUNT));
     CHANGE(victim, place->buffer, (enum plan_buffer)((place->buffer + 2) % PLAN_BUFFER_COUNT));
@@ -131,9 +131,9 @@ static void change_source(struct victim *victim, const struct plan_step *step,
         CHANGE(victim, source->peer, source->peer + 1);
         CHANGE(victim, source->group, source->group + 1);
         CHANGE(victim, source->channel, source->channel + 1);
-        CHANGE_IN_VAIN(victim, source->place.first, 77);
+        CHANGE_IN_VAIN(victim, source->location.first, 77);
     } else {
-        change_place(victim, step, &source->place);
+        change_place(victim, step, &source->location);
         CHANGE_IN_VAIN(victim, source->channel, 7);
     }
 }

@@ -25,6 +25,6 @@ bool plan_flow_is_partial(const struct plan_flow *flow, const struct rank_plan *
 {
     const struct plan_source *first = &rank_plan->sources[step->first_source];
     const bool is_partial =
-        step->source_count > 1 || (!first->is_link && first->place.buffer == PLAN_INPUT);
+        step->source_count > 1 || (!first->is_link && first->location.buffer == PLAN_INPUT);
     return flow->is_chain && is_partial && !step->final;
 }

@@ -1,4 +1,4 @@
-/* flow.h - the properties that the steps of one rank have in common and that decide the way of
+/* flow.h - the properties that the steps of one rank have in common and that decide the path of
  * their messages: a pure function of its plan. */
 #ifndef TUTTI_PLAN_FLOW_H
 #define TUTTI_PLAN_FLOW_H

@@ -106,7 +106,7 @@ static bool is_member(const struct rank_plan *rank_plan, int index, int rank)
     return low < group->member_count && members[low] == rank;
 }
 
-static bool place_is_valid(const struct rank_plan *rank_plan, const struct plan_place *place,
+static bool place_is_valid(const struct rank_plan *rank_plan, const struct plan_location *place,
                            uint32_t chunk_count)
 {
     if ((unsigned)place->buffer >= PLAN_BUFFER_COUNT) return false;
@@ -138,7 +138,7 @@ static bool check_sources(const struct rank_plan *rank_plan, uint32_t index,
     for (uint32_t i = 0; i < step->source_count; i++) {
         const struct plan_source *source = &rank_plan->sources[step->first_source + i];
         if (!source->is_link) {
-            if (!place_is_valid(rank_plan, &source->place, step->chunk_count))
+            if (!place_is_valid(rank_plan, &source->location, step->chunk_count))
                 return fault_at(report, rank_plan, index, "reads outside of the buffer");
             continue;
         }

@@ -215,7 +215,7 @@ static uint32_t chunk_limit(const struct draft *d, enum plan_buffer buffer)
 }
 
 /* Mostly within the buffer and so that the range fits, since what does not is refuted before it is run. */
-static void change_place(const struct draft *d, struct plan_place *place, uint32_t chunk_count,
+static void change_place(const struct draft *d, struct plan_location *place, uint32_t chunk_count,
                          bool for_writing)
 {
     enum plan_buffer buffer = place->buffer;
@@ -241,7 +241,7 @@ static struct plan_source random_source(const struct draft *d, uint32_t chunk_co
         source.is_link = true;
         source.peer = random_peer(d);
     } else {
-        change_place(d, &source.place, chunk_count, false);
+        change_place(d, &source.location, chunk_count, false);
     }
     return source;
 }
@@ -265,7 +265,7 @@ static void mutate_source(struct draft *d, struct draft_step *s)
         if (source->is_link)
             source->channel = (int)random_below(2);
         else
-            change_place(d, &source->place, step->chunk_count, false);
+            change_place(d, &source->location, step->chunk_count, false);
         break;
     case 5:
         if (source->is_link && d->from->group_count > 0 && chance(3))
@@ -274,7 +274,7 @@ static void mutate_source(struct draft *d, struct draft_step *s)
         else if (source->is_link)
             source->peer = random_peer(d);
         else
-            change_place(d, &source->place, step->chunk_count, false);
+            change_place(d, &source->location, step->chunk_count, false);
         break;
     default: *source = random_source(d, step->chunk_count);
     }
@@ -527,7 +527,7 @@ static bool same_source(const struct plan_source *a, const struct plan_source *b
 {
     if (a->is_link != b->is_link) return false;
     if (a->is_link) return a->peer == b->peer && a->group == b->group && a->channel == b->channel;
-    return a->place.buffer == b->place.buffer && a->place.first == b->place.first;
+    return a->location.buffer == b->location.buffer && a->location.first == b->location.first;
 }
 
 static bool same_step(const struct rank_plan *p, const struct plan_step *a,

@@ -6,7 +6,7 @@ struct range {
     uint32_t begin, end;
 };
 
-static struct range range_of(const struct rank_plan *plan, const struct plan_place *place,
+static struct range range_of(const struct rank_plan *plan, const struct plan_location *place,
                              uint32_t chunk_count, bool in_place)
 {
     enum plan_buffer space = place->buffer;
@@ -40,7 +40,7 @@ static bool step_touches(const struct rank_plan *plan, const struct plan_step *s
     for (uint32_t i = 0; i < step->source_count; i++) {
         const struct plan_source *source = &sources_of(plan, step)[i];
         if (!source->is_link &&
-            ranges_meet(range_of(plan, &source->place, step->chunk_count, in_place), range))
+            ranges_meet(range_of(plan, &source->location, step->chunk_count, in_place), range))
             return true;
     }
     return step->has_destination &&
@@ -55,7 +55,7 @@ static bool only_sends(const struct rank_plan *plan, const struct plan_step *ste
     return step->source_count == 1 && !source->is_link && !step->has_destination && !step->final &&
            step->target_group == PLAN_NO_GROUP && step->target_count == 1 &&
            plan->targets[step->first_target] == peer &&
-           ranges_are_equal(range_of(plan, &source->place, step->chunk_count, in_place), range);
+           ranges_are_equal(range_of(plan, &source->location, step->chunk_count, in_place), range);
 }
 
 /* Whether until the message has come its destination is the message's alone, or is sent to the rank from which it comes. Later

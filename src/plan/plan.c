@@ -94,7 +94,8 @@ bool plan_has_all(const struct plan_shape *shape, int rank)
            (shape->collective == COLLECTIVE_BROADCAST || shape->collective == COLLECTIVE_SCATTER);
 }
 
-uint32_t plan_place_class(const struct rank_plan *rank_plan, enum plan_buffer buffer, uint32_t chunk)
+uint32_t plan_location_class(const struct rank_plan *rank_plan, enum plan_buffer buffer,
+                             uint32_t chunk)
 {
     if (buffer == PLAN_SCRATCH) return rank_plan->scratch_like[chunk];
     return plan_chunk_class(&rank_plan->shape, rank_plan->rank, buffer, chunk);

@@ -72,16 +72,16 @@ enum plan_buffer { PLAN_INPUT, PLAN_OUTPUT, PLAN_SCRATCH, PLAN_BUFFER_COUNT };
 enum { PLAN_NO_GROUP = -1, PLAN_RANKS_MAX = 1 << 16, PLAN_LANES_MAX = 64, PLAN_CHANNELS_MAX = 16 };
 
 /* The first chunk of a range; the step says how many. */
-struct plan_place {
+struct plan_location {
     enum plan_buffer buffer;
     uint32_t first;
 };
 
 struct plan_source {
     bool is_link;
-    struct plan_place place; /* !is_link */
-    int peer;                /* is_link: whose message */
-    int group;               /* is_link: the group it was sent to, or PLAN_NO_GROUP */
+    struct plan_location location; /* !is_link */
+    int peer;                      /* is_link: whose message */
+    int group;                     /* is_link: the group it was sent to, or PLAN_NO_GROUP */
     int channel;
 };
 
@@ -90,7 +90,7 @@ struct plan_step {
     uint32_t first_source, source_count; /* in rank_plan.sources, in the order of reduction */
     bool has_destination;
     bool final;
-    struct plan_place destination;
+    struct plan_location destination;
     uint32_t first_target,
         target_count; /* in rank_plan.targets: peers sent to one by one; 0 with a group */
     int target_group; /* or PLAN_NO_GROUP: every other member of that group */
@@ -156,8 +156,8 @@ uint32_t plan_chunk_class(const struct plan_shape *shape, int rank, enum plan_bu
  * number, and in place in its output, too. */
 bool plan_has_all(const struct plan_shape *shape, int rank);
 /* The same as plan_chunk_class, scratch included. */
-uint32_t plan_place_class(const struct rank_plan *rank_plan, enum plan_buffer buffer,
-                          uint32_t chunk);
+uint32_t plan_location_class(const struct rank_plan *rank_plan, enum plan_buffer buffer,
+                             uint32_t chunk);
 /* "recv_reduce_send" and so on. */
 const char *plan_step_kind(const struct rank_plan *rank_plan, const struct plan_step *step);
 

@@ -23,7 +23,7 @@ static const char *const buffer_names[PLAN_BUFFER_COUNT] = {"in", "out", "scratc
 /* --------------------------------------------------------------------------------------------- printing */
 
 /* Prints return how many columns they took, so that comments line up. */
-static int print_place(struct plan_place place, uint32_t chunk_count, FILE *file)
+static int print_place(struct plan_location place, uint32_t chunk_count, FILE *file)
 {
     const char *name = buffer_names[place.buffer];
     if (chunk_count == 0) return fprintf(file, "%s[]", name);
@@ -38,7 +38,7 @@ static int print_channel(int channel, FILE *file)
 
 static int print_source(const struct plan_source *source, uint32_t chunk_count, FILE *file)
 {
-    if (!source->is_link) return print_place(source->place, chunk_count, file);
+    if (!source->is_link) return print_place(source->location, chunk_count, file);
     int width = fprintf(file, "from %d", source->peer);
     if (source->group != PLAN_NO_GROUP) width += fprintf(file, " group %d", source->group);
     return width + print_channel(source->channel, file);
@@ -463,12 +463,12 @@ static void parse_lane(struct parser *parser)
 /* ------------------------------------------------------------------------------------------------ steps */
 
 /* "in[3..5]": false when no place comes next. *chunk_count is 0 for "in[]". */
-static bool parse_place(struct parser *parser, struct plan_place *place, uint32_t *chunk_count)
+static bool parse_place(struct parser *parser, struct plan_location *place, uint32_t *chunk_count)
 {
     int buffer = 0;
     while (buffer < PLAN_BUFFER_COUNT && !take_word(parser, buffer_names[buffer])) buffer++;
     if (buffer == PLAN_BUFFER_COUNT) return false;
-    *place = (struct plan_place){(enum plan_buffer)buffer, 0};
+    *place = (struct plan_location){(enum plan_buffer)buffer, 0};
     *chunk_count = 0;
     expect(parser, "[");
     if (take(parser, "]")) return true;
@@ -484,7 +484,7 @@ static uint32_t find_chunk_count(const struct parser *parser)
     struct parser ahead = *parser;
     ahead.message_bytes = 0; /* mistakes are reported when the text is read */
     while (!at_line_end(&ahead)) {
-        struct plan_place place;
+        struct plan_location place;
         uint32_t chunk_count;
         if (take_word(&ahead, "chunks")) return number(&ahead, "chunks", UINT32_MAX);
         if (parse_place(&ahead, &place, &chunk_count)) return chunk_count;
@@ -514,7 +514,7 @@ static uint32_t parse_peer(struct parser *parser)
 
 static void parse_source(struct parser *parser, uint32_t chunk_count)
 {
-    struct plan_place place;
+    struct plan_location place;
     uint32_t place_chunks;
     if (take_word(parser, "from")) {
         const int peer = (int)parse_peer(parser);
@@ -535,7 +535,7 @@ static void parse_source(struct parser *parser, uint32_t chunk_count)
 
 static void parse_sink(struct parser *parser, uint32_t chunk_count)
 {
-    struct plan_place place;
+    struct plan_location place;
     uint32_t place_chunks;
     if (take_word(parser, "to")) {
         const bool to_group = take_word(parser, "group");

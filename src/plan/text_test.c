@@ -40,7 +40,7 @@ static void refuses(const char *text, const char *why)
     assert_string_equal(message, why);
 }
 
-static void places_equal(struct plan_place one, struct plan_place other)
+static void places_equal(struct plan_location one, struct plan_location other)
 {
     assert_int_equal(one.buffer, other.buffer);
     assert_int_equal(one.first, other.first);
@@ -49,7 +49,7 @@ static void places_equal(struct plan_place one, struct plan_place other)
 static void sources_equal(const struct plan_source *one, const struct plan_source *other)
 {
     assert_int_equal(one->is_link, other->is_link);
-    places_equal(one->place, other->place);
+    places_equal(one->location, other->location);
     assert_int_equal(one->peer, other->peer);
     assert_int_equal(one->group, other->group);
     assert_int_equal(one->channel, other->channel);

@@ -1,7 +1,7 @@
 /* verify.c - the abstract run.
  *
  *     form.c     is every index in bounds?           wiring.c   who takes which message?
- *     value.c    what does a chunk hold?             clock.c    what is known to have come before?
+ *     value.c    what does a chunk hold?      vector_clock.c    what is known to have come before?
  *
  * The run executes a step when its messages are there, which makes room on their links, and posts
  * its result when all its targets have room (one message a link); then the step is completed. Links
@@ -41,11 +41,11 @@
 
 enum { RUN_COUNT = 2 };
 
-static struct turn turn_of(const struct run *run, uint32_t lane)
+static struct verified_turn turn_of(const struct verification *run, uint32_t lane)
 {
     const struct wiring_lane *of = &run->wiring.lanes[lane];
     const struct rank_plan *rank_plan = run->plan->ranks[of->rank];
-    struct turn turn = {.rank_plan = rank_plan, .lane = lane, .when = run->lanes[lane].done};
+    struct verified_turn turn = {.rank_plan = rank_plan, .lane = lane, .when = run->lanes[lane].done};
     turn.all_step = of->first_step + turn.when % of->step_count;
     turn.index = turn.all_step - run->wiring.first_steps[of->rank];
     turn.step = &rank_plan->steps[turn.index];
@@ -54,7 +54,7 @@ static struct turn turn_of(const struct run *run, uint32_t lane)
 
 /* ------------------------------------------------------------------------------------- readiness, waiting */
 
-static void enqueue(struct run *run, uint32_t lane)
+static void enqueue(struct verification *run, uint32_t lane)
 {
     struct lane_state *state = &run->lanes[lane];
     if (state->queued) return;
@@ -63,7 +63,7 @@ static void enqueue(struct run *run, uint32_t lane)
     run->queue[(run->queue_head + run->queue_count++) % width] = lane;
 }
 
-static bool lane_is_done(const struct run *run, uint32_t lane)
+static bool lane_is_done(const struct verification *run, uint32_t lane)
 {
     const struct wiring_lane *of = &run->wiring.lanes[lane];
     return run->lanes[lane].done == (run->ranks[of->rank].run + 1) * of->step_count;
@@ -77,7 +77,7 @@ struct wait {
     uint32_t index; /* the step that should be completed */
 };
 
-static struct wait wait_for_room(const struct run *run, const struct turn *turn)
+static struct wait wait_for_room(const struct verification *run, const struct verified_turn *turn)
 {
     const struct wiring *w = &run->wiring;
     for (size_t i = w->first_sends[turn->all_step]; i < w->first_sends[turn->all_step + 1]; i++) {
@@ -92,7 +92,7 @@ static struct wait wait_for_room(const struct run *run, const struct turn *turn)
     return (struct wait){.lane = WIRING_NONE};
 }
 
-static struct wait wait_of(const struct run *run, const struct turn *turn)
+static struct wait wait_of(const struct verification *run, const struct verified_turn *turn)
 {
     const struct wiring *w = &run->wiring;
     const int rank = turn->rank_plan->rank;
@@ -116,18 +116,18 @@ static struct wait wait_of(const struct run *run, const struct turn *turn)
 }
 
 /* Nothing can go on any more: names a step of the circle of waiting lanes. */
-static bool fault_deadlock(struct run *run)
+static bool fault_deadlock(struct verification *run)
 {
     uint32_t lane = 0;
     while (lane_is_done(run, lane)) lane++;
     for (uint32_t i = 0; i < run->wiring.lane_count; i++) {
-        const struct turn at = turn_of(run, lane);
+        const struct verified_turn at = turn_of(run, lane);
         lane = wait_of(run, &at).lane;
         /* This one waits for its rank's second run, and so for another lane of its rank. */
         if (lane_is_done(run, lane)) lane = run->wiring.first_lanes[run->wiring.lanes[lane].rank];
         while (lane_is_done(run, lane)) lane++;
     }
-    const struct turn turn = turn_of(run, lane);
+    const struct verified_turn turn = turn_of(run, lane);
     const struct wait wait = wait_of(run, &turn);
     const struct rank_plan *rank_plan = turn.rank_plan;
     switch (wait.what) {
@@ -146,7 +146,7 @@ static bool fault_deadlock(struct run *run)
 
 /* --------------------------------------------------------------------------------------------- execution */
 
-static bool join_start(struct run *run, struct turn *turn)
+static bool join_start(struct verification *run, struct verified_turn *turn)
 {
     const struct wiring *w = &run->wiring;
     const int rank = turn->rank_plan->rank;
@@ -158,7 +158,7 @@ static bool join_start(struct run *run, struct turn *turn)
     if (!clock_own(&run->clocks, &lane->clock)) return verify_out_of_memory(run);
     turn->start = lane->clock;
     for (size_t i = first_receive; i < first_receive + receive_count; i++) {
-        const struct message *message = run->in_flight[w->ports[w->receives[i].port].link];
+        const struct verified_message *message = run->in_flight[w->ports[w->receives[i].port].link];
         clock_join(&run->clocks, lane->clock, message->clock, message->lane,
                    clock_before(message->step));
     }
@@ -179,31 +179,32 @@ static bool join_start(struct run *run, struct turn *turn)
 }
 
 /* The value of source i of the step at that position; VALUE_NONE after a fault. */
-static value read_source(struct run *run, const struct turn *turn, const struct plan_source *source,
-                         size_t *receive, uint32_t position)
+static value read_source(struct verification *run, const struct verified_turn *turn,
+                         const struct plan_source *source, size_t *receive, uint32_t position)
 {
     if (source->is_link) {
         const uint32_t port = run->wiring.receives[(*receive)++].port;
         return run->in_flight[run->wiring.ports[port].link]->values[position];
     }
-    const uint32_t chunk = source->place.first + position;
-    const value found = verify_turn_cell(run, turn, &source->place, position)->value;
+    const uint32_t chunk = source->location.first + position;
+    const value found = verify_turn_cell(run, turn, &source->location, position)->value;
     if (found == VALUE_NONE) {
         fault_at(run->report, turn->rank_plan, turn->index, "reads %s chunk %u, which nobody wrote",
-                 verify_buffer_name(source->place.buffer), chunk);
+                 verify_buffer_name(source->location.buffer), chunk);
         return VALUE_NONE;
     }
     if (value_class(run->values, found) !=
-        plan_place_class(turn->rank_plan, source->place.buffer, chunk)) {
+        plan_location_class(turn->rank_plan, source->location.buffer, chunk)) {
         fault_at(run->report, turn->rank_plan, turn->index,
                  "reads %s chunk %u after another chunk was stored in its memory",
-                 verify_buffer_name(source->place.buffer), chunk);
+                 verify_buffer_name(source->location.buffer), chunk);
         return VALUE_NONE;
     }
-    return verify_check_read(run, turn, &source->place, position) ? found : VALUE_NONE;
+    return verify_check_read(run, turn, &source->location, position) ? found : VALUE_NONE;
 }
 
-static bool fault_overlap(struct run *run, const struct turn *turn, int rank, uint32_t class)
+static bool fault_overlap(struct verification *run, const struct verified_turn *turn, int rank,
+                          uint32_t class)
 {
     if (rank == VALUE_SOME_RANK)
         return fault_at(run->report, turn->rank_plan, turn->index,
@@ -213,7 +214,8 @@ static bool fault_overlap(struct run *run, const struct turn *turn, int rank, ui
 }
 
 /* Left to right, as the engine does; the sum is rounded, and scaled when final, at the end of the step. */
-static bool reduce_position(struct run *run, const struct turn *turn, uint32_t position)
+static bool reduce_position(struct verification *run, const struct verified_turn *turn,
+                            uint32_t position)
 {
     const struct plan_step *step = turn->step;
     const struct plan_source *sources = &turn->rank_plan->sources[step->first_source];
@@ -253,7 +255,7 @@ static bool reduce_position(struct run *run, const struct turn *turn, uint32_t p
 }
 
 /* Local sources may be the destination itself, position by position, and overlap it in no other way. */
-static bool check_overlap(struct run *run, const struct turn *turn)
+static bool check_overlap(struct verification *run, const struct verified_turn *turn)
 {
     const struct plan_step *step = turn->step;
     if (!step->has_destination || step->chunk_count < 2) return true;
@@ -266,7 +268,7 @@ static bool check_overlap(struct run *run, const struct turn *turn)
     for (uint32_t s = 0; s < step->source_count; s++) {
         const struct plan_source *source = &turn->rank_plan->sources[step->first_source + s];
         for (uint32_t i = 0; !source->is_link && i < step->chunk_count; i++) {
-            const struct cell *cell = verify_turn_cell(run, turn, &source->place, i);
+            const struct cell *cell = verify_turn_cell(run, turn, &source->location, i);
             if (cell < low || cell > high ||
                 cell == verify_turn_cell(run, turn, &step->destination, i))
                 continue;
@@ -275,26 +277,27 @@ static bool check_overlap(struct run *run, const struct turn *turn)
                 if (cell == verify_turn_cell(run, turn, &step->destination, k))
                     return fault_at(run->report, turn->rank_plan, turn->index,
                                     "stores over %s chunk %u, which it reads for another position",
-                                    verify_buffer_name(source->place.buffer),
-                                    source->place.first + i);
+                                    verify_buffer_name(source->location.buffer),
+                                    source->location.first + i);
         }
     }
     return true;
 }
 
-static bool stores_nothing(const struct run *run, const struct turn *turn)
+static bool stores_nothing(const struct verification *run, const struct verified_turn *turn)
 {
     const struct plan_step *step = turn->step;
     const struct plan_source *source = &turn->rank_plan->sources[step->first_source];
     return step->chunk_count > 0 && step->has_destination && step->source_count == 1 &&
            !source->is_link &&
-           verify_turn_cell(run, turn, &source->place, 0) ==
+           verify_turn_cell(run, turn, &source->location, 0) ==
                verify_turn_cell(run, turn, &step->destination, 0);
 }
 
-static bool check_root_only_reads(const struct run *run, const struct turn *turn, uint32_t position)
+static bool check_root_only_reads(const struct verification *run, const struct verified_turn *turn,
+                                  uint32_t position)
 {
-    const struct plan_place *to = &turn->step->destination;
+    const struct plan_location *to = &turn->step->destination;
     const int rank = turn->rank_plan->rank;
     if (to->buffer != PLAN_OUTPUT || !verify_is_in_place(run, rank) ||
         !plan_has_all(&run->plan->shape, rank) || stores_nothing(run, turn))
@@ -305,11 +308,12 @@ static bool check_root_only_reads(const struct run *run, const struct turn *turn
         to->first + position);
 }
 
-static bool check_destination(struct run *run, const struct turn *turn, uint32_t position)
+static bool check_destination(struct verification *run, const struct verified_turn *turn,
+                              uint32_t position)
 {
-    const struct plan_place *to = &turn->step->destination;
+    const struct plan_location *to = &turn->step->destination;
     const uint32_t class = value_class(run->values, run->results[position]);
-    if (class != plan_place_class(turn->rank_plan, to->buffer, to->first + position))
+    if (class != plan_location_class(turn->rank_plan, to->buffer, to->first + position))
         return fault_at(run->report, turn->rank_plan, turn->index,
                         "stores chunk %u in %s chunk %u, which is part of another one", class,
                         verify_buffer_name(to->buffer), to->first + position);
@@ -317,7 +321,7 @@ static bool check_destination(struct run *run, const struct turn *turn, uint32_t
     return stores_nothing(run, turn) || verify_check_write(run, turn, to, position);
 }
 
-static bool compute(struct run *run, const struct turn *turn)
+static bool compute(struct verification *run, const struct verified_turn *turn)
 {
     if (!check_overlap(run, turn)) return false;
     for (uint32_t i = 0; i < turn->step->chunk_count; i++) {
@@ -327,7 +331,7 @@ static bool compute(struct run *run, const struct turn *turn)
     return true;
 }
 
-static bool record_accesses(struct run *run, const struct turn *turn)
+static bool record_accesses(struct verification *run, const struct verified_turn *turn)
 {
     const struct wiring *w = &run->wiring;
     const struct plan_step *step = turn->step;
@@ -337,7 +341,7 @@ static bool record_accesses(struct run *run, const struct turn *turn)
     for (uint32_t s = 0; s < step->source_count; s++) {
         const struct plan_source *source = &turn->rank_plan->sources[step->first_source + s];
         for (uint32_t i = 0; !source->is_link && i < step->chunk_count; i++)
-            if (!verify_add_read(run, verify_turn_cell(run, turn, &source->place, i),
+            if (!verify_add_read(run, verify_turn_cell(run, turn, &source->location, i),
                                  &(struct access){turn->lane, turn->when, i}, sends_source))
                 return false;
     }
@@ -356,7 +360,7 @@ static bool record_accesses(struct run *run, const struct turn *turn)
 
 /* ---------------------------------------------------------------------------------------------- messages */
 
-static void take_messages(struct run *run, const struct turn *turn)
+static void take_messages(struct verification *run, const struct verified_turn *turn)
 {
     const struct wiring *w = &run->wiring;
     for (size_t i = w->first_receives[turn->all_step]; i < w->first_receives[turn->all_step + 1];
@@ -370,14 +374,15 @@ static void take_messages(struct run *run, const struct turn *turn)
     }
 }
 
-static bool make_message(struct run *run, const struct turn *turn)
+static bool make_message(struct verification *run, const struct verified_turn *turn)
 {
     const struct wiring *w = &run->wiring;
     const size_t count = w->first_sends[turn->all_step + 1] - w->first_sends[turn->all_step];
     if (count == 0) return true;
     const size_t values_bytes = turn->step->chunk_count * sizeof(value);
-    if (!plan_budget_hold(run->budget, sizeof(struct message) + values_bytes)) return false;
-    struct message *message = malloc(sizeof *message + values_bytes);
+    if (!plan_budget_hold(run->budget, sizeof(struct verified_message) + values_bytes))
+        return false;
+    struct verified_message *message = malloc(sizeof *message + values_bytes);
     if (message == NULL) return verify_out_of_memory(run);
     message->chunk_count = turn->step->chunk_count;
     message->references = (uint32_t)count;
@@ -389,7 +394,7 @@ static bool make_message(struct run *run, const struct turn *turn)
     return true;
 }
 
-static void post_message(struct run *run, const struct turn *turn)
+static void post_message(struct verification *run, const struct verified_turn *turn)
 {
     const struct wiring *w = &run->wiring;
     for (size_t i = w->first_sends[turn->all_step]; i < w->first_sends[turn->all_step + 1]; i++) {
@@ -406,7 +411,7 @@ static void post_message(struct run *run, const struct turn *turn)
     run->lanes[turn->lane].outgoing = NULL;
 }
 
-static bool complete(struct run *run, const struct turn *turn)
+static bool complete(struct verification *run, const struct verified_turn *turn)
 {
     const struct wiring *w = &run->wiring;
     struct lane_state *lane = &run->lanes[turn->lane];
@@ -437,7 +442,7 @@ static uint64_t looks_of_step(const struct rank_plan *rank_plan, const struct pl
     return 1 + step->chunk_count * per_chunk + joins * (1 + lane_count / ENTRIES_A_LOOK);
 }
 
-static bool execute(struct run *run, struct turn *turn)
+static bool execute(struct verification *run, struct verified_turn *turn)
 {
     if (!verify_look(run, looks_of_step(turn->rank_plan, turn->step, run->wiring.lane_count)))
         return false;
@@ -452,7 +457,7 @@ static bool execute(struct run *run, struct turn *turn)
 /* ----------------------------------------------------------------------------------- beginnings and ends */
 
 /* Steps of other lanes that come after a step: its completed clock is kept until they have started. */
-static void count_dependents(struct run *run, int rank)
+static void count_dependents(struct verification *run, int rank)
 {
     const struct rank_plan *rank_plan = run->plan->ranks[rank];
     for (uint32_t i = 0; i < rank_plan->step_count; i++) {
@@ -465,14 +470,14 @@ static void count_dependents(struct run *run, int rank)
     }
 }
 
-static void forget_accesses(struct run *run, struct cell *cell, value value_now)
+static void forget_accesses(struct verification *run, struct cell *cell, value value_now)
 {
     verify_forget_reads(run, cell);
     *cell = (struct cell){.value = value_now};
 }
 
 /* The application has read the output and filled the input. */
-static bool begin_rank(struct run *run, int rank)
+static bool begin_rank(struct verification *run, int rank)
 {
     const struct plan_shape *shape = &run->plan->shape;
     const struct wiring *w = &run->wiring;
@@ -502,7 +507,7 @@ static bool begin_rank(struct run *run, int rank)
 }
 
 /* Everything any lane of the rank knows, for all of them. */
-static bool join_lanes(struct run *run, int rank)
+static bool join_lanes(struct verification *run, int rank)
 {
     const struct wiring *w = &run->wiring;
     const uint32_t first = w->first_lanes[rank], end = w->first_lanes[rank + 1];
@@ -527,7 +532,7 @@ static uint64_t looks_to_end(const struct rank_plan *rank_plan, uint32_t lane_co
            (uint64_t)rank_plan->lane_count * (1 + lane_count / ENTRIES_A_LOOK);
 }
 
-static bool end_rank(struct run *run, int rank)
+static bool end_rank(struct verification *run, int rank)
 {
     const struct plan_shape *shape = &run->plan->shape;
     if (!verify_look(run, looks_to_end(run->plan->ranks[rank], run->wiring.lane_count)))
@@ -540,9 +545,9 @@ static bool end_rank(struct run *run, int rank)
 }
 
 /* A rank whose lanes are all done goes on to its second run; one without a step takes both at once. */
-static bool end_runs(struct run *run, int rank)
+static bool end_runs(struct verification *run, int rank)
 {
-    struct rank_state *state = &run->ranks[rank];
+    struct verified_rank *state = &run->ranks[rank];
     while (state->lanes_running == 0) {
         if (!end_rank(run, rank)) return false;
         if (state->run + 1 == RUN_COUNT) return true;
@@ -552,11 +557,11 @@ static bool end_runs(struct run *run, int rank)
     return true;
 }
 
-static bool run_lane(struct run *run, uint32_t lane)
+static bool run_lane(struct verification *run, uint32_t lane)
 {
     const int rank = run->wiring.lanes[lane].rank;
     while (!lane_is_done(run, lane)) {
-        struct turn turn = turn_of(run, lane);
+        struct verified_turn turn = turn_of(run, lane);
         if (!verify_look(run, 1 + (uint64_t)turn.step->after_count + turn.step->source_count +
                                   turn.step->target_count))
             return false;
@@ -575,7 +580,7 @@ static bool run_lane(struct run *run, uint32_t lane)
     return true;
 }
 
-static bool run_all(struct run *run)
+static bool run_all(struct verification *run)
 {
     const int rank_count = run->plan->shape.rank_count;
     for (int rank = 0; rank < rank_count; rank++)
@@ -632,7 +637,7 @@ enum verify_verdict plan_verify(const struct plan *plan, const struct verify_opt
 {
     struct plan_budget own = no_budget();
     struct plan_budget *const budget = options->budget != NULL ? options->budget : &own;
-    struct run run = {.plan = plan, .options = options, .report = report, .budget = budget};
+    struct verification run = {.plan = plan, .options = options, .report = report, .budget = budget};
     const uint64_t held = budget->bytes;
     *report = (struct verify_report){.rank_ordered = true};
     fault_none(report);

@@ -3,7 +3,7 @@
 
 #include "plan/verify_state.h"
 
-int verify_receiver_not_before(const struct run *run, const struct turn *turn,
+int verify_receiver_not_before(const struct verification *run, const struct verified_turn *turn,
                                const struct access *access, bool same_position)
 {
     const struct wiring *w = &run->wiring;
@@ -23,14 +23,14 @@ int verify_receiver_not_before(const struct run *run, const struct turn *turn,
     return -1;
 }
 
-const char *verify_run_of(const struct run *run, const struct access *access)
+const char *verify_run_of(const struct verification *run, const struct access *access)
 {
     return access->step >= run->wiring.lanes[access->lane].step_count ? " of the second run" : "";
 }
 
-static bool fault_race(const struct run *run, const struct turn *turn, const char *does,
-                       const struct plan_place *place, uint32_t position, const char *done,
-                       const struct access *other)
+static bool fault_race(const struct verification *run, const struct verified_turn *turn,
+                       const char *does, const struct plan_location *place, uint32_t position,
+                       const char *done, const struct access *other)
 {
     const struct wiring_lane *lane = &run->wiring.lanes[other->lane];
     const struct access own = {turn->lane, turn->when, position};
@@ -47,8 +47,8 @@ static bool fault_race(const struct run *run, const struct turn *turn, const cha
 }
 
 /* Memory in which a result was placed is its receiver's until that has run. */
-static bool check_placed(struct run *run, const struct turn *turn, const char *does,
-                         const struct plan_place *place, uint32_t position)
+static bool check_placed(struct verification *run, const struct verified_turn *turn,
+                         const char *does, const struct plan_location *place, uint32_t position)
 {
     const struct cell *cell = verify_turn_cell(run, turn, place, position);
     if (cell->placed_for == 0 || cell->placed_for == turn->all_step + 1) return true;
@@ -59,8 +59,8 @@ static bool check_placed(struct run *run, const struct turn *turn, const char *d
                     run->wiring.lanes[cell->write.lane].rank);
 }
 
-bool verify_check_read(struct run *run, const struct turn *turn, const struct plan_place *place,
-                       uint32_t position)
+bool verify_check_read(struct verification *run, const struct verified_turn *turn,
+                       const struct plan_location *place, uint32_t position)
 {
     const struct cell *cell = verify_turn_cell(run, turn, place, position);
     const struct access *write = &cell->write;
@@ -71,8 +71,8 @@ bool verify_check_read(struct run *run, const struct turn *turn, const struct pl
     return fault_race(run, turn, "reads", place, position, "writes", write);
 }
 
-bool verify_check_write(struct run *run, const struct turn *turn, const struct plan_place *place,
-                        uint32_t position)
+bool verify_check_write(struct verification *run, const struct verified_turn *turn,
+                        const struct plan_location *place, uint32_t position)
 {
     const struct cell *cell = verify_turn_cell(run, turn, place, position);
     const struct access *write = &cell->write;
@@ -94,7 +94,7 @@ bool verify_check_write(struct run *run, const struct turn *turn, const struct p
     return true;
 }
 
-bool verify_add_read(struct run *run, struct cell *cell, const struct access *access,
+bool verify_add_read(struct verification *run, struct cell *cell, const struct access *access,
                      bool until_consumed)
 {
     /* A later read of the same lane, if it is over, says that the earlier one is. */
@@ -124,7 +124,7 @@ bool verify_add_read(struct run *run, struct cell *cell, const struct access *ac
     return true;
 }
 
-void verify_forget_reads(struct run *run, struct cell *cell)
+void verify_forget_reads(struct verification *run, struct cell *cell)
 {
     while (cell->reads != 0) {
         const uint32_t at = cell->reads;

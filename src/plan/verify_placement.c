@@ -3,7 +3,8 @@
 
 /* A step that advertises must store the first message of a link, as it comes, and nothing else:
  * this is the message that its sender is going to place. */
-static bool check_advertising(struct run *run, const struct rank_plan *rank_plan, uint32_t index)
+static bool check_advertising(struct verification *run, const struct rank_plan *rank_plan,
+                              uint32_t index)
 {
     const struct wiring *w = &run->wiring;
     const struct plan_step *step = &rank_plan->steps[index];
@@ -19,8 +20,8 @@ static bool check_advertising(struct run *run, const struct rank_plan *rank_plan
 }
 
 /* How far the rule may look, by the letter of placement.h: to the first message of the link, and where that is this one, at all steps. */
-static uint64_t looks_for_placement(const struct run *run, const struct rank_plan *rank_plan,
-                                    uint32_t index)
+static uint64_t looks_for_placement(const struct verification *run,
+                                    const struct rank_plan *rank_plan, uint32_t index)
 {
     const struct wiring *w = &run->wiring;
     const uint32_t first_step = w->first_steps[rank_plan->rank];
@@ -38,7 +39,7 @@ static uint64_t looks_for_placement(const struct run *run, const struct rank_pla
     return 1 + looks / ENTRIES_A_LOOK;
 }
 
-bool verify_find_placements(struct run *run)
+bool verify_find_placements(struct verification *run)
 {
     placement_rule *const rule =
         run->options->placement != NULL ? run->options->placement : placement_of_step;
@@ -56,7 +57,8 @@ bool verify_find_placements(struct run *run)
     return true;
 }
 
-static bool knows_beginning(const struct run *run, const struct turn *turn, int rank)
+static bool knows_beginning(const struct verification *run, const struct verified_turn *turn,
+                            int rank)
 {
     const struct wiring *w = &run->wiring;
     const uint32_t repetition = run->ranks[turn->rank_plan->rank].run;
@@ -65,9 +67,9 @@ static bool knows_beginning(const struct run *run, const struct turn *turn, int 
     return false;
 }
 
-static bool fault_placement(struct run *run, const struct turn *turn, int receiver,
-                            const struct plan_place *place, uint32_t position, const char *done,
-                            const struct access *other)
+static bool fault_placement(struct verification *run, const struct verified_turn *turn,
+                            int receiver, const struct plan_location *place, uint32_t position,
+                            const char *done, const struct access *other)
 {
     const struct wiring_lane *lane = &run->wiring.lanes[other->lane];
     return fault_at(run->report, turn->rank_plan, turn->index,
@@ -78,8 +80,8 @@ static bool fault_placement(struct run *run, const struct turn *turn, int receiv
                     other->step % lane->step_count, verify_run_of(run, other), done);
 }
 
-static bool check_place_order(struct run *run, const struct turn *turn, int receiver,
-                              const struct plan_place *place, uint32_t position)
+static bool check_place_order(struct verification *run, const struct verified_turn *turn,
+                              int receiver, const struct plan_location *place, uint32_t position)
 {
     const struct cell *cell = verify_cell_at(run, receiver, place->buffer, place->first + position);
     const struct access *write = &cell->write;
@@ -101,7 +103,8 @@ static bool check_place_order(struct run *run, const struct turn *turn, int rece
     return true;
 }
 
-static bool place_at(struct run *run, const struct turn *turn, int receiver, uint32_t taking_step)
+static bool place_at(struct verification *run, const struct verified_turn *turn, int receiver,
+                     uint32_t taking_step)
 {
     const struct plan_step *step =
         &run->plan->ranks[receiver]->steps[taking_step - run->wiring.first_steps[receiver]];
@@ -123,11 +126,11 @@ static bool place_at(struct run *run, const struct turn *turn, int receiver, uin
     return true;
 }
 
-bool verify_place(struct run *run, const struct turn *turn)
+bool verify_place(struct verification *run, const struct verified_turn *turn)
 {
     const struct wiring *w = &run->wiring;
     if (run->placements[turn->all_step] != PLACEMENT_PLACES) return true;
-    struct turn storing = *turn;
+    struct verified_turn storing = *turn;
     storing.has_read = true;
     for (size_t i = w->first_sends[turn->all_step]; i < w->first_sends[turn->all_step + 1]; i++) {
         const struct wiring_link *link = &w->links[w->sends[i].link];

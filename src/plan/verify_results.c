@@ -4,7 +4,7 @@
 #include "plan/verify_state.h"
 
 /* The step that wrote an output; a wrong output shows there. */
-static uint32_t writer_of(const struct run *run, const struct cell *cell)
+static uint32_t writer_of(const struct verification *run, const struct cell *cell)
 {
     if (!cell->written) return FAULT_NO_STEP;
     const struct wiring_lane *lane = &run->wiring.lanes[cell->write.lane];
@@ -24,7 +24,7 @@ static int owner_of(const struct plan_shape *shape, uint32_t class)
 }
 
 /* All ranks' trees of an allreduce's chunk must be one; all trees of the plan, if it claims so. */
-static bool check_tree(struct run *run, int rank, uint32_t chunk, const struct cell *cell)
+static bool check_tree(struct verification *run, int rank, uint32_t chunk, const struct cell *cell)
 {
     const bool uniform = run->options->associative_tree_uniform;
     if (!uniform && run->plan->shape.collective != COLLECTIVE_ALLREDUCE) return true;
@@ -44,7 +44,7 @@ static bool check_tree(struct run *run, int rank, uint32_t chunk, const struct c
                     there.class, run->tree_rank[at]);
 }
 
-bool verify_check_output(struct run *run, int rank, uint32_t chunk)
+bool verify_check_output(struct verification *run, int rank, uint32_t chunk)
 {
     const struct plan_shape *shape = &run->plan->shape;
     const struct rank_plan *rank_plan = run->plan->ranks[rank];
@@ -70,7 +70,7 @@ bool verify_check_output(struct run *run, int rank, uint32_t chunk)
                     found.count, shape->rank_count);
 }
 
-bool verify_check_barrier(struct run *run, int rank)
+bool verify_check_barrier(struct verification *run, int rank)
 {
     const struct wiring *w = &run->wiring;
     const struct rank_plan *rank_plan = run->plan->ranks[rank];

@@ -11,12 +11,12 @@ uint64_t verify_cells_of(const struct rank_plan *rank_plan)
 }
 
 /* An array of its own, all zero; NULL when out of memory, or of the budget. */
-static void *charged_array(struct run *run, uint64_t count, size_t item_bytes)
+static void *charged_array(struct verification *run, uint64_t count, size_t item_bytes)
 {
     return plan_budget_hold(run->budget, count * item_bytes) ? calloc(count, item_bytes) : NULL;
 }
 
-void verify_drop_message(struct run *run, struct message *message)
+void verify_drop_message(struct verification *run, struct verified_message *message)
 {
     if (--message->references > 0) return;
     plan_budget_release(run->budget, sizeof *message + message->chunk_count * sizeof(value));
@@ -24,7 +24,7 @@ void verify_drop_message(struct run *run, struct message *message)
     free(message);
 }
 
-static bool lay_out_cells(struct run *run)
+static bool lay_out_cells(struct verification *run)
 {
     const struct plan_shape *shape = &run->plan->shape;
     uint64_t cell_count = 0;
@@ -48,7 +48,7 @@ static uint32_t longest_range(const struct plan *plan)
     return longest;
 }
 
-bool verify_set_up(struct run *run)
+bool verify_set_up(struct verification *run)
 {
     const struct wiring *w = &run->wiring;
     const size_t tree_count =
@@ -81,7 +81,7 @@ bool verify_set_up(struct run *run)
     return true;
 }
 
-void verify_tear_down(struct run *run)
+void verify_tear_down(struct verification *run)
 {
     const struct wiring *w = &run->wiring;
     for (uint32_t i = 0; run->in_flight != NULL && i < w->link_count; i++)

@@ -14,9 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "plan/clock.h"
 #include "plan/fault.h"
 #include "plan/value.h"
+#include "plan/vector_clock.h"
 #include "plan/verify.h"
 #include "plan/wiring.h"
 
@@ -43,7 +43,7 @@ struct cell {
     bool written; /* by a step, not by the application */
 };
 
-struct message {
+struct verified_message {
     uint32_t references;
     struct clock *clock; /* the sender's start clock */
     uint32_t lane, step;
@@ -55,17 +55,17 @@ struct lane_state {
     struct clock *clock; /* knows nothing of its own lane: `done` does */
     uint32_t done;       /* steps, through both runs */
     bool queued;
-    bool posting;             /* the step was executed and waits for room */
-    struct message *outgoing; /* the message that it posts, if any */
+    bool posting;                      /* the step was executed and waits for room */
+    struct verified_message *outgoing; /* the message that it posts, if any */
 };
 
-struct rank_state {
+struct verified_rank {
     uint32_t lanes_running;
     uint32_t run;
     size_t first_cell; /* input, output, scratch */
 };
 
-struct run {
+struct verification {
     const struct plan *plan;
     const struct verify_options *options;
     struct verify_report *report;
@@ -73,17 +73,17 @@ struct run {
     struct clock_pool clocks;
     struct value_table *values;
     struct lane_state *lanes;
-    struct rank_state *ranks;
+    struct verified_rank *ranks;
     struct cell *cells;
     unsigned char *placements; /* enum placement, of each step of all */
     struct read *reads;        /* index 0 is not used */
     uint32_t reads_used, reads_capacity, reads_free;
-    struct message **in_flight; /* of each link */
-    uint32_t *waiting;          /* receivers of each link that have not taken it yet */
-    bool *taken;                /* by port: the one in flight */
-    struct clock **completed;   /* of each step that others come after, while they have not */
-    uint32_t *dependents;       /* of each step */
-    uint32_t *queue;            /* ring of lanes that may be able to go on */
+    struct verified_message **in_flight; /* of each link */
+    uint32_t *waiting;                   /* receivers of each link that have not taken it yet */
+    bool *taken;                         /* by port: the one in flight */
+    struct clock **completed; /* of each step that others come after, while they have not */
+    uint32_t *dependents;     /* of each step */
+    uint32_t *queue;          /* ring of lanes that may be able to go on */
     uint32_t queue_head, queue_count;
     value *results; /* of the step being run */
     value *tree;    /* per chunk, or one for all when uniform: the others must look like it */
@@ -93,7 +93,7 @@ struct run {
 };
 
 /* A step as the run meets it. */
-struct turn {
+struct verified_turn {
     const struct rank_plan *rank_plan;
     const struct plan_step *step;
     uint32_t index;    /* in rank_plan->steps */
@@ -104,14 +104,14 @@ struct turn {
     const struct clock *start;
 };
 
-static inline bool verify_out_of_memory(struct run *run)
+static inline bool verify_out_of_memory(struct verification *run)
 {
     run->no_memory = true;
     return false;
 }
 
 /* False when the budget has ended, which counts before everything else. */
-static inline bool verify_look(const struct run *run, uint64_t looks)
+static inline bool verify_look(const struct verification *run, uint64_t looks)
 {
     return plan_budget_work(run->budget, looks);
 }
@@ -131,14 +131,14 @@ static inline uint32_t aliased_input(const struct plan_shape *shape, int rank, u
     return at >= begin && at - begin < none ? at - begin : none;
 }
 
-static inline bool verify_is_in_place(const struct run *run, int rank)
+static inline bool verify_is_in_place(const struct verification *run, int rank)
 {
     return run->options->ranks_in_place != NULL ? run->options->ranks_in_place[rank]
                                                 : run->options->in_place;
 }
 
-static inline struct cell *verify_cell_at(const struct run *run, int rank, enum plan_buffer buffer,
-                                          uint32_t chunk)
+static inline struct cell *verify_cell_at(const struct verification *run, int rank,
+                                          enum plan_buffer buffer, uint32_t chunk)
 {
     const struct plan_shape *shape = &run->plan->shape;
     const uint32_t inputs = plan_chunk_count(shape, rank, PLAN_INPUT);
@@ -153,19 +153,20 @@ static inline struct cell *verify_cell_at(const struct run *run, int rank, enum 
     return &run->cells[run->ranks[rank].first_cell + index];
 }
 
-static inline struct cell *verify_turn_cell(const struct run *run, const struct turn *turn,
-                                            const struct plan_place *place, uint32_t position)
+static inline struct cell *verify_turn_cell(const struct verification *run,
+                                            const struct verified_turn *turn,
+                                            const struct plan_location *place, uint32_t position)
 {
     return verify_cell_at(run, turn->rank_plan->rank, place->buffer, place->first + position);
 }
 
-static inline uint32_t seen(const struct turn *turn, uint32_t lane)
+static inline uint32_t seen(const struct verified_turn *turn, uint32_t lane)
 {
     return lane == turn->lane ? 2 * turn->when + turn->has_read : turn->start->entries[lane];
 }
 
-static inline bool verify_comes_before(const struct turn *turn, uint32_t lane, uint32_t step,
-                                       bool same_position)
+static inline bool verify_comes_before(const struct verified_turn *turn, uint32_t lane,
+                                       uint32_t step, bool same_position)
 {
     const uint32_t entry = seen(turn, lane);
     return entry >= clock_completed(step) || (same_position && entry == clock_before(step));
@@ -176,34 +177,34 @@ static inline bool verify_comes_before(const struct turn *turn, uint32_t lane, u
 /* Memory of the rank: input, output and scratch. */
 uint64_t verify_cells_of(const struct rank_plan *rank_plan);
 /* verify_tear_down is due whatever becomes of it. */
-bool verify_set_up(struct run *run);
-void verify_tear_down(struct run *run);
-void verify_drop_message(struct run *run, struct message *message);
+bool verify_set_up(struct verification *run);
+void verify_tear_down(struct verification *run);
+void verify_drop_message(struct verification *run, struct verified_message *message);
 
 /* verify_order.c: whether everything that has to come before the step's access does. */
 
-bool verify_check_read(struct run *run, const struct turn *turn, const struct plan_place *place,
-                       uint32_t position);
-bool verify_check_write(struct run *run, const struct turn *turn, const struct plan_place *place,
-                        uint32_t position);
-bool verify_add_read(struct run *run, struct cell *cell, const struct access *access,
+bool verify_check_read(struct verification *run, const struct verified_turn *turn,
+                       const struct plan_location *place, uint32_t position);
+bool verify_check_write(struct verification *run, const struct verified_turn *turn,
+                        const struct plan_location *place, uint32_t position);
+bool verify_add_read(struct verification *run, struct cell *cell, const struct access *access,
                      bool until_consumed);
-void verify_forget_reads(struct run *run, struct cell *cell);
+void verify_forget_reads(struct verification *run, struct cell *cell);
 /* The receiver (a rank) that may not have taken what that step sends; -1 when all have, or the budget has ended. */
-int verify_receiver_not_before(const struct run *run, const struct turn *turn,
+int verify_receiver_not_before(const struct verification *run, const struct verified_turn *turn,
                                const struct access *access, bool same_position);
 /* For messages: " of the second run", or nothing. */
-const char *verify_run_of(const struct run *run, const struct access *access);
+const char *verify_run_of(const struct verification *run, const struct access *access);
 
 /* verify_placement.c: invariant 6 of verify.c. */
 
-bool verify_find_placements(struct run *run);
-bool verify_place(struct run *run, const struct turn *turn);
+bool verify_find_placements(struct verification *run);
+bool verify_place(struct verification *run, const struct verified_turn *turn);
 
 /* verify_results.c: at the end of a run of a rank. */
 
-bool verify_check_output(struct run *run, int rank, uint32_t chunk);
+bool verify_check_output(struct verification *run, int rank, uint32_t chunk);
 /* The joined clock knows of a beginning on every other rank, in this run. */
-bool verify_check_barrier(struct run *run, int rank);
+bool verify_check_barrier(struct verification *run, int rank);
 
 #endif

@@ -407,7 +407,7 @@ static void a_step_does_not_store_over_what_it_reads_later(void **state)
     memcpy(rank_plan->scratch_like, like, sizeof like);
     rank_plan->scratch_count = 4;
     rank_plan->steps[1].chunk_count = 2; /* scratch 0..1 to scratch 1..2 */
-    rank_plan->steps[1].destination = (struct plan_place){PLAN_SCRATCH, 1};
+    rank_plan->steps[1].destination = (struct plan_location){PLAN_SCRATCH, 1};
     expect_wrong(plan, &separate, 0, 0, 1, "stores over scratch chunk 1");
     plan_free(plan);
 }
@@ -900,8 +900,8 @@ static void damage(struct rank_plan *p)
     case 9: step->first_after = number; break;
     case 10: step->after_count = number; break;
     case 11: step->lane = number; break;
-    case 12: source->place.buffer = (enum plan_buffer)number; break;
-    case 13: source->place.first = number; break;
+    case 12: source->location.buffer = (enum plan_buffer)number; break;
+    case 13: source->location.first = number; break;
     case 14: source->peer = (int)number; break;
     case 15: source->group = (int)number; break;
     case 16: source->channel = (int)number; break;

@@ -33,7 +33,7 @@ struct settings {
 struct team {
     int rank, size;
     struct members members;       /* who the ranks are, and what they share */
-    struct transports transports; /* the ways to them */
+    struct transports transports; /* the paths to them */
     struct settings settings;
     struct domain domain;           /* which thread moves what */
     struct rendezvous_key identity; /* the same on all ranks, and nowhere else */
@@ -83,7 +83,7 @@ static inline bool team_spans_hosts(const struct team *team)
 {
     return team->members.hosts != NULL;
 }
-/* The number of times that a step checks a full link before it takes the way through memory. A
+/* The number of times that a step checks a full link before it takes the path through memory. A
  * check costs a spin; with more ranks than cores, one turn of every other rank on this core. */
 static inline uint32_t team_spin_budget(const struct team *team)
 {

@@ -1,4 +1,4 @@
-/* transports.h - the ways from this rank to the others. */
+/* transports.h - the paths from this rank to the others. */
 #ifndef TUTTI_TEAM_TRANSPORTS_H
 #define TUTTI_TEAM_TRANSPORTS_H
 

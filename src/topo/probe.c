@@ -146,7 +146,7 @@ static bool tells_apart(int groups, int host_count)
 
 int probe_racks(const struct probe *probe, int *rack_of)
 {
-    /* A pair that shares its way with one other at each time gets half; noise takes less than a quarter. A switch more takes
+    /* A pair that shares its path with one other at each time gets half; noise takes less than a quarter. A switch more takes
      * at least half of the time again. */
     const double rate_part = 0.75, latency_part = 1 / 1.5;
     const int count = probe->host_count;
@@ -410,7 +410,7 @@ enum tutti_status probe_topo(const struct probe *probe, const int *rack_of, int 
         .rates = calloc((size_t)(probe_round_count(probe->host_count) * probe->tournament_count) + 1,
                         sizeof(double)),
         .topo = topo};
-    /* The uplinks account for the time that a way between racks takes longer than a way within a
+    /* The uplinks account for the time that a path between racks takes longer than a path within a
      * rack. */
     const double across_ns = least_latency(probe, rack_of, true) / 2 - growing.host_latency_ns;
     growing.uplink_latency_ns = across_ns > 0 ? across_ns : 0;

@@ -15,11 +15,12 @@
 enum { HELD_MAX = CONTROL_MESSAGES_MAX };
 
 /* Behind each control message. */
-struct envelope {
+struct order_envelope {
     uint64_t after; /* messages on links: as many had been sent before it */
 };
 
-static_assert(sizeof(struct envelope) == CONTROL_ENVELOPE_BYTES, "all that control has room for");
+static_assert(sizeof(struct order_envelope) == CONTROL_ENVELOPE_BYTES,
+              "all that control has room for");
 
 struct held {
     uint64_t after;
@@ -54,7 +55,7 @@ size_t data_order_seal(const struct data_order *order, int peer, const void *mes
                        void *sealed)
 {
     /* Messages that stopped links have given up never come. */
-    const struct envelope envelope = {
+    const struct order_envelope envelope = {
         .after = has_links(order) ? order->links->ordered->sent(order->links, peer) : 0};
     assert(bytes <= CONTROL_MESSAGE_BYTES_MAX);
     memcpy(sealed, message, bytes);
@@ -133,7 +134,7 @@ static void log_nonsense(struct data_order *order, int peer)
 
 void data_order_hear(struct data_order *order, int peer, const void *sealed, size_t bytes)
 {
-    struct envelope envelope;
+    struct order_envelope envelope;
     uint32_t kind;
     if (bytes < sizeof envelope + sizeof kind || bytes - sizeof envelope > CONTROL_MESSAGE_BYTES_MAX)
         return;

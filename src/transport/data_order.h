@@ -1,4 +1,4 @@
-/* data_order.h - the hook between control (control.h) and links whose data goes another way, over
+/* data_order.h - the hook between control (control.h) and links whose data goes by another path, over
  * network cards, say: no control message overtakes data that was sent before it.
  *
  *   rank a                                                        rank b
@@ -51,7 +51,7 @@ struct link_report {
 };
 
 /* For links beside control: transport.h has a pointer to it. */
-struct ordered_ops {
+struct beside_control_ops {
     /* The number of messages of any kind sent to that peer so far, and of those from it that have
      * come without a gap. */
     uint64_t (*sent)(const struct transport *transport, int peer);

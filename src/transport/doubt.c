@@ -6,7 +6,7 @@ static const uint64_t DOUBT_NS = 3000000000u, OTHERS_FIRST_NS = 4000000000u,
 
 enum { LOOKS_TO_LOSE = 30 /* so that time in which this rank did not run counts for nothing */ };
 
-bool doubt_is_hopeless(struct doubt *doubt, uint64_t heard_ns, uint64_t now_ns)
+bool doubt_look(struct doubt *doubt, uint64_t heard_ns, uint64_t now_ns)
 {
     if (doubt->since_ns == 0) *doubt = (struct doubt){.since_ns = now_ns};
     if (heard_ns <= doubt->since_ns + DOUBT_NS / 2) return false;

@@ -33,7 +33,7 @@ struct doubt {
 /* One look at something that still does not move. heard_ns: when the peer was heard last beside the
  * card. True: it never will move. Time in which the peer was stopped does not count, nor does time in
  * which this rank was. */
-bool doubt_is_hopeless(struct doubt *doubt, uint64_t heard_ns, uint64_t now_ns);
+bool doubt_look(struct doubt *doubt, uint64_t heard_ns, uint64_t now_ns);
 
 /* The trouble that a rank has with a peer, over the card. */
 struct trouble {

@@ -102,8 +102,9 @@ static enum tutti_status join(struct transport_set *set, const struct remote_opt
     set->all = links;
     if (numbers == NULL && parts.beside == NULL) return TUTTI_OK;
     set->is_over_host = numbers != NULL;
-    if (numbers != NULL) parts.ways[parts.way_count++] = (struct router_way){set->host, numbers};
-    parts.ways[parts.way_count++] = (struct router_way){links, NULL};
+    if (numbers != NULL)
+        parts.routes[parts.route_count++] = (struct router_route){set->host, numbers};
+    parts.routes[parts.route_count++] = (struct router_route){links, NULL};
     if (numbers != NULL && host_size_max > 1)
         local_limits(host_size_max, local_checks(set->host), &parts.piece_bytes_max,
                      &parts.piece_count_max);

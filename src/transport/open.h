@@ -15,7 +15,7 @@
 
 #include "transport/control.h"
 #include "transport/host.h"
-#include "transport/remote.h"
+#include "transport/remote_options.h"
 #include "transport/transport.h"
 
 /* Zeroed before it is opened, and valid from then on. */

@@ -11,16 +11,16 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
 /* For any readers, cores and senders. */
-#define RULE(to, least, most, of, in, because)                                   \
-    {                                                                            \
-        .way = (to), .bytes_min = (least), .bytes_max = (most), .traffic = (of), \
-        .readers = PATH_ANY_READERS, .steps = (in), .cores = PATH_ANY_CORES,     \
-        .senders = PATH_ANY_SENDERS, .why = (because)                            \
+#define RULE(to, least, most, of, in, because)                                    \
+    {                                                                             \
+        .path = (to), .bytes_min = (least), .bytes_max = (most), .traffic = (of), \
+        .readers = PATH_ANY_READERS, .steps = (in), .cores = PATH_ANY_CORES,      \
+        .senders = PATH_ANY_SENDERS, .why = (because)                             \
     }
 
 /* clang-format off */
 
-/* Over a network, bytes that a receiver stores may arrive where they belong, whatever way their
+/* Over a network, bytes that a receiver stores may arrive where they belong, whatever path their
  * sender takes. */
 #define RULES_OF_RECEIVERS \
     RULE(PATH_WRITE, KIB(64), ANY_SIZE, PATH_REDUCED | PATH_REDUCED_FOR_ALL, PATH_STORES, \

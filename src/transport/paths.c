@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "transport/card/card.h"
-#include "transport/card/device.h"
+#include "transport/card/card_device.h"
 #include "transport/card/message.h"
 #include "transport/card/paths.h"
 #include "transport/local/local.h"

@@ -26,7 +26,7 @@
  *   advertised_at ─ address, or NULL    advertise(destination, n)
  *   written(n)                          peek ─ view of n bytes at the destination
  *
- * Both are offers: a rank that does not take them up sends by another way. And a sender's own
+ * Both are offers: a rank that does not take them up sends by another path. And a sender's own
  * message may carry a *reference* (refer) by which the receiver copies memory when it likes (copy).
  * The *capabilities* of a link say which of these it can do. Every link has all functions, but no
  * caller uses those of a capability that the link lacks.
@@ -96,7 +96,7 @@ struct link_tx_ops {
     /* A place for exactly that many bytes (at most what `limits` says) of the next message, 64-byte
      * aligned for more than a few bytes; NULL while there is none. Until commit, further calls
      * return the same place, with the bytes that were written to it. But a caller that sends its
-     * next message another way loses the place. */
+     * next message another path loses the place. */
     void *(*reserve)(struct link_tx *link, size_t bytes);
     /* Sends the bytes that were written to the reserved place. */
     void (*commit)(struct link_tx *link, size_t bytes);
@@ -176,13 +176,13 @@ struct transport {
     const struct transport_ops *ops;
     const struct sharing_ops *sharing; /* transport_shares_nothing, if they do not */
     /* What control asks of links that carry data beside it; NULL for links in memory and over TCP. */
-    const struct ordered_ops *ordered;
+    const struct beside_control_ops *ordered;
     int rank, size;
     /* The groups of which this rank is a member, from creation on. None: each message goes to one
      * rank. */
     struct transport_group groups[TRANSPORT_GROUPS_MAX];
     int group_count;
-    /* The ways that lead to each rank, from creation on; a group has the ways of its members. The
+    /* The paths that lead to each rank, from creation on; a group has the paths of its members. The
      * tables live as long as the transport. */
     struct path_map paths;
     const struct memory_kind *shared_memory; /* of shared slots; NULL: the host's */

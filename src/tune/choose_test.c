@@ -217,25 +217,25 @@ static void plans_have_ranks_in_their_order(void **state)
     static int host_of[3][RANKS], order[RANKS];
     for (int ranks = 16; ranks <= RANKS; ranks *= 4) { /* simulated as they are, and fewer of them */
         uint64_t times_ps[3];
-        for (int way = 0; way < 3; way++) {
+        for (int variant = 0; variant < 3; variant++) {
             for (int r = 0; r < ranks; r++) {
-                host_of[way][r] = way == 0 ? r / (ranks / HOSTS) : r % HOSTS;
+                host_of[variant][r] = variant == 0 ? r / (ranks / HOSTS) : r % HOSTS;
                 order[r] = r % (ranks / HOSTS) * HOSTS + r / (ranks / HOSTS);
             }
-            const struct algo_levels levels = {1, {host_of[way]}};
+            const struct algo_levels levels = {1, {host_of[variant]}};
             struct tune_site site = site_of(ranks);
             site.levels = &levels;
             site.between = tcp_paths();
             site.core_count = ranks / HOSTS;
-            site.order = way == 2 ? order : NULL;
-            site.fingerprint = tune_site_fingerprint(&site, (uint64_t)way + 1);
+            site.order = variant == 2 ? order : NULL;
+            site.fingerprint = tune_site_fingerprint(&site, (uint64_t)variant + 1);
             const struct tune_question question = {.collective = COLLECTIVE_ALLGATHER,
                                                    .bytes = 64 << 10};
             struct ranking ranking;
             assert_int_equal(ranking_find(&site, &question, &ranking), TUTTI_OK);
             for (int i = 0; i < ranking.count; i++)
                 if (strcmp(ranking.ranked[i].algorithm->name, "ring") == 0)
-                    times_ps[way] = ranking.ranked[i].time_ps;
+                    times_ps[variant] = ranking.ranked[i].time_ps;
         }
         assert_true(times_ps[1] > times_ps[0] * 3 / 2); /* every message leaves its host */
         assert_int_equal(times_ps[2], times_ps[0]);
@@ -618,7 +618,7 @@ static void ranks_that_work_at_the_same_time_are_faster(void **state)
     struct ranking ranking;
     calibration_init(&calibration, site.within, NULL);
     calibration.numbers[CALIBRATION_memory_byte_fs].value = 47466;
-    calibration.ways[CALIBRATION_WITHIN][PATH_SLOT].values[CALIBRATION_WAY_sender_byte_fs] = 18176;
+    calibration.paths[CALIBRATION_WITHIN][PATH_SLOT].values[CALIBRATION_PATH_sender_byte_fs] = 18176;
     site.calibration = &calibration;
     site.fingerprint = tune_site_fingerprint(&site, 0);
     assert_string_equal(chosen(call)->name, "direct");

@@ -482,7 +482,7 @@ static uint64_t count_elsewhere(const struct model_machine *machine, int host, c
     return count;
 }
 
-/* The time for which a core is busy at least with the messages that a rank exchanges with other hosts, whatever way each of them takes. */
+/* The time for which a core is busy at least with the messages that a rank exchanges with other hosts, whatever path each of them takes. */
 static uint64_t least_core_ps(const struct model_machine *machine, const struct rank_plan *plan)
 {
     const struct path_table *const table = machine->between;

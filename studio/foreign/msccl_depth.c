@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-struct run {
+struct depth_run {
     const struct plan *plan;
     const struct wiring *wiring;
     uint32_t depth;
@@ -16,14 +16,14 @@ struct run {
     bool *is_queued;
 };
 
-static void enqueue(struct run *run, uint32_t lane)
+static void enqueue(struct depth_run *run, uint32_t lane)
 {
     if (run->is_queued[lane]) return;
     run->is_queued[lane] = true;
     run->queue[(run->head + run->count++) % run->wiring->lane_count] = lane;
 }
 
-static uint32_t dequeue(struct run *run)
+static uint32_t dequeue(struct depth_run *run)
 {
     const uint32_t lane = run->queue[run->head];
     run->head = (run->head + 1) % run->wiring->lane_count;
@@ -64,7 +64,7 @@ static struct part part_of(const struct wiring *w, uint32_t step, uint32_t numbe
 }
 
 /* Whether the steps that it comes after are over. */
-static bool may_begin(const struct run *run, uint32_t lane, uint32_t step)
+static bool may_begin(const struct depth_run *run, uint32_t lane, uint32_t step)
 {
     const struct wiring *w = run->wiring;
     const int rank = w->lanes[lane].rank;
@@ -79,7 +79,7 @@ static bool may_begin(const struct run *run, uint32_t lane, uint32_t step)
     return true;
 }
 
-static void end_step(struct run *run, uint32_t lane)
+static void end_step(struct depth_run *run, uint32_t lane)
 {
     const struct wiring *w = run->wiring;
     const int rank = w->lanes[lane].rank;
@@ -91,7 +91,7 @@ static void end_step(struct run *run, uint32_t lane)
 }
 
 /* As far as the lane comes. */
-static void run_lane(struct run *run, uint32_t lane)
+static void run_lane(struct depth_run *run, uint32_t lane)
 {
     const struct wiring *w = run->wiring;
     while (run->done[lane] < w->lanes[lane].step_count) {
@@ -113,7 +113,7 @@ static void run_lane(struct run *run, uint32_t lane)
     }
 }
 
-static bool suffices(struct run *run, uint32_t depth)
+static bool suffices(struct depth_run *run, uint32_t depth)
 {
     const struct wiring *w = run->wiring;
     run->depth = depth;
@@ -127,7 +127,7 @@ static bool suffices(struct run *run, uint32_t depth)
     return true;
 }
 
-static enum tutti_status find(struct run *run, int *depth)
+static enum tutti_status find(struct depth_run *run, int *depth)
 {
     const size_t lanes = (size_t)run->wiring->lane_count + 1;
     run->under_way = calloc((size_t)run->wiring->port_count + 1, sizeof *run->under_way);
@@ -144,7 +144,7 @@ static enum tutti_status find(struct run *run, int *depth)
 
 enum tutti_status msccl_depth(const struct plan *plan, const struct wiring *wiring, int *depth)
 {
-    struct run run = {.plan = plan, .wiring = wiring};
+    struct depth_run run = {.plan = plan, .wiring = wiring};
     *depth = 0;
     const enum tutti_status status = find(&run, depth);
     free(run.under_way);

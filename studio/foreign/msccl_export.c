@@ -41,7 +41,7 @@ static const struct msccl_profile profiles[] = {
 
 struct atom {
     enum msccl_type type;
-    struct plan_place source, destination;
+    struct plan_location source, destination;
     uint32_t count;
     uint32_t in, out; /* ports, or WIRING_NONE */
     int block;        /* of its rank */
@@ -343,9 +343,9 @@ static void add_atom(struct exporter *exporter, uint32_t step, struct atom atom)
     exporter->lane_block = atom.block;
 }
 
-static struct plan_place more_scratch(struct exporter *exporter, uint32_t count)
+static struct plan_location more_scratch(struct exporter *exporter, uint32_t count)
 {
-    const struct plan_place place = {PLAN_SCRATCH, exporter->scratch_count};
+    const struct plan_location place = {PLAN_SCRATCH, exporter->scratch_count};
     if (count > MSCCL_CHUNKS_MAX - exporter->scratch_count)
         refuse(&exporter->refusal, "rank %d: more than %d scratch chunks",
                exporter->rank_plan->rank, MSCCL_CHUNKS_MAX);
@@ -354,7 +354,7 @@ static struct plan_place more_scratch(struct exporter *exporter, uint32_t count)
     return place;
 }
 
-static bool same_place(struct plan_place a, struct plan_place b)
+static bool same_place(struct plan_location a, struct plan_location b)
 {
     return a.buffer == b.buffer && a.first == b.first;
 }
@@ -363,15 +363,15 @@ static bool same_place(struct plan_place a, struct plan_place b)
 struct unfolding {
     uint32_t step;
     const struct plan_step *of;
-    const uint32_t *receives; /* ports, in the order of sources */
-    struct plan_place sum;    /* the sum so far */
-    struct plan_place spare;  /* scratch of this step, once has_spare */
+    const uint32_t *receives;   /* ports, in the order of sources */
+    struct plan_location sum;   /* the sum so far */
+    struct plan_location spare; /* scratch of this step, once has_spare */
     bool has_sum, has_spare;
     uint32_t fused; /* the port that its last receiving atom sends to, or WIRING_NONE */
     bool sends_more;
 };
 
-static struct plan_place spare(struct exporter *exporter, struct unfolding *unfolding)
+static struct plan_location spare(struct exporter *exporter, struct unfolding *unfolding)
 {
     if (!unfolding->has_spare)
         unfolding->spare = more_scratch(exporter, unfolding->of->chunk_count);
@@ -380,7 +380,8 @@ static struct plan_place spare(struct exporter *exporter, struct unfolding *unfo
 }
 
 static void local_atom(struct exporter *exporter, const struct unfolding *unfolding,
-                       enum msccl_type type, struct plan_place source, struct plan_place destination)
+                       enum msccl_type type, struct plan_location source,
+                       struct plan_location destination)
 {
     add_atom(exporter, unfolding->step,
              (struct atom){.type = type,
@@ -412,7 +413,7 @@ static void add_received(struct exporter *exporter, struct unfolding *unfolding,
 }
 
 static void add_local(struct exporter *exporter, struct unfolding *unfolding,
-                      struct plan_place place, bool is_last)
+                      struct plan_location place, bool is_last)
 {
     const struct plan_step *of = unfolding->of;
     const bool stores = is_last && of->has_destination;
@@ -427,7 +428,7 @@ static void add_local(struct exporter *exporter, struct unfolding *unfolding,
         unfolding->sum = place;
     } else {
         /* In place the destination might be what is still to be added. */
-        const struct plan_place to =
+        const struct plan_location to =
             stores && !exporter->options->in_place ? of->destination : spare(exporter, unfolding);
         local_atom(exporter, unfolding, MSCCL_COPY, unfolding->sum, to);
         local_atom(exporter, unfolding, MSCCL_REDUCE, place, to);
@@ -460,7 +461,7 @@ static void unfold(struct exporter *exporter, uint32_t step)
         if (source->is_link)
             add_received(exporter, &unfolding, w->receives[receive++].port, is_last);
         else
-            add_local(exporter, &unfolding, source->place, is_last);
+            add_local(exporter, &unfolding, source->location, is_last);
     }
     if (of->has_destination && !same_place(unfolding.sum, of->destination)) {
         local_atom(exporter, &unfolding, MSCCL_COPY, unfolding.sum, of->destination);
@@ -556,7 +557,8 @@ static bool check_channels(struct exporter *exporter)
 
 /* -------------------------------------------------------------------------------------------------- printing */
 
-static void print_place(FILE *file, const char *side, const struct plan_place *place, bool is_used)
+static void print_place(FILE *file, const char *side, const struct plan_location *place,
+                        bool is_used)
 {
     static const char letters[PLAN_BUFFER_COUNT] = {'i', 'o', 's'};
     if (is_used)

@@ -73,10 +73,10 @@ static int waits_for(const struct msccl_importer *importer, int step)
 
 /* The plan's place for a range that the step reads. In place, a range to which no step has stored
  * is the input. */
-static struct plan_place place_read(const struct msccl_importer *importer, int gpu,
-                                    enum msccl_buffer buffer, int first, int count)
+static struct plan_location place_read(const struct msccl_importer *importer, int gpu,
+                                       enum msccl_buffer buffer, int first, int count)
 {
-    const struct plan_place as_said = {msccl_import_buffer_of(buffer), (uint32_t)first};
+    const struct plan_location as_said = {msccl_import_buffer_of(buffer), (uint32_t)first};
     int input = first, output = first;
     if (buffer == MSCCL_SCRATCH || !importer->algo->in_place) return as_said;
     if (buffer == MSCCL_OUTPUT) {
@@ -93,8 +93,8 @@ static struct plan_place place_read(const struct msccl_importer *importer, int g
     int stored = 0;
     for (int i = 0; i < count; i++)
         stored += msccl_import_cell_at(importer, gpu, MSCCL_OUTPUT, output + i)->writer >= 0;
-    if (stored == 0) return (struct plan_place){PLAN_INPUT, (uint32_t)input};
-    if (stored == count) return (struct plan_place){PLAN_OUTPUT, (uint32_t)output};
+    if (stored == 0) return (struct plan_location){PLAN_INPUT, (uint32_t)input};
+    if (stored == count) return (struct plan_location){PLAN_OUTPUT, (uint32_t)output};
     return as_said;
 }
 
@@ -103,8 +103,8 @@ static void find_destination(struct msccl_importer *importer, int step)
     const struct msccl_step *of = &importer->algo->steps[step];
     const int gpu = msccl_import_block_at(importer, step)->gpu;
     struct msccl_finding *finding = &importer->findings[step];
-    finding->destination = (struct plan_place){msccl_import_buffer_of(of->destination_buffer),
-                                               (uint32_t)of->destination};
+    finding->destination = (struct plan_location){msccl_import_buffer_of(of->destination_buffer),
+                                                  (uint32_t)of->destination};
     if (of->destination_buffer != MSCCL_INPUT) return;
     const int first = msccl_import_output_of_input(importer, gpu, of->destination);
     const int last = msccl_import_output_of_input(importer, gpu, of->destination + of->count - 1);
@@ -113,14 +113,14 @@ static void find_destination(struct msccl_importer *importer, int step)
                                "stores to input chunk %d, and a plan only reads its input",
                                of->destination);
     else
-        finding->destination = (struct plan_place){PLAN_OUTPUT, (uint32_t)first};
+        finding->destination = (struct plan_location){PLAN_OUTPUT, (uint32_t)first};
 }
 
 /* Notes where the plan cannot store that: its memory is for one class of chunks. */
 static void check_class(struct msccl_importer *importer, int step, int position,
                         struct msccl_held held)
 {
-    const struct plan_place *place = &importer->findings[step].destination;
+    const struct plan_location *place = &importer->findings[step].destination;
     const int gpu = msccl_import_block_at(importer, step)->gpu;
     const uint32_t chunk = place->first + (uint32_t)position;
     if (held.class == MSCCL_UNKNOWN) return;

@@ -49,7 +49,7 @@ struct msccl_race {
 /* The findings of the run about one step. */
 struct msccl_finding {
     bool final;
-    struct plan_place source, destination; /* places of the plan */
+    struct plan_location source, destination; /* places of the plan */
 };
 
 struct msccl_importer {

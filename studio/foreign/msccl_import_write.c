@@ -120,10 +120,10 @@ static void write_send(struct msccl_importer *importer, struct plan_builder *bui
 }
 
 /* Adds scratch memory of the step's own, like the chunks that it sends. */
-static struct plan_place stage_of(struct msccl_importer *importer, struct plan_builder *builder,
-                                  int step)
+static struct plan_location stage_of(struct msccl_importer *importer, struct plan_builder *builder,
+                                     int step)
 {
-    struct plan_place stage = {PLAN_SCRATCH, 0};
+    struct plan_location stage = {PLAN_SCRATCH, 0};
     for (int i = 0; i < importer->algo->steps[step].count; i++) {
         const struct msccl_held *held = &importer->sent[importer->first_sent[step] + (size_t)i];
         const uint32_t chunk = plan_scratch(builder, (uint32_t)held->class);
@@ -139,9 +139,9 @@ static void write_step(struct msccl_importer *importer, struct plan_builder *bui
     const struct msccl_block *block = msccl_import_block_at(importer, step);
     const struct msccl_finding *finding = &importer->findings[step];
     const bool staged = is_staged(importer, step);
-    const struct plan_place stage =
-        staged ? stage_of(importer, builder, step) : (struct plan_place){PLAN_SCRATCH, 0};
-    const struct plan_place to = staged ? stage : finding->destination;
+    const struct plan_location stage =
+        staged ? stage_of(importer, builder, step) : (struct plan_location){PLAN_SCRATCH, 0};
+    const struct plan_location to = staged ? stage : finding->destination;
     plan_begin(builder, (uint32_t)of->count);
     if (of->type == MSCCL_REDUCE) plan_read(builder, to.buffer, to.first);
     if (traits->reads) plan_read(builder, finding->source.buffer, finding->source.first);

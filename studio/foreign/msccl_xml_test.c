@@ -63,7 +63,7 @@ static void evaluate(struct trees *trees, int rank, uint32_t index)
                 assert_true(sender != UINT32_MAX);
                 operand = trees->sent[sender][i];
             } else {
-                operand = trees->cells[source->place.buffer][rank][source->place.first + i];
+                operand = trees->cells[source->location.buffer][rank][source->location.first + i];
             }
             results[i] = s == 0 ? operand : join(results[i], operand);
         }

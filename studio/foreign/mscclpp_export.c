@@ -222,7 +222,7 @@ struct lists {
     int *numbers;
     bool *announces;
     struct mscclpp_target *targets;
-    struct plan_place *places;
+    struct plan_location *places;
 };
 
 static void lists_release(struct lists *lists)
@@ -318,7 +318,7 @@ static int find_targets(struct exporter *exporter, uint32_t step, enum mscclpp_l
 
 /* Finishes the step's messages. The messages over memory have been put; the messages to other hosts
  * are sent when all that the step stores is there. */
-static void finish_messages(struct exporter *exporter, uint32_t step, struct plan_place source,
+static void finish_messages(struct exporter *exporter, uint32_t step, struct plan_location source,
                             int put_count, const struct lists *lists)
 {
     struct mscclpp_program *program = &exporter->program;
@@ -330,7 +330,7 @@ static void finish_messages(struct exporter *exporter, uint32_t step, struct pla
 }
 
 /* Finds the places of the step's operands, in order. */
-static void find_places(const struct exporter *exporter, uint32_t step, struct plan_place *places)
+static void find_places(const struct exporter *exporter, uint32_t step, struct plan_location *places)
 {
     const struct wiring *w = &exporter->wiring;
     const struct rank_plan *rank_plan = exporter->rank_plan;
@@ -339,24 +339,24 @@ static void find_places(const struct exporter *exporter, uint32_t step, struct p
         &w->receives[w->first_receives[w->first_steps[rank_plan->rank] + step]];
     for (uint32_t i = 0; i < of->source_count; i++) {
         const struct plan_source *source = &rank_plan->sources[of->first_source + i];
-        places[i] = source->place;
+        places[i] = source->location;
         if (!source->is_link) continue;
         const size_t taker = w->ports[receive->port].first_taker + receive->sequence;
-        places[i] = (struct plan_place){PLAN_SCRATCH, exporter->message_places[taker]};
+        places[i] = (struct plan_location){PLAN_SCRATCH, exporter->message_places[taker]};
         receive++;
     }
 }
 
 /* The place for the sum of a step that stores none. It is the place of a message that the step
  * takes, which is no longer needed then; else new scratch memory. */
-static struct plan_place place_for_sum(struct exporter *exporter, const struct plan_step *of,
-                                       const struct plan_place *places)
+static struct plan_location place_for_sum(struct exporter *exporter, const struct plan_step *of,
+                                          const struct plan_location *places)
 {
     const struct rank_plan *rank_plan = exporter->rank_plan;
     for (uint32_t i = of->source_count; i-- > 0;)
         if (rank_plan->sources[of->first_source + i].is_link) return places[i];
-    return (struct plan_place){PLAN_SCRATCH,
-                               more_scratch(exporter, rank_plan->rank, of->chunk_count)};
+    return (struct plan_location){PLAN_SCRATCH,
+                                  more_scratch(exporter, rank_plan->rank, of->chunk_count)};
 }
 
 /* Sums several operands. An operation reads a limited number of them, so the sum so far may wait in
@@ -364,14 +364,14 @@ static struct plan_place place_for_sum(struct exporter *exporter, const struct p
 static void unfold_sum(struct exporter *exporter, uint32_t step, const struct lists *lists)
 {
     const struct plan_step *of = &exporter->rank_plan->steps[step];
-    struct plan_place *places = lists->places;
+    struct plan_location *places = lists->places;
     uint32_t left = of->source_count;
     const int target_count = find_targets(exporter, step, MSCCLPP_MEMORY, lists->targets);
     const int fused = target_count < MSCCLPP_TARGETS_MAX ? target_count : MSCCLPP_TARGETS_MAX;
-    const struct plan_place sum =
+    const struct plan_location sum =
         of->has_destination ? of->destination : place_for_sum(exporter, of, places);
     if (left > MSCCLPP_PLACES_MAX) {
-        const struct plan_place so_far = {
+        const struct plan_location so_far = {
             PLAN_SCRATCH, more_scratch(exporter, exporter->rank_plan->rank, of->chunk_count)};
         while (left > MSCCLPP_PLACES_MAX) {
             mscclpp_program_reduce(&exporter->program, places, MSCCLPP_PLACES_MAX, so_far, NULL, 0,

@@ -73,7 +73,8 @@ int mscclpp_program_new_semaphore(struct mscclpp_program *program)
 /* -------------------------------------------------------------------------------------------------- memory */
 
 /* In place, a range of the input or of the output by the name of the larger of the two. */
-static struct plan_place in_memory(const struct mscclpp_program *program, struct plan_place place)
+static struct plan_location in_memory(const struct mscclpp_program *program,
+                                      struct plan_location place)
 {
     if (!program->in_place || place.buffer == PLAN_SCRATCH) return place;
     place.first += plan_begin_in_place(&program->shape, program->rank, place.buffer);
@@ -81,15 +82,15 @@ static struct plan_place in_memory(const struct mscclpp_program *program, struct
     return place;
 }
 
-static bool same_memory(const struct mscclpp_program *program, struct plan_place a,
-                        struct plan_place b)
+static bool same_memory(const struct mscclpp_program *program, struct plan_location a,
+                        struct plan_location b)
 {
     a = in_memory(program, a);
     b = in_memory(program, b);
     return a.buffer == b.buffer && a.first == b.first;
 }
 
-static bool meets(const struct mscclpp_program *program, struct plan_place place,
+static bool meets(const struct mscclpp_program *program, struct plan_location place,
                   uint32_t chunk_count, bool is_store)
 {
     place = in_memory(program, place);
@@ -103,7 +104,7 @@ static bool meets(const struct mscclpp_program *program, struct plan_place place
     return false;
 }
 
-static void touch(struct mscclpp_program *program, struct plan_place place, uint32_t chunk_count,
+static void touch(struct mscclpp_program *program, struct plan_location place, uint32_t chunk_count,
                   bool is_store)
 {
     program->accesses = grow(program, program->accesses, program->access_count,
@@ -336,8 +337,8 @@ void mscclpp_program_release_all(struct mscclpp_program *program, const int *sem
     add_semaphores(program, MSCCLPP_RELEASE, semaphores, count);
 }
 
-void mscclpp_program_copy(struct mscclpp_program *program, struct plan_place source,
-                          struct plan_place destination, uint32_t chunk_count)
+void mscclpp_program_copy(struct mscclpp_program *program, struct plan_location source,
+                          struct plan_location destination, uint32_t chunk_count)
 {
     if (same_memory(program, source, destination)) return;
     add(program,
@@ -359,7 +360,7 @@ static void set_targets(struct mscclpp_operation *operation, const struct mscclp
 
 /* One source for each target. */
 static void add_puts(struct mscclpp_program *program, struct mscclpp_operation operation,
-                     struct plan_place source, const struct mscclpp_target *targets,
+                     struct plan_location source, const struct mscclpp_target *targets,
                      int target_count)
 {
     for (int first = 0; first < target_count; first += MSCCLPP_TARGETS_MAX) {
@@ -376,7 +377,7 @@ static void add_puts(struct mscclpp_program *program, struct mscclpp_operation o
     }
 }
 
-void mscclpp_program_put(struct mscclpp_program *program, struct plan_place source,
+void mscclpp_program_put(struct mscclpp_program *program, struct plan_location source,
                          const struct mscclpp_target *targets, int target_count,
                          uint32_t chunk_count)
 {
@@ -386,7 +387,7 @@ void mscclpp_program_put(struct mscclpp_program *program, struct plan_place sour
              source, targets, target_count);
 }
 
-void mscclpp_program_send(struct mscclpp_program *program, struct plan_place source,
+void mscclpp_program_send(struct mscclpp_program *program, struct plan_location source,
                           const struct mscclpp_target *targets, int target_count,
                           uint32_t chunk_count)
 {
@@ -396,8 +397,8 @@ void mscclpp_program_send(struct mscclpp_program *program, struct plan_place sou
              source, targets, target_count);
 }
 
-void mscclpp_program_reduce(struct mscclpp_program *program, const struct plan_place *sources,
-                            int source_count, struct plan_place destination,
+void mscclpp_program_reduce(struct mscclpp_program *program, const struct plan_location *sources,
+                            int source_count, struct plan_location destination,
                             const struct mscclpp_target *targets, int target_count,
                             uint32_t chunk_count)
 {

@@ -72,10 +72,10 @@ struct mscclpp_operation {
     enum mscclpp_type type;
     enum mscclpp_link link; /* of its channels and targets */
     uint32_t chunk_count;
-    struct plan_place sources[MSCCLPP_PLACES_MAX]; /* summed from left to right */
+    struct plan_location sources[MSCCLPP_PLACES_MAX]; /* summed from left to right */
     int source_count;
     bool stores;
-    struct plan_place destination;
+    struct plan_location destination;
     struct mscclpp_target targets[MSCCLPP_TARGETS_MAX];
     int target_count;
     int ids[MSCCLPP_SEMAPHORES_MAX]; /* channels of the block, or semaphores */
@@ -96,7 +96,7 @@ struct mscclpp_block {
 
 /* The memory that was touched since the last nop. */
 struct mscclpp_access {
-    struct plan_place place;
+    struct plan_location place;
     uint32_t chunk_count;
     bool is_store;
 };
@@ -142,20 +142,20 @@ void mscclpp_program_signal(struct mscclpp_program *program, const int *channels
 void mscclpp_program_acquire(struct mscclpp_program *program, const int *semaphores, int count);
 void mscclpp_program_release_all(struct mscclpp_program *program, const int *semaphores, int count);
 /* Copies, unless both are the same memory. */
-void mscclpp_program_copy(struct mscclpp_program *program, struct plan_place source,
-                          struct plan_place destination, uint32_t chunk_count);
+void mscclpp_program_copy(struct mscclpp_program *program, struct plan_location source,
+                          struct plan_location destination, uint32_t chunk_count);
 /* From one place to any number of targets over memory channels. */
-void mscclpp_program_put(struct mscclpp_program *program, struct plan_place source,
+void mscclpp_program_put(struct mscclpp_program *program, struct plan_location source,
                          const struct mscclpp_target *targets, int target_count,
                          uint32_t chunk_count);
 /* The same over port channels, and signals each of them. */
-void mscclpp_program_send(struct mscclpp_program *program, struct plan_place source,
+void mscclpp_program_send(struct mscclpp_program *program, struct plan_location source,
                           const struct mscclpp_target *targets, int target_count,
                           uint32_t chunk_count);
 /* Stores the sum of 2 to MSCCLPP_PLACES_MAX sources at the destination, and puts it at up to MSCCLPP_TARGETS_MAX targets over memory
  * channels. */
-void mscclpp_program_reduce(struct mscclpp_program *program, const struct plan_place *sources,
-                            int source_count, struct plan_place destination,
+void mscclpp_program_reduce(struct mscclpp_program *program, const struct plan_location *sources,
+                            int source_count, struct plan_location destination,
                             const struct mscclpp_target *targets, int target_count,
                             uint32_t chunk_count);
 

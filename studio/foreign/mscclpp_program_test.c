@@ -18,9 +18,9 @@ static void begin(struct mscclpp_program *program, bool in_place)
     mscclpp_program_next_lane(program);
 }
 
-static struct plan_place at(enum plan_buffer buffer, uint32_t first)
+static struct plan_location at(enum plan_buffer buffer, uint32_t first)
 {
-    return (struct plan_place){buffer, first};
+    return (struct plan_location){buffer, first};
 }
 
 /* "wait nop copy ..." */

@@ -182,7 +182,7 @@ static void print_classes(const struct player *player, const char *name, enum pl
         fputs(rank == 0 ? "[" : ", [", player->file);
         for (uint32_t i = 0; i < count; i++)
             fprintf(player->file, "%s%u", i == 0 ? "" : ", ",
-                    plan_place_class(rank_plan, buffer, i));
+                    plan_location_class(rank_plan, buffer, i));
         fputs("]", player->file);
     }
     fputs("]", player->file);

@@ -13,7 +13,7 @@ struct transit {
     bool taken;
 };
 
-struct rank_state {
+struct replayed_rank {
     struct round_value *memory,
         *scratch; /* memory: input and output, one after the other or as they are in place */
     struct round_value *buffers[PLAN_BUFFER_COUNT]; /* point there */
@@ -23,9 +23,9 @@ struct rank_state {
     uint64_t entered;     /* barriers: ranks known to have entered */
 };
 
-struct run {
+struct replay {
     const struct plan *plan;
-    struct rank_state *states;
+    struct replayed_rank *states;
     struct transit *transits; /* one for each of rounds->messages */
     uint32_t message_capacity, value_count, value_capacity;
     const struct rounds_options *options;
@@ -34,7 +34,7 @@ struct run {
     enum tutti_status status;
 };
 
-static void fail(struct run *run, enum tutti_status status, const char *error)
+static void fail(struct replay *run, enum tutti_status status, const char *error)
 {
     if (run->error == NULL) {
         run->error = error;
@@ -42,7 +42,7 @@ static void fail(struct run *run, enum tutti_status status, const char *error)
     }
 }
 
-static void *allocate(struct run *run, size_t count, size_t size)
+static void *allocate(struct replay *run, size_t count, size_t size)
 {
     void *memory = calloc(count + 1, size);
     if (memory == NULL) fail(run, TUTTI_NO_MEMORY, "out of memory");
@@ -77,11 +77,11 @@ static bool fits(const struct plan *plan)
     return steps <= ROUNDS_STEPS_MAX && chunks <= ROUNDS_CHUNKS_MAX;
 }
 
-static void begin_rank(struct run *run, int rank)
+static void begin_rank(struct replay *run, int rank)
 {
     const struct plan *plan = run->plan;
     const struct rank_plan *rank_plan = plan->ranks[rank];
-    struct rank_state *state = &run->states[rank];
+    struct replayed_rank *state = &run->states[rank];
     const uint32_t input_count = plan_chunk_count(&plan->shape, rank, PLAN_INPUT);
     const uint32_t output_count = plan_chunk_count(&plan->shape, rank, PLAN_OUTPUT);
     const bool in_place = run->options->in_place;
@@ -117,7 +117,7 @@ static bool same_group(const struct rank_plan *one, int one_group, const struct 
 
 /* The message that a source of this rank stands for, after `skip` others of the same link; -1 when it is not
  * there yet. */
-static int64_t find_message(const struct run *run, const struct rank_plan *reader,
+static int64_t find_message(const struct replay *run, const struct rank_plan *reader,
                             const struct plan_source *source, uint32_t skip)
 {
     for (uint32_t i = 0; i < run->rounds->message_count; i++) {
@@ -139,7 +139,7 @@ static bool same_link(const struct plan_source *one, const struct plan_source *o
            one->group == other->group && one->channel == other->channel;
 }
 
-static int64_t message_of_source(const struct run *run, const struct rank_plan *reader,
+static int64_t message_of_source(const struct replay *run, const struct rank_plan *reader,
                                  const struct plan_step *step, uint32_t index)
 {
     const struct plan_source *sources = reader->sources + step->first_source;
@@ -148,7 +148,7 @@ static int64_t message_of_source(const struct run *run, const struct rank_plan *
     return find_message(run, reader, &sources[index], skip);
 }
 
-static struct round_value *add_values(struct run *run, uint32_t count)
+static struct round_value *add_values(struct replay *run, uint32_t count)
 {
     if (count > run->value_capacity - run->value_count) {
         const uint32_t capacity = run->value_capacity * 2 + count + 64;
@@ -165,7 +165,7 @@ static struct round_value *add_values(struct run *run, uint32_t count)
     return run->rounds->values + run->value_count - count;
 }
 
-static void post(struct run *run, const struct rank_plan *sender, const struct plan_step *step,
+static void post(struct replay *run, const struct rank_plan *sender, const struct plan_step *step,
                  const struct round_result *result, int to, uint32_t round)
 {
     struct rounds *rounds = run->rounds;
@@ -196,7 +196,7 @@ static void post(struct run *run, const struct rank_plan *sender, const struct p
 
 /* The round in which a lane's next message travels: one that begins when the result is there, or as soon as the
  * lane has a port free. */
-static uint32_t take_port(const struct run *run, struct rank_state *state, uint32_t lane,
+static uint32_t take_port(const struct replay *run, struct replayed_rank *state, uint32_t lane,
                           uint32_t result_round)
 {
     uint32_t *round = &state->sent_round[lane], *count = &state->sent_count[lane];
@@ -211,10 +211,10 @@ static uint32_t take_port(const struct run *run, struct rank_state *state, uint3
     return *round;
 }
 
-static void send_result(struct run *run, const struct rank_plan *rank_plan,
+static void send_result(struct replay *run, const struct rank_plan *rank_plan,
                         const struct plan_step *step, const struct round_result *result)
 {
-    struct rank_state *state = &run->states[rank_plan->rank];
+    struct replayed_rank *state = &run->states[rank_plan->rank];
     for (uint32_t i = 0; i < step->target_count; i++)
         post(run, rank_plan, step, result, rank_plan->targets[step->first_target + i],
              take_port(run, state, step->lane, result->round));
@@ -229,10 +229,10 @@ static void send_result(struct run *run, const struct rank_plan *rank_plan,
 
 /* ------------------------------------------------------------------------------------------------- steps */
 
-static bool is_ready(const struct run *run, const struct rank_plan *rank_plan,
+static bool is_ready(const struct replay *run, const struct rank_plan *rank_plan,
                      const struct plan_step *step)
 {
-    const struct rank_state *state = &run->states[rank_plan->rank];
+    const struct replayed_rank *state = &run->states[rank_plan->rank];
     for (uint32_t i = 0; i < step->after_count; i++)
         if (state->step_round[rank_plan->afters[step->first_after + i]] == NOT_DONE) return false;
     for (uint32_t i = 0; i < step->source_count; i++)
@@ -250,16 +250,16 @@ static void add_to(struct round_value *sum, struct round_value value)
 }
 
 /* Adds source i to the result; returns the round in which it is there. */
-static uint32_t take_source(struct run *run, const struct rank_plan *rank_plan,
+static uint32_t take_source(struct replay *run, const struct rank_plan *rank_plan,
                             const struct plan_step *step, uint32_t i, uint32_t first_value,
                             uint32_t value_count)
 {
     const struct plan_source *source = &rank_plan->sources[step->first_source + i];
-    struct rank_state *state = &run->states[rank_plan->rank];
+    struct replayed_rank *state = &run->states[rank_plan->rank];
     struct round_value *sums = run->rounds->values + first_value;
     if (!source->is_link) {
         const struct round_value *values =
-            state->buffers[source->place.buffer] + source->place.first;
+            state->buffers[source->location.buffer] + source->location.first;
         for (uint32_t k = 0; k < step->chunk_count; k++) add_to(&sums[k], values[k]);
         return 0;
     }
@@ -277,10 +277,10 @@ static uint32_t take_source(struct run *run, const struct rank_plan *rank_plan,
     return message->round;
 }
 
-static void run_step(struct run *run, const struct rank_plan *rank_plan, uint32_t index)
+static void run_step(struct replay *run, const struct rank_plan *rank_plan, uint32_t index)
 {
     const struct plan_step *step = &rank_plan->steps[index];
-    struct rank_state *state = &run->states[rank_plan->rank];
+    struct replayed_rank *state = &run->states[rank_plan->rank];
     const bool barrier = run->plan->shape.collective == COLLECTIVE_BARRIER;
     const uint32_t value_count = barrier ? 1 : step->chunk_count;
     struct round_result result = {.round = state->lane_round[step->lane],
@@ -311,7 +311,7 @@ static void run_step(struct run *run, const struct rank_plan *rank_plan, uint32_
 }
 
 /* Runs what can run; false when nothing could. */
-static bool sweep(struct run *run)
+static bool sweep(struct replay *run)
 {
     bool moved = false;
     for (int rank = 0; rank < run->plan->shape.rank_count; rank++) {
@@ -340,7 +340,7 @@ enum tutti_status rounds_init(struct rounds *rounds, const struct plan *plan,
         *message = "the plan is too large to be unfolded";
         return TUTTI_UNSUPPORTED;
     }
-    struct run run = {.plan = plan, .options = options, .rounds = rounds};
+    struct replay run = {.plan = plan, .options = options, .rounds = rounds};
     uint32_t step_count = 0;
     for (int rank = 0; rank < rank_count; rank++) step_count += plan->ranks[rank]->step_count;
     rounds->results = allocate(&run, step_count, sizeof *rounds->results);

@@ -200,7 +200,7 @@ static void keep_needed(const struct asking *a, struct sums *sums)
 
 /* The place of a block's sum at a rank, and the step that put it there. */
 struct held {
-    struct plan_place place;
+    struct plan_location place;
     uint32_t step;
     bool has_step;
 };
@@ -237,10 +237,10 @@ static bool is_all(const struct asking *a, const struct sums *sums, int level, i
     return true;
 }
 
-static struct plan_place place_for(struct writing *w, int chunk, bool is_whole)
+static struct plan_location place_for(struct writing *w, int chunk, bool is_whole)
 {
-    if (is_whole) return (struct plan_place){PLAN_OUTPUT, (uint32_t)chunk};
-    return (struct plan_place){PLAN_SCRATCH, plan_scratch(w->builder, (uint32_t)chunk)};
+    if (is_whole) return (struct plan_location){PLAN_OUTPUT, (uint32_t)chunk};
+    return (struct plan_location){PLAN_SCRATCH, plan_scratch(w->builder, (uint32_t)chunk)};
 }
 
 static void write_message(struct writing *w, int step, int edge, int chunk, int p)
@@ -255,7 +255,8 @@ static void write_message(struct writing *w, int step, int edge, int chunk, int 
         plan_send(w->builder, e->to);
         plan_end(w->builder);
     } else if (e->to == w->rank) {
-        const struct plan_place place = place_for(w, chunk, is_all(a, &a->chunks[chunk], step, p));
+        const struct plan_location place =
+            place_for(w, chunk, is_all(a, &a->chunks[chunk], step, p));
         enter_lane(w, SENDING_LANES + e->from % (LANES - SENDING_LANES));
         *held = (struct held){
             place, plan_receive_to(w->builder, e->from, place.buffer, place.first, 1), true};
@@ -273,7 +274,7 @@ static void write_sum(struct writing *w, int level, int chunk, int p)
         part_count += sums->same[level][p][q] && names_block(sums, level - 1, q);
     if (part_count == 1) return;
     const bool is_whole = is_all(a, sums, level, p);
-    const struct plan_place place = place_for(w, chunk, is_whole);
+    const struct plan_location place = place_for(w, chunk, is_whole);
     enter_lane(w, 0);
     plan_begin(w->builder, 1);
     for (int q = p; q < a->n; q++)
@@ -294,7 +295,7 @@ static void write_rank(struct writing *w)
         struct held *const held = &w->held[c][w->rank];
         *held = (struct held){.place = {PLAN_INPUT, (uint32_t)c}};
         if (!a->question->in_place) continue;
-        const struct plan_place place = place_for(w, c, false);
+        const struct plan_location place = place_for(w, c, false);
         enter_lane(w, 0);
         const uint32_t step =
             plan_copy(w->builder, PLAN_INPUT, (uint32_t)c, place.buffer, place.first, 1);

@@ -8,7 +8,7 @@
  * 2. An accelerator with one rank is that rank.
  * 3. Parts of a machine that no links join are joined by standing there (standing.h). The topology
  *    does not say how much that carries: it gets as much as all links of the topology together, so
- *    that it limits nothing. So ranks are joined here wherever there is a way between them (topo/path.h).
+ *    that it limits nothing. So ranks are joined here wherever there is a path between them (topo/path.h).
  * 4. Capacities are multiples of one unit. Measured ones are rounded by up to 2 % for it. If there is none that fits all of them, all
  *    are rounded; by how much is told, and more than a tenth is an error.
  */

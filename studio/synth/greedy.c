@@ -9,14 +9,14 @@
 #include "studio/synth/late.h"
 
 /* From a rank to a rank through switches only. */
-struct way {
+struct path {
     int from, to;
-    int first_edge, edge_count; /* in way_edges */
+    int first_edge, edge_count; /* in path_edges */
     double wire_ns;             /* of a chunk over the slowest edge */
     double total_ns;            /* and all latencies */
 };
 
-struct flight {
+struct greedy_flight {
     int chunk, to;
     double arrival_ns;
 };
@@ -28,22 +28,22 @@ struct search {
     int rank_count, chunk_count, words;
     uint64_t deadline_ns;
     double *busy_ns; /* of each edge: a chunk over it */
-    struct way *ways;
-    int way_count, way_room;
-    int *way_edges;
-    int way_edge_count, way_edge_room;
-    double *distance_ns; /* from rank to rank over ways */
+    struct path *paths;
+    int path_count, path_room;
+    int *path_edges;
+    int path_edge_count, path_edge_room;
+    double *distance_ns; /* from rank to rank over paths */
     int *goal;           /* of each chunk: the only rank that wants it, or -1 for all */
     int wanted_count;    /* of all chunks: ranks that want it */
 
     uint64_t chance;
     double slack, now_ns;
     double *free_ns;           /* of each edge */
-    int *order;                /* of ways */
+    int *order;                /* of paths */
     uint64_t *here, *assigned; /* chunks of each rank: arrived, or also on their way */
     double *near_ns;           /* (rank, chunk): from the nearest rank that has it assigned */
     int *copies, *depth;       /* copies of each chunk; depth for (rank, chunk) */
-    struct flight *flights;
+    struct greedy_flight *flights;
     int flight_count, flight_room;
     int left;
 };
@@ -83,22 +83,23 @@ static enum tutti_status grow(void **items, int *room, int count, size_t bytes)
     return TUTTI_OK;
 }
 
-/* The shortest way back from `to`, edge by edge; `through` has the edge by which each node was reached. */
-static enum tutti_status add_way(struct search *s, int from, int to, const int *through)
+/* The shortest path back from `to`, edge by edge; `through` has the edge by which each node was reached. */
+static enum tutti_status add_path(struct search *s, int from, int to, const int *through)
 {
-    TRY(grow((void **)&s->ways, &s->way_room, s->way_count, sizeof *s->ways));
-    struct way way = {.from = from, .to = to, .first_edge = s->way_edge_count};
+    TRY(grow((void **)&s->paths, &s->path_room, s->path_count, sizeof *s->paths));
+    struct path path = {.from = from, .to = to, .first_edge = s->path_edge_count};
     double latency_ns = 0;
-    for (int node = to; node != from; way.edge_count++) {
+    for (int node = to; node != from; path.edge_count++) {
         const int edge = through[node];
-        TRY(grow((void **)&s->way_edges, &s->way_edge_room, s->way_edge_count, sizeof *s->way_edges));
-        s->way_edges[s->way_edge_count++] = edge;
-        if (s->busy_ns[edge] > way.wire_ns) way.wire_ns = s->busy_ns[edge];
+        TRY(grow((void **)&s->path_edges, &s->path_edge_room, s->path_edge_count,
+                 sizeof *s->path_edges));
+        s->path_edges[s->path_edge_count++] = edge;
+        if (s->busy_ns[edge] > path.wire_ns) path.wire_ns = s->busy_ns[edge];
         latency_ns += s->graph->edges[edge].latency_ns;
         node = s->graph->edges[edge].from;
     }
-    way.total_ns = way.wire_ns + latency_ns;
-    s->ways[s->way_count++] = way;
+    path.total_ns = path.wire_ns + latency_ns;
+    s->paths[s->path_count++] = path;
     return TUTTI_OK;
 }
 
@@ -108,7 +109,7 @@ static enum tutti_status late(const struct search *s)
 }
 
 /* By fewest edges: levels from the rank on, which only switches continue. */
-static enum tutti_status find_ways_from(struct search *s, int from, int *through, int *queue)
+static enum tutti_status find_paths_from(struct search *s, int from, int *through, int *queue)
 {
     const struct synth_graph *const graph = s->graph;
     for (int i = 0; i < graph->node_count; i++) through[i] = -1;
@@ -123,20 +124,20 @@ static enum tutti_status find_ways_from(struct search *s, int from, int *through
             if (graph->edges[i].from != node || to == from || through[to] >= 0) continue;
             through[to] = i;
             queue[tail++] = to;
-            if (to < graph->rank_count) TRY(add_way(s, from, to, through));
+            if (to < graph->rank_count) TRY(add_path(s, from, to, through));
         }
     }
     return TUTTI_OK;
 }
 
-static enum tutti_status find_ways(struct search *s)
+static enum tutti_status find_paths(struct search *s)
 {
     const size_t nodes = (size_t)s->graph->node_count;
     int *const through = malloc(2 * nodes * sizeof *through);
-    if (through == NULL) return error_set(TUTTI_NO_MEMORY, "ways between %zu nodes", nodes);
+    if (through == NULL) return error_set(TUTTI_NO_MEMORY, "paths between %zu nodes", nodes);
     enum tutti_status status = TUTTI_OK;
     for (int from = 0; from < s->rank_count && status == TUTTI_OK; from++)
-        status = find_ways_from(s, from, through, through + nodes);
+        status = find_paths_from(s, from, through, through + nodes);
     free(through);
     return status;
 }
@@ -146,8 +147,8 @@ static enum tutti_status find_distances(struct search *s)
     const size_t n = (size_t)s->rank_count;
     double *const d = s->distance_ns;
     for (size_t i = 0; i < n * n; i++) d[i] = i % (n + 1) == 0 ? 0 : INFINITY;
-    for (int i = 0; i < s->way_count; i++)
-        d[(size_t)s->ways[i].from * n + (size_t)s->ways[i].to] = s->ways[i].total_ns;
+    for (int i = 0; i < s->path_count; i++)
+        d[(size_t)s->paths[i].from * n + (size_t)s->paths[i].to] = s->paths[i].total_ns;
     for (size_t k = 0; k < n; k++) {
         if (synth_is_late(s->deadline_ns)) return late(s);
         for (size_t i = 0; i < n; i++)
@@ -200,7 +201,7 @@ static enum tutti_status begin(struct search *s)
         assign(s, source, chunk, 0);
         if (synth_is_late(s->deadline_ns)) return late(s);
     }
-    for (int i = s->way_count - 1; i > 0; i--) { /* another order each time */
+    for (int i = s->path_count - 1; i > 0; i--) { /* another order each time */
         const int other = (int)(next_chance(&s->chance) % (uint64_t)(i + 1));
         const int kept = s->order[i];
         s->order[i] = s->order[other];
@@ -210,28 +211,28 @@ static enum tutti_status begin(struct search *s)
 }
 
 /* How much the chunk's coming this way helps the receiver: not at all where this is negative. */
-static double use_of(const struct search *s, const struct way *way, int chunk)
+static double use_of(const struct search *s, const struct path *path, int chunk)
 {
     const int goal = s->goal[chunk];
     if (goal >= 0) {
-        const double left_ns = distance(s, way->from, goal), after_ns = distance(s, way->to, goal);
-        return after_ns < left_ns && way->total_ns + after_ns <= s->slack * left_ns ? left_ns : -1;
+        const double left_ns = distance(s, path->from, goal), after_ns = distance(s, path->to, goal);
+        return after_ns < left_ns && path->total_ns + after_ns <= s->slack * left_ns ? left_ns : -1;
     }
-    const double near_ns = s->near_ns[cell(s, way->to, chunk)];
-    return way->total_ns <= s->slack * near_ns ? near_ns : -1;
+    const double near_ns = s->near_ns[cell(s, path->to, chunk)];
+    return path->total_ns <= s->slack * near_ns ? near_ns : -1;
 }
 
 /* -1: none. */
-static int choose_chunk(struct search *s, const struct way *way)
+static int choose_chunk(struct search *s, const struct path *path)
 {
-    const uint64_t *const here = set_of(s, s->here, way->from);
-    const uint64_t *const assigned = set_of(s, s->assigned, way->to);
+    const uint64_t *const here = set_of(s, s->here, path->from);
+    const uint64_t *const assigned = set_of(s, s->assigned, path->to);
     int chosen = -1, equals = 0;
     double best = -1;
     for (int word = 0; word < s->words; word++)
         for (uint64_t bits = here[word] & ~assigned[word]; bits != 0; bits &= bits - 1) {
             const int chunk = word * 64 + __builtin_ctzll(bits);
-            const double use = use_of(s, way, chunk);
+            const double use = use_of(s, path, chunk);
             if (use < 0 || use < best * (1 - 1e-9)) continue;
             const bool equal = chosen >= 0 && use <= best * (1 + 1e-9);
             if (equal && s->copies[chunk] > s->copies[chosen]) continue;
@@ -243,35 +244,36 @@ static int choose_chunk(struct search *s, const struct way *way)
     return chosen;
 }
 
-static bool is_free(const struct search *s, const struct way *way)
+static bool is_free(const struct search *s, const struct path *path)
 {
-    for (int i = 0; i < way->edge_count; i++)
-        if (s->free_ns[s->way_edges[way->first_edge + i]] > s->now_ns) return false;
+    for (int i = 0; i < path->edge_count; i++)
+        if (s->free_ns[s->path_edges[path->first_edge + i]] > s->now_ns) return false;
     return true;
 }
 
-static enum tutti_status start(struct search *s, const struct way *way, int chunk,
+static enum tutti_status start(struct search *s, const struct path *path, int chunk,
                                struct synth_steps *steps)
 {
     TRY(grow((void **)&s->flights, &s->flight_room, s->flight_count, sizeof *s->flights));
-    for (int i = 0; i < way->edge_count; i++) {
-        const int edge = s->way_edges[way->first_edge + i];
+    for (int i = 0; i < path->edge_count; i++) {
+        const int edge = s->path_edges[path->first_edge + i];
         s->free_ns[edge] = s->now_ns + s->busy_ns[edge];
     }
-    const int depth = s->depth[cell(s, way->from, chunk)];
-    s->flights[s->flight_count++] = (struct flight){chunk, way->to, s->now_ns + way->total_ns};
-    assign(s, way->to, chunk, depth + 1);
+    const int depth = s->depth[cell(s, path->from, chunk)];
+    s->flights[s->flight_count++] =
+        (struct greedy_flight){chunk, path->to, s->now_ns + path->total_ns};
+    assign(s, path->to, chunk, depth + 1);
     if (s->goal[chunk] >= 0) /* it is there no more */
-        set_of(s, s->here, way->from)[chunk / 64] &= ~((uint64_t)1 << chunk % 64);
+        set_of(s, s->here, path->from)[chunk / 64] &= ~((uint64_t)1 << chunk % 64);
     if (depth + 1 > steps->step_count) steps->step_count = depth + 1;
-    return synth_steps_add(steps, depth, chunk, way->from, way->to);
+    return synth_steps_add(steps, depth, chunk, path->from, path->to);
 }
 
 static void land(struct search *s)
 {
     int kept = 0;
     for (int i = 0; i < s->flight_count; i++) {
-        const struct flight *const flight = &s->flights[i];
+        const struct greedy_flight *const flight = &s->flights[i];
         if (flight->arrival_ns <= s->now_ns)
             put_bit(set_of(s, s->here, flight->to), flight->chunk);
         else
@@ -300,12 +302,12 @@ static enum tutti_status attempt(struct search *s, struct synth_steps *steps, do
     TRY(begin(s));
     while (s->left > 0) {
         if (synth_is_late(s->deadline_ns)) return late(s);
-        for (int i = 0; i < s->way_count; i++) {
-            const struct way *const way = &s->ways[s->order[i]];
-            if (!is_free(s, way)) continue;
+        for (int i = 0; i < s->path_count; i++) {
+            const struct path *const path = &s->paths[s->order[i]];
+            if (!is_free(s, path)) continue;
             if (synth_is_late(s->deadline_ns)) return late(s);
-            const int chunk = choose_chunk(s, way);
-            if (chunk >= 0) TRY(start(s, way, chunk, steps));
+            const int chunk = choose_chunk(s, path);
+            if (chunk >= 0) TRY(start(s, path, chunk, steps));
         }
         if (s->left > 0 && !advance(s))
             return error_set(TUTTI_INTERNAL, "a greedy schedule stands still");
@@ -385,11 +387,11 @@ static enum tutti_status search_init(struct search *s, double chunk_bytes)
         s->left = s->wanted_count += wanting;
         if (synth_is_late(s->deadline_ns)) return late(s);
     }
-    TRY(find_ways(s));
+    TRY(find_paths(s));
     TRY(find_distances(s));
-    s->order = calloc((size_t)s->way_count + 1, sizeof *s->order);
-    if (s->order == NULL) return error_set(TUTTI_NO_MEMORY, "%d ways", s->way_count);
-    for (int i = 0; i < s->way_count; i++) s->order[i] = i;
+    s->order = calloc((size_t)s->path_count + 1, sizeof *s->order);
+    if (s->order == NULL) return error_set(TUTTI_NO_MEMORY, "%d paths", s->path_count);
+    for (int i = 0; i < s->path_count; i++) s->order[i] = i;
     return TUTTI_OK;
 }
 
@@ -404,8 +406,8 @@ static void search_release(struct search *s)
     free(s->near_ns);
     free(s->copies);
     free(s->depth);
-    free(s->ways);
-    free(s->way_edges);
+    free(s->paths);
+    free(s->path_edges);
     free(s->order);
     free(s->flights);
 }

@@ -212,7 +212,7 @@ static enum tutti_status choose(struct grower *grower, const struct sapling *sap
     return TUTTI_OK;
 }
 
-/* The rest of it, which goes another way, waits. */
+/* The rest of it, which goes by another path, waits. */
 static enum tutti_status divide(struct grower *grower, struct sapling *sapling, int64_t amount)
 {
     struct sapling rest;

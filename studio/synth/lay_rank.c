@@ -94,19 +94,19 @@ static void receive_down(const struct writer *writer, const struct timetable_ent
 
 /* The place where contributions that have come up are summed: the place of the result if the rank
  * has it, else scratch memory. */
-static struct plan_place sum_of(const struct writer *writer, const struct timetable_entry *entry)
+static struct plan_location sum_of(const struct writer *writer, const struct timetable_entry *entry)
 {
     const struct lay_out *layout = writer->layout;
     const struct lay_segment *segment = &layout->segments[entry->tree];
     const uint32_t in = in_place_of(layout, segment, entry->piece);
     uint32_t *partial = &writer->partial[index_of(writer, entry)];
     if (segment->root == writer->rank || layout->lay->collective == COLLECTIVE_ALLREDUCE)
-        return (struct plan_place){PLAN_OUTPUT, out_place_of(layout, segment, entry->piece)};
+        return (struct plan_location){PLAN_OUTPUT, out_place_of(layout, segment, entry->piece)};
     for (uint32_t i = 0; *partial == NOTHING && i < (uint32_t)segment->count; i++) {
         const uint32_t scratch = plan_scratch(writer->builder, in + i);
         if (i == (uint32_t)segment->count - 1) *partial = scratch - i;
     }
-    return (struct plan_place){PLAN_SCRATCH, *partial};
+    return (struct plan_location){PLAN_SCRATCH, *partial};
 }
 
 /* The rank's own part, or the sum of it and what has come. */
@@ -114,10 +114,10 @@ static void read_sum(const struct writer *writer, const struct timetable_entry *
 {
     const struct lay_segment *segment = &writer->layout->segments[entry->tree];
     const size_t index = index_of(writer, entry);
-    const struct plan_place sum =
+    const struct plan_location sum =
         writer->received[index] != NOTHING
             ? sum_of(writer, entry)
-            : (struct plan_place){PLAN_INPUT, in_place_of(writer->layout, segment, entry->piece)};
+            : (struct plan_location){PLAN_INPUT, in_place_of(writer->layout, segment, entry->piece)};
     plan_read(writer->builder, sum.buffer, sum.first);
     after_received(writer, index);
 }
@@ -127,7 +127,7 @@ static void receive_up(const struct writer *writer, const struct timetable_entry
     struct plan_builder *b = writer->builder;
     const struct lay_segment *segment = &writer->layout->segments[entry->tree];
     const size_t index = index_of(writer, entry);
-    const struct plan_place sum = sum_of(writer, entry);
+    const struct plan_location sum = sum_of(writer, entry);
     plan_begin(b, (uint32_t)segment->count);
     read_sum(writer, entry);
     plan_receive(b, entry->child);

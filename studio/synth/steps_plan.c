@@ -19,7 +19,7 @@ enum { LANES_OF_A_KIND = PLAN_LANES_MAX / 2 };
 
 /* The place of a chunk at a rank, and the step that put it there. */
 struct held {
-    struct plan_place place;
+    struct plan_location place;
     uint32_t step;
     bool is_here, has_step;
 };
@@ -66,10 +66,10 @@ static void write_send(struct writing *w, const struct synth_transfer *t)
     plan_end(w->builder);
 }
 
-static struct plan_place place_for(struct writing *w, int chunk)
+static struct plan_location place_for(struct writing *w, int chunk)
 {
-    if (w->output[chunk] != NOWHERE) return (struct plan_place){PLAN_OUTPUT, w->output[chunk]};
-    return (struct plan_place){PLAN_SCRATCH, plan_scratch(w->builder, (uint32_t)chunk)};
+    if (w->output[chunk] != NOWHERE) return (struct plan_location){PLAN_OUTPUT, w->output[chunk]};
+    return (struct plan_location){PLAN_SCRATCH, plan_scratch(w->builder, (uint32_t)chunk)};
 }
 
 /* A sum grows in one place; its first term is the rank's own input. */
@@ -78,7 +78,7 @@ static void write_receive(struct writing *w, const struct synth_transfer *t)
     struct held *const held = &w->held[t->chunk];
     const bool reduces = t->step < w->steps->reduce_step_count;
     enter_lane(w, true, t->from);
-    const struct plan_place place =
+    const struct plan_location place =
         held->is_here && held->place.buffer != PLAN_INPUT ? held->place : place_for(w, t->chunk);
     plan_begin(w->builder, 1);
     if (reduces) plan_read(w->builder, held->place.buffer, held->place.first);

@@ -38,7 +38,7 @@ struct arc {
     int64_t room;
 };
 
-struct network {
+struct cut_network {
     int node_count, source, sink;
     struct arc *arcs;
     int arc_count;
@@ -47,13 +47,13 @@ struct network {
 
 static const int64_t endless = INT64_MAX / 4;
 
-static void network_release(struct network *network)
+static void network_release(struct cut_network *network)
 {
     free(network->arcs);
     free(network->first);
 }
 
-static void add_arc(struct network *network, int from, int to, int64_t room)
+static void add_arc(struct cut_network *network, int from, int to, int64_t room)
 {
     struct arc *const arcs = network->arcs + network->arc_count;
     arcs[0] = (struct arc){to, network->first[from], room};
@@ -63,15 +63,15 @@ static void add_arc(struct network *network, int from, int to, int64_t room)
 }
 
 /* With no arcs from the source yet. */
-static enum tutti_status network_init(struct network *network, const struct synth_graph *graph,
+static enum tutti_status network_init(struct cut_network *network, const struct synth_graph *graph,
                                       const int *rounds, int step_count)
 {
     const int n = graph->node_count;
     const size_t nodes = (size_t)n * ((size_t)step_count + 1) + 2;
     const size_t arcs =
         2 * ((size_t)step_count * ((size_t)n + (size_t)graph->edge_count) + 2 * (size_t)n);
-    *network =
-        (struct network){.node_count = (int)nodes, .source = (int)nodes - 2, .sink = (int)nodes - 1};
+    *network = (struct cut_network){
+        .node_count = (int)nodes, .source = (int)nodes - 2, .sink = (int)nodes - 1};
     if (arcs > INT32_MAX / 4) return error_set(TUTTI_NO_MEMORY, "a network of %zu arcs", arcs);
     network->arcs = malloc(arcs * sizeof *network->arcs);
     network->first = malloc(4 * nodes * sizeof *network->first);
@@ -93,7 +93,7 @@ static enum tutti_status network_init(struct network *network, const struct synt
 }
 
 /* Levels from the source on along arcs with room; whether the sink is reached. */
-static bool find_levels(struct network *network, int sink)
+static bool find_levels(struct cut_network *network, int sink)
 {
     for (int i = 0; i < network->node_count; i++) network->level[i] = -1;
     int head = 0, tail = 0;
@@ -112,7 +112,7 @@ static bool find_levels(struct network *network, int sink)
 }
 
 /* As deep as there are levels: 2 S + 2 and the detours of residual arcs, at most the number of nodes. */
-static int64_t push(struct network *network, int node, int sink, int64_t wanted)
+static int64_t push(struct cut_network *network, int node, int sink, int64_t wanted)
 {
     if (node == sink) return wanted;
     for (; network->at[node] >= 0; network->at[node] = network->arcs[network->at[node]].next) {
@@ -128,7 +128,7 @@ static int64_t push(struct network *network, int node, int sink, int64_t wanted)
 }
 
 /* Dinic's maximum flow; the levels of the last round tell what the source still reaches. Less than that where the time is over. */
-static void saturate(struct network *network, int sink, uint64_t deadline_ns)
+static void saturate(struct cut_network *network, int sink, uint64_t deadline_ns)
 {
     while (find_levels(network, sink) && !synth_is_late(deadline_ns)) {
         memcpy(network->at, network->first, (size_t)network->node_count * sizeof *network->at);
@@ -138,7 +138,7 @@ static void saturate(struct network *network, int sink, uint64_t deadline_ns)
 }
 
 /* The cut that lies next to the sources: inside is what the source does not reach. A node that keeps what it has is outside for good. */
-static void read_cut(const struct network *network, int n, int step_count, int *until_step)
+static void read_cut(const struct cut_network *network, int n, int step_count, int *until_step)
 {
     for (int v = 0; v < n; v++) {
         until_step[v] = -1;
@@ -160,7 +160,7 @@ struct search {
 static enum tutti_status try_flow(const struct search *search, const int64_t *starts,
                                   const int64_t *ends, bool *found)
 {
-    struct network network;
+    struct cut_network network;
     const int n = search->graph->node_count;
     TRY(network_init(&network, search->graph, search->rounds, search->step_count));
     for (int r = 0; r < search->shape->rank_count; r++) {
@@ -247,7 +247,7 @@ enum tutti_status time_cut_find(const struct synth_graph *graph, const struct pl
 /* Follows one chunk from its source on through the flow, takes the chunk out of the flow, and
  * writes down its hops. Arcs at even places are the network's own; the flow through such an arc is
  * the room of its twin. */
-static enum tutti_status follow(struct network *network, int n, int chunk, int source,
+static enum tutti_status follow(struct cut_network *network, int n, int chunk, int source,
                                 struct synth_steps *steps)
 {
     int node = source;
@@ -269,7 +269,7 @@ static int compare_transfers(const void *left, const void *right)
     return a->step != b->step ? a->step - b->step : a->chunk - b->chunk;
 }
 
-static enum tutti_status follow_all(struct network *network, int n, const int *rounds,
+static enum tutti_status follow_all(struct cut_network *network, int n, const int *rounds,
                                     struct synth_steps *steps)
 {
     const int chunk_count = synth_chunk_count(&steps->shape);
@@ -288,7 +288,7 @@ enum tutti_status time_flow_gather(const struct synth_graph *graph, const struct
                                    const int *rounds, int step_count, uint64_t deadline_ns,
                                    struct synth_steps *steps, bool *found)
 {
-    struct network network;
+    struct cut_network network;
     const int n = graph->node_count;
     *found = false;
     TRY(synth_steps_init(steps, shape, step_count));

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "studio/synth/late.h"
 
-/* The way of one piece over one edge. */
+/* The path of one piece over one edge. */
 struct hop {
     double when; /* by which edges prefer it, or at which it arrives: the least comes first */
     int tree, child, piece;
@@ -451,8 +451,8 @@ enum tutti_status timetable_make(const struct timetable *timetable,
 {
     enum { ENTRIES_MAX = 1 << 26 };
     const struct forest *any = timetable->down != NULL ? timetable->down : timetable->up;
-    const size_t ways = (timetable->down != NULL) + (timetable->up != NULL);
-    const size_t count = 2 * ways * (size_t)timetable->tree_count * (size_t)(any->rank_count - 1) *
+    const size_t paths = (timetable->down != NULL) + (timetable->up != NULL);
+    const size_t count = 2 * paths * (size_t)timetable->tree_count * (size_t)(any->rank_count - 1) *
                          (size_t)timetable->pieces;
     *entries = NULL;
     if (count > ENTRIES_MAX)

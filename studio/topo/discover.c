@@ -174,14 +174,14 @@ static bool has_device(hwloc_obj_t object, int depth)
     return false;
 }
 
-/* A bridge between PCI buses where several ways meet. */
+/* A bridge between PCI buses where several paths meet. */
 static bool is_switch(hwloc_obj_t object)
 {
-    int ways = 0;
+    int paths = 0;
     if (object->attr->bridge.upstream_type != HWLOC_OBJ_BRIDGE_PCI) return false;
     for (hwloc_obj_t child = object->io_first_child; child != NULL; child = child->next_sibling)
-        ways += has_device(child, 0);
-    return ways > 1;
+        paths += has_device(child, 0);
+    return paths > 1;
 }
 
 static enum tutti_status add_bridge(struct walk *walk, hwloc_obj_t object, int parent)

@@ -40,14 +40,14 @@ struct box {
 };
 
 /* The point at which a link meets one of its ends. */
-struct port {
+struct drawn_port {
     int node, x, y, other_x;
     bool below;
 };
 
 struct line {
     int link, style;
-    struct port ports[2];
+    struct drawn_port ports[2];
 };
 
 struct picture {
@@ -316,17 +316,18 @@ static void place_line(struct picture *picture, struct line *line)
     for (int k = 0; k < 2; k++) {
         const struct box *own = &picture->boxes[ends[k]], *other = &picture->boxes[ends[1 - k]];
         const bool is_lower = other->y + other->height <= own->y;
-        line->ports[k] = (struct port){.node = ends[k],
-                                       .x = middle_of(own),
-                                       .y = is_lower ? own->y : own->y + own->height,
-                                       .other_x = middle_of(other),
-                                       .below = !is_lower};
+        line->ports[k] = (struct drawn_port){.node = ends[k],
+                                             .x = middle_of(own),
+                                             .y = is_lower ? own->y : own->y + own->height,
+                                             .other_x = middle_of(other),
+                                             .below = !is_lower};
     }
 }
 
 static int compare_ports(const void *a, const void *b)
 {
-    const struct port *left = *(struct port *const *)a, *right = *(struct port *const *)b;
+    const struct drawn_port *left = *(struct drawn_port *const *)a,
+                            *right = *(struct drawn_port *const *)b;
     if (left->node != right->node) return left->node < right->node ? -1 : 1;
     if (left->below != right->below) return left->below < right->below ? -1 : 1;
     if (left->other_x != right->other_x) return left->other_x < right->other_x ? -1 : 1;
@@ -334,11 +335,11 @@ static int compare_ports(const void *a, const void *b)
 }
 
 /* Ports of a side stand in the order of the other ends of their lines, so that few lines cross. */
-static void spread_ports(struct picture *picture, struct port **ports)
+static void spread_ports(struct picture *picture, struct drawn_port **ports)
 {
     const int count = 2 * picture->line_count;
     for (int i = 0; i < count; i++) ports[i] = &picture->lines[i / 2].ports[i % 2];
-    qsort(ports, (size_t)count, sizeof(struct port *), compare_ports);
+    qsort(ports, (size_t)count, sizeof(struct drawn_port *), compare_ports);
     for (int begin = 0, end; begin < count; begin = end) {
         end = begin;
         while (end < count && ports[end]->node == ports[begin]->node &&
@@ -445,9 +446,9 @@ static void draw_boxes(const struct picture *picture)
 
 static void draw_line(const struct picture *picture, const struct line *line)
 {
-    const struct port *a = &line->ports[0], *b = &line->ports[1];
+    const struct drawn_port *a = &line->ports[0], *b = &line->ports[1];
     if (a->y > b->y) {
-        const struct port *swap = a;
+        const struct drawn_port *swap = a;
         a = b;
         b = swap;
     }
@@ -525,7 +526,7 @@ enum tutti_status topo_draw_svg(const struct topo *topo, const char *title, FILE
                               .hues = calloc(nodes, sizeof *picture.hues),
                               .boxes = calloc(nodes, sizeof *picture.boxes),
                               .lines = calloc(links + 1, sizeof *picture.lines)};
-    struct port **ports = calloc(2 * links + 1, sizeof *ports);
+    struct drawn_port **ports = calloc(2 * links + 1, sizeof *ports);
     enum tutti_status status = TUTTI_OK;
     if (!picture.first || !picture.next || !picture.hues || !picture.boxes || !picture.lines ||
         !ports) {

@@ -1,4 +1,4 @@
-/* path.c - breadth first, so that a node's way is final before it is passed on: O(nodes + links). */
+/* path.c - breadth first, so that a node's path is final before it is passed on: O(nodes + links). */
 #include "studio/topo/path.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct graph {
     size_t *first;
     struct edge *edges;
     unsigned char *joined; /* to its parent by standing there, and by no link */
-    unsigned char *above;  /* contains where all ways begin, or is it */
+    unsigned char *above;  /* contains where all paths begin, or is it */
     int *queue;
 };
 
@@ -96,7 +96,7 @@ static enum tutti_status graph_init(struct graph *graph, const struct topo *topo
     return TUTTI_OK;
 }
 
-/* Whether ways go on from this node to that one. */
+/* Whether paths go on from this node to that one. */
 static bool passes(const struct graph *graph, int node, int to)
 {
     const struct topo_node *nodes = graph->topo->nodes;
@@ -109,9 +109,10 @@ static bool passes(const struct graph *graph, int node, int to)
     }
 }
 
-static struct topo_reach extend(const struct topo_reach *way, int node, const struct topo_link *link)
+static struct topo_reach extend(const struct topo_reach *path, int node,
+                                const struct topo_link *link)
 {
-    struct topo_reach longer = *way;
+    struct topo_reach longer = *path;
     longer.hops++;
     longer.previous = node;
     if (link == NULL) return longer;
@@ -124,7 +125,7 @@ static struct topo_reach extend(const struct topo_reach *way, int node, const st
     return longer;
 }
 
-/* A bandwidth that nobody has stated counts as the narrowest: a known way is better than a way that
+/* A bandwidth that nobody has stated counts as the narrowest: a known path is better than a path that
  * may be anything. */
 static bool is_better(const struct topo_reach *a, const struct topo_reach *b)
 {

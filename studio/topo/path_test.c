@@ -95,7 +95,7 @@ static void racks_and_clusters_join_nothing_by_themselves(void **state)
     topo_release(&topo);
 }
 
-static void the_way_leads_back_hop_by_hop(void **state)
+static void the_path_leads_back_hop_by_hop(void **state)
 {
     (void)state;
     struct topo topo = two_racks();
@@ -144,7 +144,7 @@ static void accelerators_use_their_own_links_but_hand_nothing_on(void **state)
     topo_release(&topo);
 }
 
-static void of_ways_as_short_the_widest_and_then_the_fastest_is_taken(void **state)
+static void of_paths_as_short_the_widest_and_then_the_fastest_is_taken(void **state)
 {
     (void)state;
     static const struct {
@@ -197,9 +197,9 @@ int main(void)
         cmocka_unit_test(the_narrowest_link_decides_and_latencies_add_up),
         cmocka_unit_test(in_a_machine_nothing_is_told_and_nothing_invented),
         cmocka_unit_test(racks_and_clusters_join_nothing_by_themselves),
-        cmocka_unit_test(the_way_leads_back_hop_by_hop),
+        cmocka_unit_test(the_path_leads_back_hop_by_hop),
         cmocka_unit_test(accelerators_use_their_own_links_but_hand_nothing_on),
-        cmocka_unit_test(of_ways_as_short_the_widest_and_then_the_fastest_is_taken),
+        cmocka_unit_test(of_paths_as_short_the_widest_and_then_the_fastest_is_taken),
         cmocka_unit_test(a_link_to_the_container_takes_the_place_of_standing_there),
         cmocka_unit_test(a_rank_that_is_not_there_is_named),
     };

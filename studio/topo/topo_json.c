@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "format/json_place.h"
+#include "format/json_position.h"
 #include "format/json_text.h"
 
 enum { VERSION = 1, ID_SIZE = 32 };
@@ -30,7 +30,7 @@ static enum tutti_status no_memory(void)
 }
 
 __attribute__((format(printf, 3, 4))) static enum tutti_status
-fail(const struct loader *loader, const struct json_place *place, const char *format, ...)
+fail(const struct loader *loader, const struct json_position *place, const char *format, ...)
 {
     char why[400];
     va_list arguments;
@@ -38,12 +38,13 @@ fail(const struct loader *loader, const struct json_place *place, const char *fo
     vsnprintf(why, sizeof why, format, arguments);
     va_end(arguments);
     return error_set(TUTTI_INVALID_OPTIONS, "line %d: %s",
-                     json_place_line(place, loader->text, loader->text_bytes), why);
+                     json_position_line(place, loader->text, loader->text_bytes), why);
 }
 
 /* Fails on members that nobody reads: most likely they are misspelt. */
-static enum tutti_status check_members(const struct loader *loader, const struct json_place *place,
-                                       json_t *object, const char *const *known)
+static enum tutti_status check_members(const struct loader *loader,
+                                       const struct json_position *place, json_t *object,
+                                       const char *const *known)
 {
     const char *key;
     json_t *value;
@@ -58,7 +59,7 @@ static enum tutti_status check_members(const struct loader *loader, const struct
         for (i = 0; known[i] != NULL && used < sizeof list; i++)
             used +=
                 (size_t)snprintf(list + used, sizeof list - used, i > 0 ? ", %s" : "%s", known[i]);
-        const struct json_place member = {place, key, 0};
+        const struct json_position member = {place, key, 0};
         char shown[40];
         topo_set_text(shown, sizeof shown, key);
         return fail(loader, &member, "no \"%s\" is known here, but %s", shown, list);
@@ -67,11 +68,11 @@ static enum tutti_status check_members(const struct loader *loader, const struct
 }
 
 /* A string of less than size bytes. to stays as it is where there is no such member. */
-static enum tutti_status read_text(const struct loader *loader, const struct json_place *place,
+static enum tutti_status read_text(const struct loader *loader, const struct json_position *place,
                                    json_t *object, const char *key, char *to, size_t size)
 {
     json_t *value = json_object_get(object, key);
-    const struct json_place member = {place, key, 0};
+    const struct json_position member = {place, key, 0};
     if (value == NULL) return TUTTI_OK;
     if (!json_is_string(value) || json_string_length(value) >= size)
         return fail(loader, &member, "\"%s\": a text of at most %zu bytes is expected", key,
@@ -80,12 +81,12 @@ static enum tutti_status read_text(const struct loader *loader, const struct jso
     return TUTTI_OK;
 }
 
-static enum tutti_status read_integer(const struct loader *loader, const struct json_place *place,
-                                      json_t *object, const char *key, json_int_t max,
-                                      json_int_t *to)
+static enum tutti_status read_integer(const struct loader *loader,
+                                      const struct json_position *place, json_t *object,
+                                      const char *key, json_int_t max, json_int_t *to)
 {
     json_t *value = json_object_get(object, key);
-    const struct json_place member = {place, key, 0};
+    const struct json_position member = {place, key, 0};
     if (value == NULL) return TUTTI_OK;
     *to = json_integer_value(value);
     if (json_is_integer(value) && *to >= 0 && *to <= max) return TUTTI_OK;
@@ -93,11 +94,11 @@ static enum tutti_status read_integer(const struct loader *loader, const struct 
                 "\"%s\": a whole number from 0 to %" JSON_INTEGER_FORMAT " is expected", key, max);
 }
 
-static enum tutti_status read_amount(const struct loader *loader, const struct json_place *place,
+static enum tutti_status read_amount(const struct loader *loader, const struct json_position *place,
                                      json_t *object, const char *key, double *to)
 {
     json_t *value = json_object_get(object, key);
-    const struct json_place member = {place, key, 0};
+    const struct json_position member = {place, key, 0};
     if (value == NULL) return TUTTI_OK;
     *to = json_number_value(value);
     if (json_is_number(value) && *to >= 0 && *to <= 1e18) return TUTTI_OK;
@@ -105,7 +106,7 @@ static enum tutti_status read_amount(const struct loader *loader, const struct j
 }
 
 /* The faults that topo.h knows are told at the same place in the second pass. */
-static enum tutti_status add_node(const struct loader *loader, const struct json_place *place,
+static enum tutti_status add_node(const struct loader *loader, const struct json_position *place,
                                   const struct topo_node *node, int *index)
 {
     const struct topo_fault *fault = loader->fault;
@@ -114,7 +115,7 @@ static enum tutti_status add_node(const struct loader *loader, const struct json
     return topo_add_node(loader->topo, node, index);
 }
 
-static enum tutti_status add_link(const struct loader *loader, const struct json_place *place,
+static enum tutti_status add_link(const struct loader *loader, const struct json_position *place,
                                   const struct topo_link *link)
 {
     const struct topo_fault *fault = loader->fault;
@@ -124,11 +125,11 @@ static enum tutti_status add_link(const struct loader *loader, const struct json
 }
 
 /* Reads the members of a link's object, except for its ends. */
-static enum tutti_status read_link(const struct loader *loader, const struct json_place *place,
+static enum tutti_status read_link(const struct loader *loader, const struct json_position *place,
                                    json_t *object, struct topo_link *link)
 {
     char known[ID_SIZE] = "assumed";
-    const struct json_place member = {place, "known", 0};
+    const struct json_position member = {place, "known", 0};
     TRY(read_amount(loader, place, object, "bytes_per_second", &link->bytes_per_second));
     TRY(read_amount(loader, place, object, "latency_ns", &link->latency_ns));
     TRY(read_text(loader, place, object, "known", known, sizeof known));
@@ -137,12 +138,12 @@ static enum tutti_status read_link(const struct loader *loader, const struct jso
     return fail(loader, &member, "\"known\": assumed, nominal or measured is expected");
 }
 
-static enum tutti_status read_kind(const struct loader *loader, const struct json_place *place,
+static enum tutti_status read_kind(const struct loader *loader, const struct json_position *place,
                                    json_t *object, enum topo_kind *kind)
 {
     char list[200] = "";
     size_t used = 0;
-    const struct json_place member = {place, "kind", 0};
+    const struct json_position member = {place, "kind", 0};
     const char *name = json_string_value(json_object_get(object, "kind"));
     *kind = name != NULL ? topo_kind_from_name(name) : TOPO_KIND_COUNT;
     if (*kind != TOPO_KIND_COUNT) return TUTTI_OK;
@@ -152,11 +153,11 @@ static enum tutti_status read_kind(const struct loader *loader, const struct jso
     return fail(loader, &member, "\"kind\": one of %s is expected", list);
 }
 
-static enum tutti_status read_id(const struct loader *loader, const struct json_place *place,
+static enum tutti_status read_id(const struct loader *loader, const struct json_position *place,
                                  json_t *object, int index)
 {
     json_t *id = json_object_get(object, "id");
-    const struct json_place member = {place, "id", 0};
+    const struct json_position member = {place, "id", 0};
     if (id == NULL) return TUTTI_OK;
     if (!json_is_string(id) || json_string_length(id) == 0)
         return fail(loader, &member, "\"id\": a text is expected");
@@ -168,12 +169,12 @@ static enum tutti_status read_id(const struct loader *loader, const struct json_
 }
 
 /* The link to what the node stands in. */
-static enum tutti_status read_up(const struct loader *loader, const struct json_place *place,
+static enum tutti_status read_up(const struct loader *loader, const struct json_position *place,
                                  json_t *object, int index)
 {
     static const char *const known[] = {"bytes_per_second", "latency_ns", "known", NULL};
     json_t *up = json_object_get(object, "up");
-    const struct json_place member = {place, "up", 0};
+    const struct json_position member = {place, "up", 0};
     const int parent = loader->topo->nodes[index].parent;
     struct topo_link link = {.ends = {index, parent}};
     if (up == NULL) return TUTTI_OK;
@@ -183,15 +184,15 @@ static enum tutti_status read_up(const struct loader *loader, const struct json_
     return add_link(loader, &member, &link);
 }
 
-static enum tutti_status read_ranks(const struct loader *loader, const struct json_place *place,
+static enum tutti_status read_ranks(const struct loader *loader, const struct json_position *place,
                                     json_t *object, int index)
 {
     json_t *ranks = json_object_get(object, "ranks");
-    const struct json_place member = {place, "ranks", 0};
+    const struct json_position member = {place, "ranks", 0};
     if (ranks == NULL) return TUTTI_OK;
     if (!json_is_array(ranks)) return fail(loader, &member, "\"ranks\": a list is expected");
     for (size_t i = 0; i < json_array_size(ranks); i++) {
-        const struct json_place element = {&member, NULL, i};
+        const struct json_position element = {&member, NULL, i};
         json_t *value = json_array_get(ranks, i);
         const json_int_t number = json_integer_value(value);
         if (!json_is_integer(value) || number < 0 || number >= TOPO_RANKS_MAX)
@@ -204,7 +205,7 @@ static enum tutti_status read_ranks(const struct loader *loader, const struct js
 }
 
 /* Reads the members of a node's object that describe the node itself. */
-static enum tutti_status read_node(const struct loader *loader, const struct json_place *place,
+static enum tutti_status read_node(const struct loader *loader, const struct json_position *place,
                                    json_t *object, struct topo_node *node)
 {
     static const char *const known[] = {
@@ -224,7 +225,7 @@ static enum tutti_status read_node(const struct loader *loader, const struct jso
     return read_amount(loader, place, object, "bytes_per_second", &node->bytes_per_second);
 }
 
-static enum tutti_status load_node(const struct loader *loader, const struct json_place *place,
+static enum tutti_status load_node(const struct loader *loader, const struct json_position *place,
                                    json_t *object, int parent, int depth)
 {
     struct topo_node node = {.parent = parent};
@@ -236,28 +237,28 @@ static enum tutti_status load_node(const struct loader *loader, const struct jso
     TRY(read_up(loader, place, object, index));
     TRY(read_ranks(loader, place, object, index));
     json_t *children = json_object_get(object, "children");
-    const struct json_place member = {place, "children", 0};
+    const struct json_position member = {place, "children", 0};
     if (children != NULL && !json_is_array(children))
         return fail(loader, &member, "\"children\": a list is expected");
     for (size_t i = 0; i < json_array_size(children); i++) {
-        const struct json_place element = {&member, NULL, i};
+        const struct json_position element = {&member, NULL, i};
         TRY(load_node(loader, &element, json_array_get(children, i), index, depth + 1));
     }
     return TUTTI_OK;
 }
 
-static enum tutti_status load_link(const struct loader *loader, const struct json_place *place,
+static enum tutti_status load_link(const struct loader *loader, const struct json_position *place,
                                    json_t *object)
 {
     static const char *const known[] = {"ends", "bytes_per_second", "latency_ns", "known", NULL};
     struct topo_link link = {0};
     TRY(check_members(loader, place, object, known));
     json_t *ends = json_object_get(object, "ends");
-    const struct json_place member = {place, "ends", 0};
+    const struct json_position member = {place, "ends", 0};
     if (!json_is_array(ends) || json_array_size(ends) != 2)
         return fail(loader, &member, "\"ends\": the ids of two nodes are expected");
     for (size_t i = 0; i < 2; i++) {
-        const struct json_place element = {&member, NULL, i};
+        const struct json_position element = {&member, NULL, i};
         const char *id = json_string_value(json_array_get(ends, i));
         json_t *index = id != NULL ? json_object_get(loader->ids, id) : NULL;
         char shown[40];
@@ -273,9 +274,9 @@ static enum tutti_status load_link(const struct loader *loader, const struct jso
 static enum tutti_status load_all(const struct loader *loader, json_t *json)
 {
     static const char *const known[] = {"tutti_topology", "root", "links", NULL};
-    const struct json_place whole = {0};
-    const struct json_place version = {&whole, "tutti_topology", 0}, root = {&whole, "root", 0},
-                            links = {&whole, "links", 0};
+    const struct json_position whole = {0};
+    const struct json_position version = {&whole, "tutti_topology", 0}, root = {&whole, "root", 0},
+                               links = {&whole, "links", 0};
     TRY(check_members(loader, &whole, json, known));
     if (json_integer_value(json_object_get(json, "tutti_topology")) != VERSION)
         return fail(loader, &version, "\"tutti_topology\": %d is expected here", VERSION);
@@ -286,7 +287,7 @@ static enum tutti_status load_all(const struct loader *loader, json_t *json)
     if (list != NULL && !json_is_array(list))
         return fail(loader, &links, "\"links\": a list is expected");
     for (size_t i = 0; i < json_array_size(list); i++) {
-        const struct json_place element = {&links, NULL, i};
+        const struct json_position element = {&links, NULL, i};
         TRY(load_link(loader, &element, json_array_get(list, i)));
     }
     return TUTTI_OK;

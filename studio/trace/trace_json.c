@@ -132,7 +132,7 @@ static enum tutti_status read_entry(const struct part *part, struct trace_json *
     TRY(read_text(part, "dtype", false, entry->dtype, sizeof entry->dtype));
     TRY(read_text(part, "op", false, entry->op, sizeof entry->op));
     TRY(read_text(part, "algorithm", false, entry->algorithm, sizeof entry->algorithm));
-    TRY(read_text(part, "ways", false, entry->ways, sizeof entry->ways));
+    TRY(read_text(part, "ways", false, entry->paths, sizeof entry->paths));
     TRY(read_text(part, "state", true, entry->state, sizeof entry->state));
     TRY(read_number(part, "count", false, &entry->count));
     TRY(read_int(part, "root", false, 0, trace->size - 1, &entry->root));

@@ -33,8 +33,8 @@ struct trace_place {
 struct trace_entry {
     uint64_t number; /* the call's sequence number, or the message's own, from 1 */
     char call[24], dtype[16], op[16], algorithm[TRACE_ALGORITHM_SIZE];
-    char ways[128]; /* of a call that is over: "read, slot"; "" where it is not known */
-    char state[24]; /* running, done, or the name of a status */
+    char paths[128]; /* of a call that is over: "read, slot"; "" where it is not known */
+    char state[24];  /* running, done, or the name of a status */
     bool started;
     bool is_gated; /* waits for its gate, or did until it failed */
     bool has_signature;

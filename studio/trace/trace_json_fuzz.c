@@ -25,7 +25,7 @@ static void check_entries(const struct trace_json *trace, const struct trace_ent
         check_text(entry->dtype, sizeof entry->dtype);
         check_text(entry->op, sizeof entry->op);
         check_text(entry->algorithm, sizeof entry->algorithm);
-        check_text(entry->ways, sizeof entry->ways);
+        check_text(entry->paths, sizeof entry->paths);
         check_text(entry->state, sizeof entry->state);
         if (i > 0 && entry->number <= entries[i - 1].number) abort();
         if (entry->waits_for < -1 || entry->waits_for >= trace->place_count) abort();

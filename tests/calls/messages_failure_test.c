@@ -99,20 +99,21 @@ static int too_long(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
     static float out[LARGE];
     float in[8];
     const int peer = size == 1 ? 0 : 1 - rank;
-    for (int way = 0; way < 16; way++) {
-        const size_t count = counts[way / 4];
-        const bool is_early = way % 2 == 0, other_dtype = way / 2 % 2 == 1; /* posted before? */
+    for (int variant = 0; variant < 16; variant++) {
+        const size_t count = counts[variant / 4];
+        const bool is_early = variant % 2 == 0,
+                   other_dtype = variant / 2 % 2 == 1; /* posted before? */
         struct tutti_message message = {.size_bytes = sizeof message, .count = 99};
         struct tutti_request *send = NULL, *recv = NULL;
         for (int i = 0; i < 8; i++) in[i] = -1;
         if (rank == 0 && is_early)
             RANKS_EXPECT(tutti_recv_start(in, other_dtype ? 8 : 1,
-                                          other_dtype ? TUTTI_INT32 : TUTTI_FLOAT32, peer, way,
+                                          other_dtype ? TUTTI_INT32 : TUTTI_FLOAT32, peer, variant,
                                           &message, NULL, comm, &recv) == TUTTI_OK);
         if (size > 1) RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
         if (rank == size - 1)
-            RANKS_EXPECT(tutti_send_start(out, count, TUTTI_FLOAT32, 0, way, NULL, comm, &send) ==
-                         TUTTI_OK);
+            RANKS_EXPECT(tutti_send_start(out, count, TUTTI_FLOAT32, 0, variant, NULL, comm,
+                                          &send) == TUTTI_OK);
         if (rank == 0) {
             if (!is_early && size > 1) ranks_nap_ms(2);
             const enum tutti_status status =
@@ -121,20 +122,22 @@ static int too_long(struct tutti_comm *comm, int rank, int size, uint64_t seed, 
                     : tutti_recv(in, other_dtype ? 8 : 1, other_dtype ? TUTTI_INT32 : TUTTI_FLOAT32,
                                  TUTTI_ANY_RANK, TUTTI_ANY_TAG, &message, comm);
             char words[64];
-            snprintf(words, sizeof words, "sent %zu elements of float32 with tag %d", count, way);
+            snprintf(words, sizeof words, "sent %zu elements of float32 with tag %d", count,
+                     variant);
             RANKS_EXPECT(status == TUTTI_TRUNCATED && recv == NULL);
             RANKS_EXPECT(strstr(tutti_error_message(), words) != NULL);
-            RANKS_EXPECT(message.source == size - 1 && message.tag == way && message.count == 0);
+            RANKS_EXPECT(message.source == size - 1 && message.tag == variant && message.count == 0);
             for (int i = 0; i < 8; i++) RANKS_EXPECT(in[i] == -1);
         }
         if (rank == size - 1) RANKS_EXPECT(tutti_wait(&send) == TUTTI_OK);
         RANKS_EXPECT(failure_of(comm).status == TUTTI_OK);
         float word = 0;
-        const float said = (float)way + 1;
+        const float said = (float)variant + 1;
         if (rank == size - 1)
-            RANKS_EXPECT(tutti_send(&said, 1, TUTTI_FLOAT32, 0, way, comm) == TUTTI_OK);
+            RANKS_EXPECT(tutti_send(&said, 1, TUTTI_FLOAT32, 0, variant, comm) == TUTTI_OK);
         if (rank == 0) {
-            RANKS_EXPECT(tutti_recv(&word, 1, TUTTI_FLOAT32, size - 1, way, NULL, comm) == TUTTI_OK);
+            RANKS_EXPECT(tutti_recv(&word, 1, TUTTI_FLOAT32, size - 1, variant, NULL, comm) ==
+                         TUTTI_OK);
             RANKS_EXPECT(word == said);
         }
     }

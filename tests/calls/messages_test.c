@@ -108,24 +108,24 @@ static int all_forms(struct tutti_comm *comm, int rank, int size, uint64_t seed,
     (void)seed, (void)context;
     static const size_t counts[] = {0, 1, 300, 9000};
     uint8_t data[9000];
-    for (int way = 0; way < FORM_COUNT * FORM_COUNT; way++) {
-        const enum form sending = (enum form)(way / FORM_COUNT),
-                        receiving = (enum form)(way % FORM_COUNT);
+    for (int variant = 0; variant < FORM_COUNT * FORM_COUNT; variant++) {
+        const enum form sending = (enum form)(variant / FORM_COUNT),
+                        receiving = (enum form)(variant % FORM_COUNT);
         const bool sends_thrice = sending == FORM_PREPARED,
                    takes_thrice = receiving == FORM_PREPARED;
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
             const size_t count = counts[c];
             struct tutti_message message = {.size_bytes = sizeof message, .source = -7};
-            struct transfer t = {rank == 0, data, count, TUTTI_UINT8, 1 - rank, way, &message};
+            struct transfer t = {rank == 0, data, count, TUTTI_UINT8, 1 - rank, variant, &message};
             const bool again =
                 rank == 0 ? takes_thrice && !sends_thrice : sends_thrice && !takes_thrice;
             memset(data, 0, sizeof data);
-            if (rank == 0) fill(data, count, 0, way);
+            if (rank == 0) fill(data, count, 0, variant);
             for (int i = 0; i < (again ? 3 : 1); i++)
                 RANKS_EXPECT(transfer(rank == 0 ? sending : receiving, &t, comm) == TUTTI_OK);
             if (rank == 0) continue;
-            RANKS_EXPECT(message.source == 0 && message.tag == way && message.count == count);
-            RANKS_EXPECT(is_filled(data, count, 0, way) && size == 2);
+            RANKS_EXPECT(message.source == 0 && message.tag == variant && message.count == count);
+            RANKS_EXPECT(is_filled(data, count, 0, variant) && size == 2);
         }
     }
     return 0;
@@ -312,13 +312,13 @@ static int receive_all(struct tutti_comm *comm, int rank, int size, uint64_t see
     for (int left = (size - 1) * MESSAGES; left > 0; left--) {
         int source = 1 + (int)(chance_next(&random) % (uint64_t)(size - 1)), first = 0;
         while (first < MESSAGES && came[source][first]) first++;
-        const unsigned way = (unsigned)chance_next(&random) % 4;
+        const unsigned variant = (unsigned)chance_next(&random) % 4;
         if (first == MESSAGES) source = TUTTI_ANY_RANK;
         const int tag =
-            way == 0 && source != TUTTI_ANY_RANK ? tag_of(seed, source, first) : TUTTI_ANY_TAG;
+            variant == 0 && source != TUTTI_ANY_RANK ? tag_of(seed, source, first) : TUTTI_ANY_TAG;
         struct tutti_message message = {.size_bytes = sizeof message};
-        RANKS_EXPECT(tutti_recv(data, 80000, TUTTI_UINT8, way == 1 ? TUTTI_ANY_RANK : source, tag,
-                                &message, comm) == TUTTI_OK);
+        RANKS_EXPECT(tutti_recv(data, 80000, TUTTI_UINT8, variant == 1 ? TUTTI_ANY_RANK : source,
+                                tag, &message, comm) == TUTTI_OK);
         const int from = message.source, number = data[0];
         RANKS_EXPECT(from > 0 && from < size && number < MESSAGES && !came[from][number]);
         RANKS_EXPECT(tag == TUTTI_ANY_TAG || message.tag == tag);

@@ -170,7 +170,7 @@ static void mapped_sums_in_place_are_right(void **state)
     run_sizes(RANKS_THREADS, 0xff);
 }
 
-/* Where one rank's memory cannot be written, results go to all of them by another way. */
+/* Where one rank's memory cannot be written, results go to all of them by another path. */
 static void ranks_may_have_memory_of_different_kinds(void **state)
 {
     (void)state;
@@ -231,9 +231,9 @@ static int every_round_is_right(struct tutti_comm *comm, int rank, int size, uin
             RANKS_EXPECT(memory_take(&memory[kind][i], COUNT_MAX, kind == 1));
     for (int round = 0; round < ROUNDS; round++) {
         const uint64_t chance = seed >> (round + 7 * rank) % 61;
-        const int way = round / 4 % 3, kind = way == 0   ? 1
-                                              : way == 1 ? round % size != rank
-                                                         : (int)(chance & 1);
+        const int variant = round / 4 % 3, kind = variant == 0   ? 1
+                                                  : variant == 1 ? round % size != rank
+                                                                 : (int)(chance & 1);
         struct memory input = memory[kind][0], output = memory[kind][1];
         input.count = output.count = round % 5 == 4 ? 100 : (size_t)COUNT_MAX >> round % 3;
         memory_fill_input(&input, rank, round);

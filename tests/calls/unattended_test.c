@@ -30,12 +30,12 @@ enum { COUNT_MAX = 25000 };
 enum { PATIENCE_MS = 20000 };
 
 /* How a rank does its part; then it computes. */
-enum way { BLOCKING, WAIT, TEST, PREPARED, GROUPED, NOTIFIED, MESSAGES, WAY_COUNT };
-static const char *const way_names[] = {"blocking", "wait",     "test",    "prepared",
-                                        "grouped",  "notified", "messages"};
+enum variant { BLOCKING, WAIT, TEST, PREPARED, GROUPED, NOTIFIED, MESSAGES, VARIANT_COUNT };
+static const char *const path_names[] = {"blocking", "wait",     "test",    "prepared",
+                                         "grouped",  "notified", "messages"};
 
 struct scene {
-    enum way way;
+    enum variant variant;
     bool is_warm; /* connections are there */
     bool is_late; /* the root comes late: receivers ask for connections first */
     size_t count;
@@ -129,7 +129,7 @@ static int do_part(const struct scene *scene, int32_t *data, struct tutti_comm *
 {
     const size_t count = scene->count;
     struct tutti_request *request;
-    switch (scene->way) {
+    switch (scene->variant) {
     case BLOCKING:
         RANKS_EXPECT(tutti_broadcast(data, data, count, TUTTI_INT32, 0, comm) == TUTTI_OK);
         return 0;
@@ -214,19 +214,20 @@ static int run_one(int size, ranks_function *function, struct scene *scene)
     memset(shared, 0, sizeof *shared);
     const int bad = ranks_run(size, &options, function, scene);
     if (bad != 0)
-        fprintf(stderr, "%d ranks, %s, %zu elements%s%s: not good\n", size, way_names[scene->way],
-                scene->count, scene->is_warm ? ", warm" : "", scene->is_late ? ", late" : "");
+        fprintf(stderr, "%d ranks, %s, %zu elements%s%s: not good\n", size,
+                path_names[scene->variant], scene->count, scene->is_warm ? ", warm" : "",
+                scene->is_late ? ", late" : "");
     return bad;
 }
 
-static int run_ways(int size, ranks_function *function, bool is_warm, bool is_late)
+static int run_paths(int size, ranks_function *function, bool is_warm, bool is_late)
 {
     int bad = 0;
-    for (int way = 0; way < WAY_COUNT; way++) {
-        struct scene scene = {.way = (enum way)way,
+    for (int variant = 0; variant < VARIANT_COUNT; variant++) {
+        struct scene scene = {.variant = (enum variant)variant,
                               .is_warm = is_warm,
                               .is_late = is_late,
-                              .count = counts[(way + size) % 3]};
+                              .count = counts[(variant + size) % 3]};
         bad += run_one(size, function, &scene) != 0;
     }
     return bad;
@@ -235,15 +236,15 @@ static int run_ways(int size, ranks_function *function, bool is_warm, bool is_la
 static void what_a_rank_has_sent_arrives(void **state)
 {
     (void)state;
-    assert_int_equal(run_ways(2, broadcasts, false, false) + run_ways(3, broadcasts, true, false) +
-                         run_ways(2, broadcasts, false, true),
+    assert_int_equal(run_paths(2, broadcasts, false, false) + run_paths(3, broadcasts, true, false) +
+                         run_paths(2, broadcasts, false, true),
                      0);
 }
 
 static void so_it_does_beside_another_communicator(void **state)
 {
     (void)state;
-    assert_int_equal(run_ways(2, goes_on_beside_another, false, false), 0);
+    assert_int_equal(run_paths(2, goes_on_beside_another, false, false), 0);
 }
 
 static void those_who_come_first_go_on(void **state)
@@ -252,8 +253,9 @@ static void those_who_come_first_go_on(void **state)
     int bad = 0;
     for (int i = 0; i < 3; i++)
         for (int late = 0; late < 2; late++)
-            bad += run_one(2 + i % 2, reduces,
-                           &(struct scene){.way = WAIT, .is_late = late, .count = counts[i]}) != 0;
+            bad +=
+                run_one(2 + i % 2, reduces,
+                        &(struct scene){.variant = WAIT, .is_late = late, .count = counts[i]}) != 0;
     assert_int_equal(bad, 0);
 }
 
@@ -281,7 +283,7 @@ static int sends_again(struct tutti_comm *comm, int rank, int size, uint64_t see
 static void data_that_was_lost_is_sent_again(void **state)
 {
     (void)state;
-    assert_int_equal(run_one(2, sends_again, &(struct scene){.way = BLOCKING, .count = 1}), 0);
+    assert_int_equal(run_one(2, sends_again, &(struct scene){.variant = BLOCKING, .count = 1}), 0);
 }
 
 /* ------------------------------------------------------------------------------------------------ leaving */
@@ -321,15 +323,15 @@ static int leaves_those_who_compute(struct tutti_comm *comm, int rank, int size,
 static void a_rank_that_leaves_has_sent_everything(void **state)
 {
     (void)state;
-    assert_int_equal(run_ways(2, leaves_early, false, false), 0);
+    assert_int_equal(run_paths(2, leaves_early, false, false), 0);
 }
 
 static void a_rank_that_computes_lets_others_leave(void **state)
 {
     (void)state;
     const uint64_t begin_ns = clock_now_ns();
-    assert_int_equal(run_one(3, leaves_those_who_compute, &(struct scene){.way = WAIT, .count = 1}),
-                     0);
+    assert_int_equal(
+        run_one(3, leaves_those_who_compute, &(struct scene){.variant = WAIT, .count = 1}), 0);
     assert_true(clock_now_ns() - begin_ns < UINT64_C(10000000000)); /* not at a deadline */
 }
 
@@ -376,7 +378,8 @@ static void data_that_does_not_come_is_not_taken_for_less(void **state)
 {
     (void)state;
     assert_int_equal(
-        run_one(3, waits_for_what_does_not_come, &(struct scene){.way = BLOCKING, .count = 1}), 0);
+        run_one(3, waits_for_what_does_not_come, &(struct scene){.variant = BLOCKING, .count = 1}),
+        0);
 }
 
 int main(void)

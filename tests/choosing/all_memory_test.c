@@ -159,10 +159,10 @@ static int mixes_are_right(struct tutti_comm *comm, int rank, int size, uint64_t
         const struct step step = draw(&all, size, number);
         if (number % STEPS_ALIKE == 0) odd = chance_below(&all, size);
         /* Mapped memory on all; private memory on somebody; each as it comes. */
-        const int way = number / STEPS_ALIKE % 3;
-        const bool is_mapped = way == 0   ? true
-                               : way == 1 ? rank != odd
-                                          : chance_below(&own, 2) == 1;
+        const int variant = number / STEPS_ALIKE % 3;
+        const bool is_mapped = variant == 0   ? true
+                               : variant == 1 ? rank != odd
+                                              : chance_below(&own, 2) == 1;
         int32_t *const in = input.of[is_mapped], *const out = output.of[is_mapped];
         const size_t sent =
             step.count * collective_blocks_sent(step.collective, rank == step.root, size);
@@ -192,7 +192,7 @@ static void ranks_choose_alike_whatever_memory_they_have(void **state)
 
 static bool holds(struct tutti_comm *comm, enum collective collective)
 {
-    return all_memory_is_mapped(comm, collective);
+    return all_memory_decide(comm, collective);
 }
 
 static int what_holds_follows_what_all_told(struct tutti_comm *comm, int rank, int size,

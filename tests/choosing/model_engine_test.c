@@ -96,8 +96,8 @@ static uint64_t run_engine(const struct sim_job *job)
 
 /* ------------------------------------------------------------------------------------------- the model */
 
-/* The links' table, of which only the ways count: ranks take no time for anything. */
-static const struct path_table *free_ways(const struct path_table *from)
+/* The links' table, of which only the paths count: ranks take no time for anything. */
+static const struct path_table *free_paths(const struct path_table *from)
 {
     enum { ROWS_MAX = 16 };
     static struct path_row rows[ROWS_MAX];
@@ -170,7 +170,7 @@ static const struct path_table *paths_of_links(void)
     table.rules = rules;
     sim_net_free(net);
     sim_free(sim);
-    return free_ways(&table);
+    return free_paths(&table);
 }
 
 static bool can_do(const struct algorithm *algorithm, int size)

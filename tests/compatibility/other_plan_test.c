@@ -89,8 +89,8 @@ static int reduce(struct tutti_comm *comm, int rank, int size, uint64_t seed, vo
 
 static void run(int size, enum ranks_kind kind)
 {
-    for (int way = 0; way < 4; way++) {
-        struct job job = {.other = way % 2 == 0 ? -1 : size - 1, .is_started = way / 2 == 1};
+    for (int variant = 0; variant < 4; variant++) {
+        struct job job = {.other = variant % 2 == 0 ? -1 : size - 1, .is_started = variant / 2 == 1};
         const struct ranks_options options = {.kind = kind, .deadline_ms = 20000};
         assert_int_equal(ranks_run(size, &options, reduce, &job), 0);
     }

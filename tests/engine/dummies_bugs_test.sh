@@ -6,14 +6,14 @@ cd "${TUTTI_ROOT:?}"
 
 # shellcheck source=tests/kit/planted_bugs.sh
 . tests/kit/planted_bugs.sh
-run=src/engine/run.c computing=src/engine/computing.c send=src/engine/send.c deliver=src/engine/deliver.c way=src/engine/way.c
-start=src/engine/start.c bind_ways=src/engine/bind_ways.c paths=src/path/path.c
+run=src/engine/run.c computing=src/engine/computing.c send=src/engine/send.c deliver=src/engine/deliver.c outgoing=src/engine/outgoing.c
+start=src/engine/start.c bind_paths=src/engine/bind_paths.c paths=src/path/path.c
 libraries=(-lcmocka)
 seeds=12000
-begin_planting engine_dummies_main "$run" "$computing" "$send" "$deliver" "$way" "$start" "$bind_ways" "$paths"
+begin_planting engine_dummies_main "$run" "$computing" "$send" "$deliver" "$outgoing" "$start" "$bind_paths" "$paths"
 
 # ------------------------------------------------------------------------------------- kernels that finish late
-end_of_start='                                       !is_placed && piece->way == PATH_SHARED_SLOT;'
+end_of_start='                                       !is_placed && piece->path == PATH_SHARED_SLOT;'
 deliver_late='    deliver_computed(operation, lane, step, piece);'
 
 # A piece for which CONDITION holds is sent by EARLY as soon as its kernels are started; only the rest is done when they are finished.
@@ -24,36 +24,36 @@ sent_early() {
         "$end_of_start
     if ($condition) {
         $early
-        if (piece->way == PATH_SHARED_SLOT) operation->shared_slot_is_taken = false;
+        if (piece->path == PATH_SHARED_SLOT) operation->shared_slot_is_taken = false;
     }" \
         "$deliver_late" \
         "    if ($condition)
-        deliver_back(operation, step, piece, piece->way == PATH_FORWARD && lane->state != LANE_PLACES, piece->bytes);
+        deliver_back(operation, step, piece, piece->path == PATH_FORWARD && lane->state != LANE_PLACES, piece->bytes);
     else deliver_computed(operation, lane, step, piece);"
 }
 
 bug 'what a kernel reads is consumed before it has finished' "$computing" \
     "$end_of_start" \
     "$end_of_start
-    deliver_back(operation, step, piece, deliver_sends(lane, step) && piece->way == PATH_FORWARD, piece->bytes);" \
+    deliver_back(operation, step, piece, deliver_sends(lane, step) && piece->path == PATH_FORWARD, piece->bytes);" \
     "$deliver_late" \
     '    struct program_step rest = *step;
     rest.source_count = 0;
     deliver_computed(operation, lane, &rest, piece);'
 sent_early 'a place is sent before its kernels have finished' \
-    'deliver_sends(lane, step) && path_is_place(piece->way)' \
+    'deliver_sends(lane, step) && path_is_place(piece->path)' \
     'const bool is_full = lane->filled + piece->bytes == piece->whole;
     for (uint32_t i = 0; is_full && i < step->tx_count; i++)
         step_link(operation, step, i)->ops->commit(step_link(operation, step, i), piece->whole);
     lane->filled = is_full ? 0 : lane->filled + piece->bytes;'
 sent_early 'a shared slot is sent before its kernels have finished' \
-    'deliver_sends(lane, step) && piece->way == PATH_SHARED_SLOT' \
+    'deliver_sends(lane, step) && piece->path == PATH_SHARED_SLOT' \
     'deliver_to_links(operation, lane, step, piece);'
 sent_early 'a message is forwarded before the kernels that change it have finished' \
-    'deliver_sends(lane, step) && piece->way == PATH_FORWARD' \
+    'deliver_sends(lane, step) && piece->path == PATH_FORWARD' \
     'deliver_to_links(operation, lane, step, piece);'
 sent_early 'memory counts as stored before the kernels that store it have finished' \
-    'deliver_sends(lane, step) && piece->way == PATH_STAGE' \
+    'deliver_sends(lane, step) && piece->path == PATH_STAGE' \
     'deliver_to_links(operation, lane, step, piece);'
 sent_early 'a result is announced where it is expected before its kernels have finished' \
     'lane->state == LANE_PLACES' \
@@ -90,23 +90,23 @@ bug 'buffers are taken to lie in memory of the host' "$computing" \
     '{NULL, program->kinds[sources[i].buffer]}' \
     '{NULL, NULL}'
 bug 'places of links are taken to lie where shared slots do' "$computing" \
-    'if (!is_placed && piece->way == PATH_SHARED_SLOT) return' \
+    'if (!is_placed && piece->path == PATH_SHARED_SLOT) return' \
     'if (!is_placed) return'
 bug 'shared slots are taken to lie where places of links do' "$computing" \
-    '    if (!is_placed && piece->way == PATH_SHARED_SLOT) return operation->transport->shared_memory;
+    '    if (!is_placed && piece->path == PATH_SHARED_SLOT) return operation->transport->shared_memory;
 ' \
     ''
 bug 'what is expected is taken to lie in memory of its sender' "$computing" \
-    'if (is_placed || piece->way != PATH_FORWARD) return step_link(operation, step, i)->memory;' \
+    'if (is_placed || piece->path != PATH_FORWARD) return step_link(operation, step, i)->memory;' \
     'if (is_placed) return operation->program->kinds[PLAN_OUTPUT];
-    if (piece->way != PATH_FORWARD) return step_link(operation, step, i)->memory;'
-bug 'other memory is sent by reference over links that do not reach it' "$bind_ways" \
+    if (piece->path != PATH_FORWARD) return step_link(operation, step, i)->memory;'
+bug 'other memory is sent by reference over links that do not reach it' "$bind_paths" \
     'if (is_reference && !takes_kind(' \
     'if (false && !takes_kind('
-bug 'links store in other memory that they do not reach' "$bind_ways" \
+bug 'links store in other memory that they do not reach' "$bind_paths" \
     'return takes_memory(binder, memory) && takes_kind(binder, bound->destination_buffer, memory);' \
     'return takes_memory(binder, memory);'
-bug 'links copy to other memory that they do not reach' "$bind_ways" \
+bug 'links copy to other memory that they do not reach' "$bind_paths" \
     '    step_set(bound, STEP_FETCHES, fetches(binder, bound));
 ' \
     ''
@@ -138,7 +138,7 @@ bug 'what is posted goes as far apart as in memory' "$start" \
 bug 'what is encoded is read where it lies' "$paths" \
     'if (message->is_encoded && ' \
     'if (false && '
-bug 'places are as large as in memory' "$way" \
+bug 'places are as large as in memory' "$outgoing" \
     'const size_t on_link = program_wire_bytes(operation->program, bytes);' \
     'const size_t on_link = bytes;'
 

@@ -35,7 +35,7 @@ static void results_are_right_with_every_dummy(void **state)
     const uint64_t seeds = (uint64_t)each / COLLECTIVE_COUNT * engine_dummies_round();
     struct engine_dummies_report report = {0};
     for (seed = 1; seed <= seeds; seed++) engine_dummies_run(seed, &report);
-    /* Every way of a message was taken. */
+    /* Every path of a message was taken. */
     assert_true(report.done > seeds && report.given_up > seeds / 20);
     assert_true(report.written > 0 && report.handed_on > seeds / 20);
     assert_true(report.shared > seeds / 20 && report.multicast > seeds / 10);

@@ -23,7 +23,7 @@
 enum { RANKS = 4, VICTIM = 2, COUNT = 1 << 18 };
 static const uint64_t LIMIT_NS = UINT64_C(10000000000); /* ten times what is promised */
 
-enum way { BY_EXIT, BY_EXIT_AT_ONCE, BY_ABORT, BY_EXEC, BY_FREE };
+enum path { BY_EXIT, BY_EXIT_AT_ONCE, BY_ABORT, BY_EXEC, BY_FREE };
 
 struct scene {
     struct tutti_id id;
@@ -34,16 +34,16 @@ struct scene {
 static struct scene *scene;
 
 /* With something started that nobody will wait for. */
-static int end_process(struct tutti_comm *comm, int rank, enum way way)
+static int end_process(struct tutti_comm *comm, int rank, enum path path)
 {
     static int32_t data[COUNT];
     struct tutti_request *request;
-    if (way != BY_FREE)
+    if (path != BY_FREE)
         RANKS_EXPECT(tutti_broadcast_start(data, data, COUNT, TUTTI_INT32, rank, NULL, comm,
                                            &request) == TUTTI_OK);
     ranks_nap_ms(200);
     atomic_store(&scene->ended_ns, clock_now_ns());
-    switch (way) {
+    switch (path) {
     case BY_EXIT: exit(0);
     case BY_EXIT_AT_ONCE: _exit(0);
     case BY_ABORT: abort();
@@ -66,7 +66,7 @@ static int one_ends(struct tutti_comm *none, int rank, int size, uint64_t seed, 
 {
     (void)none, (void)seed;
     static int32_t data[COUNT];
-    const enum way way = *(const enum way *)context;
+    const enum path path = *(const enum path *)context;
     struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
     struct tutti_failure failure = {.size_bytes = sizeof failure};
     struct tutti_comm *comm;
@@ -78,7 +78,7 @@ static int one_ends(struct tutti_comm *none, int rank, int size, uint64_t seed, 
     }
     RANKS_EXPECT(tutti_comm_create(&options, &comm) == TUTTI_OK);
     RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
-    if (rank == VICTIM) return end_process(comm, rank, way);
+    if (rank == VICTIM) return end_process(comm, rank, path);
     enum tutti_status status = TUTTI_OK;
     while (status == TUTTI_OK)
         status = tutti_allreduce(data, data, COUNT, TUTTI_INT32, TUTTI_SUM, comm);
@@ -86,13 +86,13 @@ static int one_ends(struct tutti_comm *none, int rank, int size, uint64_t seed, 
     end_program();
     tutti_comm_failure(comm, &failure);
     RANKS_EXPECT(status == TUTTI_PROC_FAILED && failure.culprit == VICTIM);
-    RANKS_EXPECT(way != BY_FREE || strstr(failure.message, "left") != NULL);
+    RANKS_EXPECT(path != BY_FREE || strstr(failure.message, "left") != NULL);
     RANKS_EXPECT(tutti_comm_free(comm) == TUTTI_OK);
     return 0;
 }
 
 /* How the ranks that are left hear of it. */
-static void expect_to_hear(enum way way, bool on_hosts)
+static void expect_to_hear(enum path path, bool on_hosts)
 {
     if (ranks_are_threads()) skip();
     struct ranks_outcome outcomes[RANKS];
@@ -101,15 +101,15 @@ static void expect_to_hear(enum way way, bool on_hosts)
     if (on_hosts) setenv("TUTTI_TEST_HOSTS", "2", 1);
     memset(scene, 0, sizeof *scene);
     assert_int_equal(tutti_id_create(&scene->id), TUTTI_OK);
-    ranks_run(RANKS, &options, one_ends, &way);
+    ranks_run(RANKS, &options, one_ends, &path);
     if (on_hosts) unsetenv("TUTTI_TEST_HOSTS");
     for (int r = 0; r < RANKS; r++)
         if (r != VICTIM) assert_int_equal(outcomes[r].fate, RANKS_GOOD);
     const uint64_t slowest_ns = atomic_load(&scene->slowest_ns);
-    fault_time_print(way == BY_FREE   ? on_hosts ? "left_far" : "left"
-                     : way == BY_EXEC ? on_hosts ? "exec_far" : "exec"
-                     : on_hosts       ? "exit_far"
-                                      : "exit",
+    fault_time_print(path == BY_FREE   ? on_hosts ? "left_far" : "left"
+                     : path == BY_EXEC ? on_hosts ? "exec_far" : "exec"
+                     : on_hosts        ? "exit_far"
+                                       : "exit",
                      slowest_ns);
     assert_true(slowest_ns < LIMIT_NS);
 }
@@ -117,13 +117,13 @@ static void expect_to_hear(enum way way, bool on_hosts)
 static void who_exits_is_named(void **state)
 {
     (void)state;
-    for (enum way way = BY_EXIT; way <= BY_ABORT; way++) expect_to_hear(way, false);
+    for (enum path path = BY_EXIT; path <= BY_ABORT; path++) expect_to_hear(path, false);
 }
 
 static void who_exits_on_another_host_is_named(void **state)
 {
     (void)state;
-    for (enum way way = BY_EXIT; way <= BY_ABORT; way++) expect_to_hear(way, true);
+    for (enum path path = BY_EXIT; path <= BY_ABORT; path++) expect_to_hear(path, true);
 }
 
 static void who_executes_another_program_is_named(void **state)

@@ -57,7 +57,7 @@ bool fault_rank_is_gone(const struct fault_schedule *schedule, const struct faul
 
 /* Whether connections of network cards were reset. A card does not send again what was lost, so somebody fails; who cannot reach whom is
  * seen differently at both ends, and whom the others take for dead is alive. */
-static bool has_lost_ways(const struct judgement *j)
+static bool has_lost_paths(const struct judgement *j)
 {
     for (int i = 0; i < j->schedule->fault_count; i++)
         if (j->schedule->fabric[0] != '\0' && j->schedule->faults[i].kind == FAULT_RESET &&
@@ -89,18 +89,18 @@ static uint64_t end_ns(const struct judgement *j, int rank)
     return end;
 }
 
-/* Where ways were lost: whether that rank had come to its end by then. For a rank that it had left out it is dead from then on. */
+/* Where paths were lost: whether that rank had come to its end by then. For a rank that it had left out it is dead from then on. */
 static bool had_ended(const struct judgement *j, int rank, uint64_t by_ns)
 {
     const uint64_t frees_ns = j->record->ranks[rank].frees_ns;
-    return has_lost_ways(j) && frees_ns != 0 && frees_ns < by_ns;
+    return has_lost_paths(j) && frees_ns != 0 && frees_ns < by_ns;
 }
 
 /* The same of an end by a fault. */
 static bool was_ended(const struct judgement *j, int rank, uint64_t by_ns)
 {
     const uint64_t end = end_ns(j, rank);
-    return has_lost_ways(j) && end != 0 && end < by_ns;
+    return has_lost_paths(j) && end != 0 && end < by_ns;
 }
 
 /* Whether others that had that communicator had come to their end before this rank made one without
@@ -177,7 +177,7 @@ static bool explains_as_reset(const struct judgement *j, int fault, int rank,
                               const struct tutti_failure *failure)
 {
     const int cut = j->schedule->faults[fault].rank;
-    if (!has_lost_ways(j) || struck_ns(j, fault) == 0) return false;
+    if (!has_lost_paths(j) || struck_ns(j, fault) == 0) return false;
     return is_named(j, failure->culprit, cut) || is_named(j, failure->reporter, cut) ||
            is_left_out(j, rank);
 }
@@ -189,7 +189,7 @@ static bool explains(const struct judgement *j, int fault, int rank,
     const struct fault *f = &j->schedule->faults[fault];
     const bool names_it = is_named(j, failure->culprit, f->rank);
     switch (failure->status) {
-    case TUTTI_MINORITY: return f->kind == FAULT_RESET && has_lost_ways(j);
+    case TUTTI_MINORITY: return f->kind == FAULT_RESET && has_lost_paths(j);
     case TUTTI_PROC_FAILED:
         if (f->kind == FAULT_RESET) return explains_as_reset(j, fault, rank, failure);
         return fault_kind_ends(f->kind) && struck_ns(j, fault) != 0 && names_it;
@@ -225,7 +225,7 @@ static bool another_comm_failed(const struct judgement *j)
         some_struck |= struck_ns(j, i) != 0 && (fault_kind_ends(j->schedule->faults[i].kind) ||
                                                 j->schedule->faults[i].kind == FAULT_DESCRIPTORS ||
                                                 j->schedule->faults[i].kind == FAULT_CORRUPT);
-    some_struck |= has_lost_ways(j);
+    some_struck |= has_lost_paths(j);
     for (int rank = 0; some_struck && rank < j->schedule->rank_count; rank++)
         for (int i = 0; i < j->schedule->operation_count; i++) {
             const struct fault_call_history *call = &j->record->ranks[rank].calls[i];
@@ -249,7 +249,7 @@ static bool some_communicator_failed(const struct judgement *j, int rank)
  * begun which died, or which closed its endpoint because a communicator failed. */
 static bool is_left_by_provider(const struct judgement *j, const struct fault_history *h)
 {
-    bool some_broke = has_lost_ways(j);
+    bool some_broke = has_lost_paths(j);
     for (int rank = 0; rank < j->schedule->rank_count; rank++)
         some_broke |= is_gone(j, rank) || some_communicator_failed(j, rank);
     return some_broke && strcmp(j->schedule->fabric, "tcp;ofi_rxm") == 0 &&
@@ -328,7 +328,7 @@ static void judge_calls(struct judgement *j, int rank)
 /* Whether a rank that lives may get that from an agreement or a shrink: the others go on without it. */
 static bool may_be_left_out(const struct judgement *j, enum tutti_status status)
 {
-    return has_lost_ways(j) && (status == TUTTI_MINORITY || status == TUTTI_PROC_FAILED);
+    return has_lost_paths(j) && (status == TUTTI_MINORITY || status == TUTTI_PROC_FAILED);
 }
 
 static void judge_failure(struct judgement *j, int rank)
@@ -370,11 +370,11 @@ static void compare_survivors(struct judgement *j, int rank, int other_rank)
     if (epoch == NULL || other == NULL || !epoch->agreed || !other->agreed) return;
     if ((epoch->failure.status != other->failure.status ||
          epoch->failure.culprit != other->failure.culprit) &&
-        !may_differ(j, rank, other_rank) && !has_lost_ways(j))
+        !may_differ(j, rank, other_rank) && !has_lost_paths(j))
         complain(j, rank, "has %s, culprit %d, and rank %d has %s, culprit %d",
                  tutti_status_name(epoch->failure.status), epoch->failure.culprit, other_rank,
                  tutti_status_name(other->failure.status), other->failure.culprit);
-    if (has_lost_ways(j) && (!has_decided(epoch) || !has_decided(other))) return;
+    if (has_lost_paths(j) && (!has_decided(epoch) || !has_decided(other))) return;
     if (had_ended(j, rank, other->agreed_ns) || had_ended(j, other_rank, epoch->agreed_ns)) return;
     if (epoch->agree_status != other->agree_status || epoch->word != other->word)
         complain(j, rank, "agreed on %#llx (%s), and rank %d on %#llx (%s)",
@@ -410,7 +410,7 @@ static void judge_noticed(struct judgement *j, int rank)
     const struct fault_epoch_history *epoch = survivor(j, rank);
     if (epoch == NULL || !epoch->agreed) return;
     for (int i = 0; i < j->schedule->fault_count; i++)
-        if (must_be_noticed(j, i) && epoch->failure.status == TUTTI_OK && !has_lost_ways(j))
+        if (must_be_noticed(j, i) && epoch->failure.status == TUTTI_OK && !has_lost_paths(j))
             complain(j, rank, "has not heard of the %s of rank %d",
                      fault_kind_name(j->schedule->faults[i].kind), j->schedule->faults[i].rank);
     if (epoch->agree_status != TUTTI_OK) return;
@@ -455,18 +455,18 @@ static void judge_members(struct judgement *j)
             complain(j, rank, "is in it without having come");
     }
     for (int rank = 0; rank < j->schedule->rank_count; rank++)
-        silent += epoch_of(j, rank, j->epoch) == NULL && (is_gone(j, rank) || has_lost_ways(j)) &&
+        silent += epoch_of(j, rank, j->epoch) == NULL && (is_gone(j, rank) || has_lost_paths(j)) &&
                   (j->epoch == 0 || may_have_come_along(&before, rank));
     if (unknown > silent)
         complain(j, -1, "communicator %d has %d members that nobody knows", j->epoch,
                  unknown - silent);
     for (int rank = 0; rank < j->schedule->rank_count; rank++)
         if (j->epoch > 0 && survivor(&before, rank) != NULL && survivor(j, rank) == NULL &&
-            !has_lost_ways(j))
+            !has_lost_paths(j))
             complain(j, rank, "is alive, and not in it");
 }
 
-/* Where ways were lost any rank may be left out, but not most of them, unless others died that
+/* Where paths were lost any rank may be left out, but not most of them, unless others died that
  * went on. */
 static void judge_going_on(struct judgement *j)
 {

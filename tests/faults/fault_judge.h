@@ -17,7 +17,7 @@
  *  8. no rests    descriptors, mappings and threads are as before, and no process is left. Provider tcp;ofi_rxm may keep descriptors of connections that
  *                 were reset, or led to a rank that is gone, or that closed its endpoint because a communicator failed.
  *
- * Where connections of network cards were reset, somebody who is alive counts as dead, and nobody can tell at one end of a way whose card it
+ * Where connections of network cards were reset, somebody who is alive counts as dead, and nobody can tell at one end of a path whose card it
  * is. So there rule 3 asks of PROC_FAILED that the culprit, or the one who names it, is the rank whose connections were reset. Ranks may
  * have different failures, and may be left out, but not most of them if nobody died. Rules 4 and 7 hold for the ranks that go on, which are
  * one communicator and not two. But a rank that was left out goes on alone when the others have ended, at their end or by a fault: that is

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "gpu/device.h"
+#include "gpu/device_code.h"
 #include "tests/gpu/cuda_standin_mapped.h"
 #include "tests/gpu/cuda_standin_state.h"
 

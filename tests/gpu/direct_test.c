@@ -77,10 +77,10 @@ static bool is_sum(const float *image, int size, int turn)
 
 static bool went_directly(const struct tutti_comm *comm)
 {
-    struct record record = {.ways = 0};
+    struct record record = {.paths = 0};
     const struct recorder *const recorder = &comm->health.recorder;
     return recorder_read(recorder, recorder_latest(recorder), &record) &&
-           (record.ways & path_bit(PATH_READ)) != 0;
+           (record.paths & path_bit(PATH_READ)) != 0;
 }
 
 static bool has_opened_driver(void)

@@ -11,7 +11,7 @@
 
 #include "base/dtype.h"
 #include "base/op.h"
-#include "gpu/device.h"
+#include "gpu/device_code.h"
 #include "gpu/executor.h"
 #include "gpu/worker_protocol.h"
 #include "kernel/kernel.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "gpu/device.h"
+#include "gpu/device_code.h"
 #include "gpu/reduce_run.h"
 #include "gpu/worker_run.h"
 

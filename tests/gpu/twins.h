@@ -1,4 +1,4 @@
-/* twins.h - the kernels of src/gpu/kernels.cu as functions of the host: the same source (gpu/device.h), for tests and for a driver
+/* twins.h - the kernels of src/gpu/kernels.cu as functions of the host: the same source (gpu/device_code.h), for tests and for a driver
  * that stands in for a device's.
  */
 #ifndef TUTTI_TESTS_GPU_TWINS_H

@@ -72,7 +72,7 @@ bool table_change(const struct path_table *table, unsigned rule, enum table_chan
     case RULE_FOR_LESS:
         own->all_bytes_max = *bytes - 1;
         return table->rules[rule].all_bytes_max > 0;
-    case ROW_LACKING: changed->table.lacks |= path_bit(own->way); return true;
+    case ROW_LACKING: changed->table.lacks |= path_bit(own->path); return true;
     case TABLE_CHANGE_COUNT: break;
     }
     return false;

@@ -17,16 +17,16 @@ static void expect_whole(const char *name, const void *table, size_t bytes)
 }
 
 /* Each message can take the first of these; without the second, ranks in a ring wait for each other. */
-static void expect_ways(const struct transport *transport)
+static void expect_paths(const struct transport *transport)
 {
-    static const enum path_way needed[] = {PATH_SLOT, PATH_STAGE};
+    static const enum path_kind needed[] = {PATH_SLOT, PATH_STAGE};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         const struct path_table *const table = transport->paths.tables[0];
         bool has_rule = false;
         for (unsigned r = 0; r < table->rule_count; r++)
-            has_rule |= table->rules[r].way == needed[i] && table->rules[r].bytes_max == SIZE_MAX;
+            has_rule |= table->rules[r].path == needed[i] && table->rules[r].bytes_max == SIZE_MAX;
         if (path_row_of(table, needed[i]) == NULL || !has_rule)
-            fail_msg("the paths of %s lack the way %s", table->name, path_way_name(needed[i]));
+            fail_msg("the paths of %s lack the way %s", table->name, path_kind_name(needed[i]));
     }
 }
 
@@ -36,8 +36,8 @@ void contract_expect_whole(const struct transport *transport, const struct link_
     expect_whole("transport_ops", transport->ops, sizeof *transport->ops);
     expect_whole("sharing_ops", transport->sharing, sizeof *transport->sharing);
     if (transport->ordered != NULL)
-        expect_whole("ordered_ops", transport->ordered, sizeof *transport->ordered);
-    expect_ways(transport);
+        expect_whole("beside_control_ops", transport->ordered, sizeof *transport->ordered);
+    expect_paths(transport);
     expect_whole("link_tx_ops", tx->ops, sizeof *tx->ops);
     expect_whole("link_rx_ops", rx->ops, sizeof *rx->ops);
 }

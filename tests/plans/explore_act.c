@@ -167,7 +167,8 @@ static void read_piece(struct explore_model *m, struct explore_lane *p, uint32_t
         if (source->is_link)
             next = take_piece(m, p, i, event);
         else if (step->chunk_count > 0)
-            next = m->locations[explore_place_location(m, p->rank, &source->place, p->read)].content;
+            next =
+                m->locations[explore_place_location(m, p->rank, &source->location, p->read)].content;
         sum = i == 0 ? next : add(sum, next);
     }
     if (step->source_count > 1) sum.tree = scramble(sum.tree + 1);
@@ -224,7 +225,7 @@ static void write_piece(struct explore_model *m, struct explore_lane *p, uint32_
     int location = EXPLORE_NOBODY;
     if (explore_posts_memory_only(m, p))
         location =
-            explore_place_location(m, p->rank, &explore_sources_of(m, p)[0].place, p->written);
+            explore_place_location(m, p->rank, &explore_sources_of(m, p)[0].location, p->written);
     if (step->has_destination)
         location = explore_place_location(m, p->rank, &step->destination, p->written);
     if (step->has_destination && !explore_stores_nothing(m, p)) {

@@ -82,7 +82,7 @@ int explore_accesses_of(const struct explore_model *m, const struct explore_proc
         const struct plan_source *source = &explore_sources_of(m, p->lane)[i];
         const int location =
             source->is_link ? explore_location_for(next_piece(m, p->lane, i), p->rank)
-                            : explore_place_location(m, p->rank, &source->place, p->lane->read);
+                            : explore_place_location(m, p->rank, &source->location, p->lane->read);
         if (location != EXPLORE_NOBODY)
             accesses[count++] = (struct explore_access){location, false};
     }

@@ -145,7 +145,7 @@ static inline int explore_location_of(const struct explore_model *m, int rank,
 
 /* The location of a piece of a step, counted through the chunks of that place. */
 static inline int explore_place_location(const struct explore_model *m, int rank,
-                                         const struct plan_place *place, uint32_t piece)
+                                         const struct plan_location *place, uint32_t piece)
 {
     return explore_location_of(m, rank, place->buffer, place->first + piece / EXPLORE_PIECES,
                                piece % EXPLORE_PIECES);
@@ -204,7 +204,7 @@ static inline bool explore_stores_nothing(const struct explore_model *m,
     return step->chunk_count == 0 ||
            (step->has_destination && step->source_count == 1 &&
             !explore_sources_of(m, p)[0].is_link &&
-            explore_place_location(m, p->rank, &explore_sources_of(m, p)[0].place, 0) ==
+            explore_place_location(m, p->rank, &explore_sources_of(m, p)[0].location, 0) ==
                 explore_place_location(m, p->rank, &step->destination, 0));
 }
 

@@ -152,9 +152,9 @@ static int reduce(struct tutti_comm *comm, int rank, int size, uint64_t seed, vo
     const struct job *const job = context;
     char text[8000];
     bool is_right;
-    for (int way = 0; way < 3; way++) {
-        RANKS_EXPECT(add(comm, rank, job->algorithm, way == 1 || (way == 2 && rank % 2 == 0),
-                         &is_right) == TUTTI_OK);
+    for (int variant = 0; variant < 3; variant++) {
+        RANKS_EXPECT(add(comm, rank, job->algorithm,
+                         variant == 1 || (variant == 2 && rank % 2 == 0), &is_right) == TUTTI_OK);
         RANKS_EXPECT(is_right);
     }
     RANKS_EXPECT(tutti_comm_explain(comm, "allreduce", COUNT, TUTTI_FLOAT32, text, sizeof text) ==

@@ -257,8 +257,9 @@ static int register_and_run(struct tutti_comm *comm, int rank, int size, uint64_
     RANKS_EXPECT(tutti_plan_register(plan, comm, "mine") == TUTTI_INVALID_OPTIONS);
     RANKS_EXPECT(tutti_plan_register(plan, comm, "mine-too") == TUTTI_OK);
     RANKS_EXPECT(tutti_plan_free(plan) == TUTTI_OK);
-    for (int way = 0; way < 3; way++) {
-        RANKS_EXPECT(add(comm, rank, way == 1 || (way == 2 && rank < 2), &is_right) == TUTTI_OK);
+    for (int variant = 0; variant < 3; variant++) {
+        RANKS_EXPECT(add(comm, rank, variant == 1 || (variant == 2 && rank < 2), &is_right) ==
+                     TUTTI_OK);
         RANKS_EXPECT(is_right);
     }
     return 0;

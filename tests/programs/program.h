@@ -72,7 +72,7 @@ enum program_pattern {
 };
 enum { PROGRAM_OP_COMMUTATIVE = OP_COUNT }; /* the user's exclusive or, of integers */
 
-struct program_step {
+struct random_step {
     int verb, comm, parent;
     int rank, number; /* rank: the root, or as the verb says; modulo the size */
     int form,
@@ -89,7 +89,7 @@ struct program_step {
 
 enum program_over { PROGRAM_OVER_MEMORY, PROGRAM_OVER_THREADS, PROGRAM_OVER_TCP };
 
-struct program {
+struct random_program {
     uint64_t seed;
     int rank_count;
     int over;       /* enum program_over */
@@ -98,7 +98,7 @@ struct program {
     int encryption; /* 1: on */
     int stops;      /* 1: ranks are stopped now and then */
     int step_count;
-    struct program_step steps[PROGRAM_STEPS_MAX];
+    struct random_step steps[PROGRAM_STEPS_MAX];
 };
 
 /* Kinds of jobs by name: "memory", "threads", "tcp", "hosts", "encrypted", "checked". X(name, over, hosts, integrity, encryption) */
@@ -116,17 +116,17 @@ struct program {
 /* NULL behind the last one. */
 const char *program_job_name(int job);
 /* Draws a program for a job of that kind; rank_count 0: the seed decides. */
-void program_draw(struct program *program, uint64_t seed, int job, int rank_count);
-bool program_is_valid(const struct program *program);
+void program_draw(struct random_program *program, uint64_t seed, int job, int rank_count);
+bool program_is_valid(const struct random_program *program);
 
 /* Into text[PROGRAM_TEXT_BYTES], line[PROGRAM_LINE_BYTES]. */
-void program_print(const struct program *program, char *text);
-void program_print_step(const struct program_step *step, char *line);
+void program_print(const struct random_program *program, char *text);
+void program_print_step(const struct random_step *step, char *line);
 /* False if the text is not that of a valid program; *line is the number of the wrong line, or 0 if the program as a whole is wrong. */
-bool program_parse(struct program *program, const char *text, int *line);
+bool program_parse(struct random_program *program, const char *text, int *line);
 
 /* Whether a step makes a communicator. */
-static inline bool program_makes(const struct program_step *step)
+static inline bool program_makes(const struct random_step *step)
 {
     return step->verb >= PROGRAM_DUP && step->verb <= PROGRAM_MESH;
 }

@@ -41,7 +41,7 @@ static bool is_comm(const struct scene *scene, int comm)
     return comm >= 0 && comm < PROGRAM_COMMS_MAX && scene->comms[comm];
 }
 
-static bool is_in_range(const struct program_step *s)
+static bool is_in_range(const struct random_step *s)
 {
     return s->rank >= PROGRAM_ALL && s->number >= 0 && s->number <= COMPUTE_MS_MAX &&
            s->count >= 0 && s->count <= COUNT_MAX && s->shift >= 0 && s->shift < 64 &&
@@ -59,7 +59,7 @@ static bool is_supported(int op, enum tutti_dtype dtype)
 }
 
 /* Whether buffers are of a size that one would like to have eighty of. */
-static bool fits(const struct program_step *s)
+static bool fits(const struct random_step *s)
 {
     const size_t styled = s->style == PROGRAM_EVEN ? 1 : 4;
     return (size_t)s->count * tutti_dtype_size((enum tutti_dtype)s->dtype) * PROGRAM_RANKS_MAX *
@@ -67,7 +67,7 @@ static bool fits(const struct program_step *s)
            (size_t)BYTES_MAX * 8;
 }
 
-static bool call_is_valid(const struct scene *scene, const struct program_step *s)
+static bool call_is_valid(const struct scene *scene, const struct random_step *s)
 {
     const bool varies = s->collective >= COLLECTIVE_GATHER && s->collective < COLLECTIVE_BARRIER;
     if (s->rank < 0 || !fits(s) || !is_supported(s->op, (enum tutti_dtype)s->dtype)) return false;
@@ -78,7 +78,7 @@ static bool call_is_valid(const struct scene *scene, const struct program_step *
     return s->form != PREPARED || (scene->handles[s->handle] == PROGRAM_ALL && !scene->parallel);
 }
 
-static bool message_is_valid(const struct scene *scene, const struct program_step *s)
+static bool message_is_valid(const struct scene *scene, const struct random_step *s)
 {
     if (s->rank < 0 || s->number > NUMBER_MAX || !fits(s) || s->form == PREPARED) return false;
     if (s->pattern == PROGRAM_UNAWAITED)
@@ -91,7 +91,7 @@ static bool message_is_valid(const struct scene *scene, const struct program_ste
 }
 
 /* Applies a step to the scene; false: the step is not valid there. */
-static bool go_on(const struct program *p, struct scene *scene, const struct program_step *s)
+static bool go_on(const struct random_program *p, struct scene *scene, const struct random_step *s)
 {
     const bool quiet = scene->depth == 0 && !scene->parallel;
     const bool has_comm = is_comm(scene, s->comm);
@@ -146,7 +146,7 @@ static bool go_on(const struct program *p, struct scene *scene, const struct pro
     }
 }
 
-bool program_is_valid(const struct program *p)
+bool program_is_valid(const struct random_program *p)
 {
     struct scene scene = first_scene();
     if (p->rank_count < 1 || p->rank_count > PROGRAM_RANKS_MAX || p->hosts < 1 || p->hosts > 4 ||
@@ -162,7 +162,7 @@ bool program_is_valid(const struct program *p)
 
 struct author {
     struct chance chance;
-    struct program *program;
+    struct random_program *program;
     struct scene scene;
 };
 
@@ -177,11 +177,11 @@ static bool once_in(struct author *a, int times)
 }
 
 /* Takes the step, if it can be there and all that has begun can still be ended. */
-static bool add(struct author *a, const struct program_step *step)
+static bool add(struct author *a, const struct random_step *step)
 {
     enum { RESERVED = 8 };
     struct scene next = a->scene;
-    struct program *const p = a->program;
+    struct random_program *const p = a->program;
     const bool ends =
         step->verb == PROGRAM_END || step->verb == PROGRAM_JOIN || step->verb == PROGRAM_SHRINK;
     if (p->step_count + (ends ? 0 : RESERVED) >= PROGRAM_STEPS_MAX || !go_on(p, &next, step))
@@ -191,7 +191,7 @@ static bool add(struct author *a, const struct program_step *step)
     return true;
 }
 
-static void draw_buffers(struct author *a, struct program_step *s, int blocks)
+static void draw_buffers(struct author *a, struct random_step *s, int blocks)
 {
     const int large = below(a, 12);
     const size_t bytes_max = large == 0 ? BYTES_MAX : large < 4 ? BYTES_MAX / 16 : BYTES_MAX / 256;
@@ -205,7 +205,7 @@ static void draw_buffers(struct author *a, struct program_step *s, int blocks)
     s->style = below(a, 4);
 }
 
-static void draw_call(struct author *a, struct program_step *s)
+static void draw_call(struct author *a, struct random_step *s)
 {
     s->collective = below(a, COLLECTIVE_COUNT);
     s->shape = once_in(a, 2) ? CALL_PLAIN : below(a, 3);
@@ -229,7 +229,7 @@ static void draw_call(struct author *a, struct program_step *s)
     s->own = s->algorithm > 0 && once_in(a, 4);
 }
 
-static void draw_message(struct author *a, struct program_step *s)
+static void draw_message(struct author *a, struct random_step *s)
 {
     s->pattern = once_in(a, 5) ? below(a, 5) : below(a, 2);
     s->form = s->pattern > PROGRAM_ANY_RANK ? STARTED : below(a, 2);
@@ -247,8 +247,8 @@ static void draw_message(struct author *a, struct program_step *s)
 static void add_traffic(struct author *a, int comm)
 {
     for (int i = 0; i < TRIES; i++) {
-        struct program_step s = {.verb = once_in(a, 4) ? PROGRAM_MESSAGE : PROGRAM_CALL,
-                                 .comm = comm};
+        struct random_step s = {.verb = once_in(a, 4) ? PROGRAM_MESSAGE : PROGRAM_CALL,
+                                .comm = comm};
         if (s.verb == PROGRAM_CALL)
             draw_call(a, &s);
         else
@@ -268,16 +268,16 @@ static int some_comm(struct author *a)
 
 static void add_wait(struct author *a, int comm)
 {
-    add(a, &(struct program_step){.verb = PROGRAM_WAIT, .comm = comm, .salt = below(a, 1000)});
+    add(a, &(struct random_step){.verb = PROGRAM_WAIT, .comm = comm, .salt = below(a, 1000)});
 }
 
 static void add_made(struct author *a)
 {
-    struct program_step s = {.verb = PROGRAM_DUP + below(a, 4),
-                             .comm = 1 + below(a, PROGRAM_COMMS_MAX - 1),
-                             .parent = some_comm(a),
-                             .number = 2 + below(a, 3),
-                             .salt = below(a, 1000)};
+    struct random_step s = {.verb = PROGRAM_DUP + below(a, 4),
+                            .comm = 1 + below(a, PROGRAM_COMMS_MAX - 1),
+                            .parent = some_comm(a),
+                            .number = 2 + below(a, 3),
+                            .salt = below(a, 1000)};
     if (once_in(a, 6) && s.verb != PROGRAM_MESH && a->program->over != PROGRAM_OVER_THREADS)
         s.starved = 1 + below(a, a->program->rank_count);
     add(a, &s);
@@ -286,18 +286,18 @@ static void add_made(struct author *a)
 /* Of a thread of its own; otherwise of all communicators. */
 static void add_group(struct author *a, int comm)
 {
-    if (!add(a, &(struct program_step){.verb = PROGRAM_BEGIN, .comm = comm})) return;
+    if (!add(a, &(struct random_step){.verb = PROGRAM_BEGIN, .comm = comm})) return;
     for (int i = 1 + below(a, 6); i > 0; i--) {
         if (once_in(a, 8)) add_group(a, comm);
         add_traffic(a, a->scene.parallel ? comm : some_comm(a));
     }
-    add(a, &(struct program_step){.verb = PROGRAM_END, .comm = comm});
+    add(a, &(struct random_step){.verb = PROGRAM_END, .comm = comm});
 }
 
 static void add_parallel(struct author *a)
 {
     for (int i = 0; i < 2; i++) add_made(a);
-    if (!add(a, &(struct program_step){.verb = PROGRAM_PARALLEL})) return;
+    if (!add(a, &(struct random_step){.verb = PROGRAM_PARALLEL})) return;
     for (int i = 4 + below(a, 8); i > 0; i--) {
         const int comm = some_comm(a);
         if (once_in(a, 6))
@@ -307,7 +307,7 @@ static void add_parallel(struct author *a)
         else
             add_traffic(a, comm);
     }
-    add(a, &(struct program_step){.verb = PROGRAM_JOIN});
+    add(a, &(struct random_step){.verb = PROGRAM_JOIN});
 }
 
 static void add_anything(struct author *a)
@@ -318,20 +318,20 @@ static void add_anything(struct author *a)
     else if (what < 70)
         add_wait(a, once_in(a, 2) ? PROGRAM_ALL : some_comm(a));
     else if (what < 72)
-        add(a, &(struct program_step){.verb = PROGRAM_FORK,
-                                      .rank = below(a, a->program->rank_count + 1) - 1,
-                                      .salt = below(a, 1000)});
+        add(a, &(struct random_step){.verb = PROGRAM_FORK,
+                                     .rank = below(a, a->program->rank_count + 1) - 1,
+                                     .salt = below(a, 1000)});
     else if (what < 75)
-        add(a, &(struct program_step){.verb = PROGRAM_COMPUTE,
-                                      .rank = below(a, a->program->rank_count + 1) - 1,
-                                      .number = 1 + below(a, 40)});
+        add(a, &(struct random_step){.verb = PROGRAM_COMPUTE,
+                                     .rank = below(a, a->program->rank_count + 1) - 1,
+                                     .number = 1 + below(a, 40)});
     else if (what < 83)
         add_made(a);
     else if (what < 86)
-        add(a, &(struct program_step){.verb = PROGRAM_FREE, .comm = some_comm(a)});
+        add(a, &(struct random_step){.verb = PROGRAM_FREE, .comm = some_comm(a)});
     else if (what < 92)
         add(a,
-            &(struct program_step){.verb = PROGRAM_AGAIN, .handle = below(a, PROGRAM_HANDLES_MAX)});
+            &(struct random_step){.verb = PROGRAM_AGAIN, .handle = below(a, PROGRAM_HANDLES_MAX)});
     else if (what < 97)
         add_group(a, 0);
     else
@@ -341,10 +341,10 @@ static void add_anything(struct author *a)
 static void add_death(struct author *a)
 {
     if (!add(a,
-             &(struct program_step){.verb = PROGRAM_KILL, .rank = below(a, a->program->rank_count)}))
+             &(struct random_step){.verb = PROGRAM_KILL, .rank = below(a, a->program->rank_count)}))
         return;
     for (int i = below(a, 6); i > 0; i--) add_traffic(a, some_comm(a));
-    add(a, &(struct program_step){.verb = PROGRAM_SHRINK});
+    add(a, &(struct random_step){.verb = PROGRAM_SHRINK});
 }
 
 /* ----------------------------------------------------------------------------------------------------- jobs */
@@ -365,15 +365,15 @@ const char *program_job_name(int job)
     return job < (int)(sizeof jobs / sizeof *jobs) ? jobs[job].name : NULL;
 }
 
-void program_draw(struct program *p, uint64_t seed, int job, int rank_count)
+void program_draw(struct random_program *p, uint64_t seed, int job, int rank_count)
 {
     struct author a = {.chance = {seed, 0}, .program = p, .scene = first_scene()};
     const struct job *const kind = &jobs[job];
-    *p = (struct program){.seed = seed,
-                          .over = kind->over,
-                          .hosts = kind->hosts,
-                          .integrity = kind->integrity,
-                          .encryption = kind->encryption};
+    *p = (struct random_program){.seed = seed,
+                                 .over = kind->over,
+                                 .hosts = kind->hosts,
+                                 .integrity = kind->integrity,
+                                 .encryption = kind->encryption};
     p->rank_count =
         rank_count > 0 ? rank_count : 2 + below(&a, once_in(&a, 3) ? PROGRAM_RANKS_MAX - 1 : 3);
     if (p->hosts > p->rank_count) p->hosts = p->rank_count;

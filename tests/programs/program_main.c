@@ -48,7 +48,7 @@ static int find_job(const char *name)
     return -2;
 }
 
-static bool read_program(const char *path, struct program *program)
+static bool read_program(const char *path, struct random_program *program)
 {
     int line;
     FILE *const file = fopen(path, "r");
@@ -65,7 +65,7 @@ static bool read_program(const char *path, struct program *program)
 
 static int replay(const char *path, const struct program_campaign *campaign)
 {
-    struct program program;
+    struct random_program program;
     int failures = 0;
     if (!read_program(path, &program)) return 2;
     for (int i = 0; i < campaign->runs; i++)
@@ -79,7 +79,7 @@ static int replay(const char *path, const struct program_campaign *campaign)
 /* Programs of as many ranks as there are; nobody is killed, as whoever started them would not like that. */
 static int be_rank(const struct program_campaign *campaign)
 {
-    static struct program program;
+    static struct random_program program;
     static struct program_place place;
     struct tutti_comm_options options = TUTTI_COMM_OPTIONS_INIT;
     struct tutti_comm *world;
@@ -104,7 +104,7 @@ static int be_rank(const struct program_campaign *campaign)
 
 static int print_program(const struct program_campaign *campaign)
 {
-    static struct program program;
+    static struct random_program program;
     program_draw(&program, campaign->seed, campaign->job < 0 ? 0 : campaign->job,
                  campaign->rank_count);
     program_print(&program, text);

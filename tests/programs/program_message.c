@@ -27,7 +27,7 @@ static size_t count_of(const struct program_work *w, int rank, int i)
     return (size_t)w->step->count * quarters / 4;
 }
 
-static int message_count(const struct program_step *s)
+static int message_count(const struct random_step *s)
 {
     const bool may_be_many = s->pattern == PROGRAM_RING || s->pattern == PROGRAM_UNAWAITED;
     return may_be_many && s->number > 1 ? s->number : 1;
@@ -42,7 +42,7 @@ static bool receives_backwards(const struct program_work *w)
 
 static bool init_side(struct program_work *w, int side, const size_t *counts, int pieces)
 {
-    const struct program_step *const s = w->step;
+    const struct random_step *const s = w->step;
     uint64_t random = elements_mixed((uint64_t)s->salt, (uint64_t)(w->on->rank * 2 + side));
     return spread_init_in(&w->sides[side], (enum spread_memory)s->memory, counts, (size_t)pieces,
                           tutti_dtype_size((enum tutti_dtype)s->dtype),

@@ -2,7 +2,7 @@
 
 #include "tests/kit/minimise.h"
 
-enum { VALUES = sizeof(struct program_step) / sizeof(int) };
+enum { VALUES = sizeof(struct random_step) / sizeof(int) };
 
 static bool is_valid(const void *candidate)
 {
@@ -11,19 +11,19 @@ static bool is_valid(const void *candidate)
 
 static int step_count(const void *candidate)
 {
-    return ((const struct program *)candidate)->step_count;
+    return ((const struct random_program *)candidate)->step_count;
 }
 
 /* ------------------------------------------------------------------------------------------------- drop */
 
-static void remove_step(struct program *p, int index)
+static void remove_step(struct random_program *p, int index)
 {
     p->step_count--;
     for (int i = index; i < p->step_count; i++) p->steps[i] = p->steps[i + 1];
 }
 
 /* Removes the step that ends the group or threads begun before the step at that index. */
-static void remove_end(struct program *p, int index, int begin, int end)
+static void remove_end(struct random_program *p, int index, int begin, int end)
 {
     int depth = 1;
     for (int i = index; i < p->step_count; i++) {
@@ -38,7 +38,7 @@ static void remove_end(struct program *p, int index, int begin, int end)
  * beginning. */
 static void drop_step(void *candidate, int index)
 {
-    struct program *const p = candidate;
+    struct random_program *const p = candidate;
     if (index >= p->step_count) return;
     const int verb = p->steps[index].verb;
     if (verb == PROGRAM_END || verb == PROGRAM_JOIN) return;
@@ -49,7 +49,7 @@ static void drop_step(void *candidate, int index)
 
 static void drop_rank(void *candidate, int index)
 {
-    struct program *const p = candidate;
+    struct random_program *const p = candidate;
     p->rank_count--;
     if (p->hosts > p->rank_count) p->hosts = p->rank_count;
     for (int i = 0; i < p->step_count; i++)
@@ -62,7 +62,7 @@ enum { ONE_HOST, UNCHECKED, PLAIN_TEXT, NO_STOPS, OVER_MEMORY, JOB_EDITS };
 
 static void simplify_job(void *candidate, int index)
 {
-    struct program *const p = candidate;
+    struct random_program *const p = candidate;
     switch (index) {
     case ONE_HOST: p->hosts = 1; break;
     case UNCHECKED: p->integrity = TUTTI_INTEGRITY_OFF; break;
@@ -75,22 +75,22 @@ static void simplify_job(void *candidate, int index)
 /* A value of a step becomes 0, which is the simplest of each kind. */
 static void simplify_value(void *candidate, int index)
 {
-    struct program_step *const step = &((struct program *)candidate)->steps[index / VALUES];
+    struct random_step *const step = &((struct random_program *)candidate)->steps[index / VALUES];
     if (index % VALUES > 0)
         ((int *)step)[index % VALUES] = 0; /* all are ints; the first is the verb */
 }
 
 static void halve_count(void *candidate, int index)
 {
-    ((struct program *)candidate)->steps[index].count /= 2;
+    ((struct random_program *)candidate)->steps[index].count /= 2;
 }
 
 static void halve_number(void *candidate, int index)
 {
-    ((struct program *)candidate)->steps[index].number /= 2;
+    ((struct random_program *)candidate)->steps[index].number /= 2;
 }
 
-void program_minimise(struct program *p, bool (*fails)(const void *, void *), void *context)
+void program_minimise(struct random_program *p, bool (*fails)(const void *, void *), void *context)
 {
     const struct minimise search = {p, sizeof *p, is_valid, fails, context};
     minimise_drop(&search, step_count, drop_step);

@@ -6,7 +6,7 @@
 
 /* Drops steps and ranks, simplifies the job, and then simplifies the remaining steps, value by value. The program must be valid and fail;
  * it still is and does afterwards. */
-void program_minimise(struct program *program, bool (*fails)(const void *program, void *context),
-                      void *context);
+void program_minimise(struct random_program *program,
+                      bool (*fails)(const void *program, void *context), void *context);
 
 #endif

@@ -12,7 +12,7 @@
 
 static char folder[SCRATCH_BYTES]; /* empty: there is none */
 
-void program_plans_name(const struct program_step *s, int size, char name[PROGRAM_ALGORITHM_BYTES])
+void program_plans_name(const struct random_step *s, int size, char name[PROGRAM_ALGORITHM_BYTES])
 {
     snprintf(name, PROGRAM_ALGORITHM_BYTES, "file:%s/%d-on-%d-root-%d.plan", folder, s->algorithm,
              size, s->rank % size);
@@ -20,7 +20,7 @@ void program_plans_name(const struct program_step *s, int size, char name[PROGRA
 
 /* Blocks whose counts only two ranks know are not taken to go straight; and a plan of a file need not give each element the same order
  * of additions. */
-static bool may_have(const struct program_step *s, int size)
+static bool may_have(const struct random_step *s, int size)
 {
     const bool spread = s->shape == CALL_VARYING && s->collective != COLLECTIVE_ALLGATHER &&
                         s->collective != COLLECTIVE_REDUCE_SCATTER;
@@ -28,7 +28,7 @@ static bool may_have(const struct program_step *s, int size)
            algo_supports(&algo_list[s->algorithm - 1], size);
 }
 
-bool program_plans_has(const struct program_step *s, int size)
+bool program_plans_has(const struct random_step *s, int size)
 {
     char name[PROGRAM_ALGORITHM_BYTES];
     program_plans_name(s, size, name);
@@ -45,7 +45,7 @@ static bool is_right(const char *path)
     return status == TUTTI_OK;
 }
 
-static bool write_one(const struct program_step *s, int size)
+static bool write_one(const struct random_step *s, int size)
 {
     char name[PROGRAM_ALGORITHM_BYTES];
     const char *const path = name + sizeof "file:" - 1;
@@ -70,7 +70,7 @@ static bool write_one(const struct program_step *s, int size)
     return written;
 }
 
-bool program_plans_write(const struct program *program)
+bool program_plans_write(const struct random_program *program)
 {
     bool written = true;
     for (int i = 0; i < program->step_count; i++)

@@ -13,14 +13,14 @@
 enum { PROGRAM_ALGORITHM_BYTES = 128 }; /* for the name of any algorithm, and of a file */
 
 /* Writes the plans for all calls of the program, on any number of its ranks. False: a file could not be written. */
-bool program_plans_write(const struct program *program);
+bool program_plans_write(const struct random_program *program);
 /* Removes them all. */
 void program_plans_remove(void);
 
 /* Whether a call reads its plan from a file, on so many ranks. */
-bool program_plans_has(const struct program_step *call, int size);
+bool program_plans_has(const struct random_step *call, int size);
 /* "file:PATH" */
-void program_plans_name(const struct program_step *call, int size,
+void program_plans_name(const struct random_step *call, int size,
                         char name[PROGRAM_ALGORITHM_BYTES]);
 
 #endif

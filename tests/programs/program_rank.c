@@ -24,7 +24,7 @@ static const uint64_t POLLS_NS_MAX = 120000000000u;
 enum outcome { GO_ON, GIVE_UP, FAILED };
 
 struct life {
-    const struct program *program;
+    const struct random_program *program;
     struct tutti_comm *given;
     struct program_place *place;
     int rank; /* of the first world */
@@ -80,7 +80,7 @@ static enum outcome judge(struct life *life, int step, const struct program_comm
 }
 
 /* Between the steps from `first` to the next shrink. */
-static int killed_from(const struct program *program, int first)
+static int killed_from(const struct random_program *program, int first)
 {
     for (int i = first; i < program->step_count && program->steps[i].verb != PROGRAM_SHRINK; i++)
         if (program->steps[i].verb == PROGRAM_KILL) return program->steps[i].rank;
@@ -129,7 +129,7 @@ static enum outcome begin_work(struct lane *lane, struct program_work *work)
 static enum outcome new_work(struct lane *lane, int index)
 {
     struct life *const life = lane->life;
-    const struct program_step *const step = &life->program->steps[index];
+    const struct random_step *const step = &life->program->steps[index];
     struct program_work *const work = &life->works[index];
     const struct program_comm *const on = &life->comms[step->comm];
     if (on->comm == NULL) return GO_ON;
@@ -243,7 +243,7 @@ static void add_alike(struct program_comm *made, const struct program_comm *pare
 }
 
 static enum tutti_status split(struct program_comm *made, const struct program_comm *parent,
-                               const struct program_step *step)
+                               const struct random_step *step)
 {
     const bool backwards = step->salt % 2 != 0;
     const bool leaves = step->salt % 5 == 4 && parent->rank % step->number == 1;
@@ -253,7 +253,7 @@ static enum tutti_status split(struct program_comm *made, const struct program_c
 }
 
 static enum tutti_status group(struct program_comm *made, const struct program_comm *parent,
-                               const struct program_step *step)
+                               const struct random_step *step)
 {
     int ranks[PROGRAM_RANKS_MAX], count = 0;
     bool is_here = false;
@@ -268,7 +268,7 @@ static enum tutti_status group(struct program_comm *made, const struct program_c
 }
 
 static enum tutti_status mesh(struct program_comm *made, const struct program_comm *parent,
-                              const struct program_step *step)
+                              const struct random_step *step)
 {
     const int inner = parent->size % step->number == 0 ? step->number : 1;
     const bool is_inner = step->salt % 2 != 0;
@@ -310,7 +310,7 @@ static enum outcome agree(struct life *life, int index, const struct program_com
 }
 
 static enum tutti_status make_from(struct program_comm *made, const struct program_comm *parent,
-                                   const struct program_step *step)
+                                   const struct random_step *step)
 {
     *made = (struct program_comm){0};
     switch (step->verb) {
@@ -341,7 +341,7 @@ static enum outcome make_starved(struct lane *lane, int index)
 {
     enum { DESCRIPTORS_MAX = 8 };
     struct life *const life = lane->life;
-    const struct program_step *const step = &life->program->steps[index];
+    const struct random_step *const step = &life->program->steps[index];
     const struct program_comm *const parent = &life->comms[step->parent];
     struct program_comm *const made = &life->comms[step->comm];
     enum outcome outcome = wait_on(lane, PROGRAM_ALL, 0);
@@ -362,7 +362,7 @@ static enum outcome make_starved(struct lane *lane, int index)
 static enum outcome make(struct lane *lane, int index)
 {
     struct life *const life = lane->life;
-    const struct program_step *const step = &life->program->steps[index];
+    const struct random_step *const step = &life->program->steps[index];
     const struct program_comm *const parent = &life->comms[step->parent];
     struct program_comm *const made = &life->comms[step->comm];
     if (parent->comm == NULL) return GO_ON;
@@ -450,7 +450,7 @@ static int be_child(const struct life *life, enum child kind)
 static enum outcome fork_step(struct life *life, int index)
 {
     enum { SECONDS_MAX = 60 };
-    const struct program_step *const step = &life->program->steps[index];
+    const struct random_step *const step = &life->program->steps[index];
     char how[40];
     int status = 0;
     if (step->rank != PROGRAM_ALL && step->rank != life->rank) return GO_ON;
@@ -501,7 +501,7 @@ static void *run_lane(void *context)
     return NULL;
 }
 
-static int join_of(const struct program *program, int step)
+static int join_of(const struct random_program *program, int step)
 {
     while (program->steps[step].verb != PROGRAM_JOIN) step++;
     return step;
@@ -530,7 +530,7 @@ static enum outcome run_step(struct lane *lane, int *index)
 {
     struct life *const life = lane->life;
     const int i = *index;
-    const struct program_step *const step = &life->program->steps[i];
+    const struct random_step *const step = &life->program->steps[i];
     struct program_work *work;
     enum outcome outcome;
     switch (step->verb) {
@@ -563,10 +563,10 @@ static enum outcome run_step(struct lane *lane, int *index)
 
 static enum outcome run_steps(struct lane *lane)
 {
-    const struct program *const program = lane->life->program;
+    const struct random_program *const program = lane->life->program;
     enum outcome outcome = GO_ON;
     for (int i = lane->first; i < lane->end && outcome != FAILED; i++) {
-        const struct program_step *const step = &program->steps[i];
+        const struct random_step *const step = &program->steps[i];
         if (lane->comm != PROGRAM_ALL && step->comm != lane->comm) continue;
         const bool is_end = step->verb == PROGRAM_SHRINK || step->verb == PROGRAM_KILL;
         if (outcome == GIVE_UP && !is_end) continue;
@@ -582,7 +582,7 @@ static enum outcome run_steps(struct lane *lane)
     return outcome;
 }
 
-int program_rank_run(const struct program *program, struct tutti_comm *world,
+int program_rank_run(const struct random_program *program, struct tutti_comm *world,
                      struct program_place *place)
 {
     struct life *const life = calloc(1, sizeof *life);

@@ -23,7 +23,7 @@ static const uint64_t SECOND = 1000000000u;
 
 /* Memory that the ranks share with the process that watches them. */
 struct stage {
-    struct program program;
+    struct random_program program;
     struct program_place places[PROGRAM_RANKS_MAX];
 };
 
@@ -34,7 +34,7 @@ static unsigned deadline_s(int timeout_s)
 
 /* --------------------------------------------------------------------------------------------- all ranks */
 
-static bool is_killed(const struct program *program, int rank)
+static bool is_killed(const struct random_program *program, int rank)
 {
     for (int i = 0; i < program->step_count; i++)
         if (program->steps[i].verb == PROGRAM_KILL && program->steps[i].rank == rank) return true;
@@ -58,7 +58,7 @@ static void set_number(const char *name, int number)
 /* In a process of its own. Its exit status: how many ranks were not as they have to be. */
 static __attribute__((noinline)) int run_ranks(struct stage *stage, int timeout_s)
 {
-    const struct program *const p = &stage->program;
+    const struct random_program *const p = &stage->program;
     struct ranks_outcome outcomes[PROGRAM_RANKS_MAX];
     struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
     comm_options.timeout_ns = (uint64_t)timeout_s * SECOND;
@@ -135,7 +135,7 @@ static int await(pid_t pid, struct stage *stage, int timeout_s)
     return status;
 }
 
-bool program_run(const struct program *program, int timeout_s, FILE *story)
+bool program_run(const struct random_program *program, int timeout_s, FILE *story)
 {
     struct stage *const stage = ranks_share(sizeof *stage);
     const pid_t parent = getpid();
@@ -202,10 +202,10 @@ static bool fails_sometimes(const void *program, void *context)
     return !good;
 }
 
-void program_explain(const struct program *program, int timeout_s, double minutes)
+void program_explain(const struct random_program *program, int timeout_s, double minutes)
 {
     static char text[PROGRAM_TEXT_BYTES];
-    struct program smallest = *program;
+    struct random_program smallest = *program;
     struct search search = {timeout_s, clock_now_ns() + (uint64_t)(minutes * 60e9)};
     if (!fails_sometimes(program, &search)) {
         fprintf(stderr, "it did not fail again in %d runs\n", TRIES);
@@ -226,8 +226,8 @@ static void tell_briefly(FILE *story, FILE *out)
     fputs(line, out);
 }
 
-static void tell(const struct program_campaign *campaign, const struct program *program, int job,
-                 FILE *story)
+static void tell(const struct program_campaign *campaign, const struct random_program *program,
+                 int job, FILE *story)
 {
     static char text[PROGRAM_TEXT_BYTES];
     program_print(program, text);
@@ -253,7 +253,7 @@ int program_campaign_run(const struct program_campaign *campaign, FILE *out)
            (failures == 0 || !campaign->ends_at_failure)) {
         const uint64_t seed = campaign->seed + (uint64_t)runs++;
         const int job = campaign->job == PROGRAM_ALL ? (int)(seed % (uint64_t)jobs) : campaign->job;
-        static struct program program;
+        static struct random_program program;
         FILE *const story = new_story();
         program_draw(&program, seed, job, campaign->rank_count);
         if (!program_run(&program, campaign->timeout_s, story)) {

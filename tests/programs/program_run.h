@@ -11,7 +11,7 @@
 /* Runs a program in a process of its own, whose ranks are processes or threads, and waits for its end: timeout_s is the deadline of each
  * call, and a few times as much that of the whole program. Returns whether everything was right; otherwise `story` gets the complaints of
  * the ranks, and where each rank is that did not come to its end. */
-bool program_run(const struct program *program, int timeout_s, FILE *story);
+bool program_run(const struct random_program *program, int timeout_s, FILE *story);
 
 struct program_campaign {
     uint64_t seed;  /* of the first program; the next one has the next number */
@@ -28,7 +28,7 @@ struct program_campaign {
 /* Returns the number of programs that failed; prints each of them on stderr, and the summary to `out`. */
 int program_campaign_run(const struct program_campaign *campaign, FILE *out);
 /* Makes a program that fails smaller, and prints it on stderr. Blocks for many runs, but not for longer than so many minutes. */
-void program_explain(const struct program *program, int timeout_s, double minutes);
+void program_explain(const struct random_program *program, int timeout_s, double minutes);
 
 /* The program of the command line: see its usage. */
 int program_main(int argument_count, char **arguments);

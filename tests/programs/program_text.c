@@ -65,9 +65,9 @@ struct field {
     name_of *name; /* NULL: a number */
 };
 
-#define STEP(member, name)                                   \
-    {                                                        \
-#member, offsetof(struct program_step, member), name \
+#define STEP(member, name)                                  \
+    {                                                       \
+#member, offsetof(struct random_step, member), name \
     }
 static const struct field step_fields[] = {
     STEP(comm, NULL),
@@ -96,9 +96,9 @@ static const struct field step_fields[] = {
     {0},
 };
 
-#define JOB(key, member, name)                      \
-    {                                               \
-        key, offsetof(struct program, member), name \
+#define JOB(key, member, name)                             \
+    {                                                      \
+        key, offsetof(struct random_program, member), name \
     }
 static const struct field job_fields[] = {
     JOB("ranks", rank_count, NULL),
@@ -157,14 +157,14 @@ static bool parse_fields(const struct field *fields, void *object, char *words)
 
 /* ------------------------------------------------------------------------------------------------- lines */
 
-void program_print_step(const struct program_step *step, char *line)
+void program_print_step(const struct random_step *step, char *line)
 {
     const char *const verb = verb_name(step->verb);
     snprintf(line, PROGRAM_LINE_BYTES, "%s", verb != NULL ? verb : "?");
     print_fields(step_fields, step, line);
 }
 
-void program_print(const struct program *program, char *text)
+void program_print(const struct random_program *program, char *text)
 {
     char line[PROGRAM_LINE_BYTES] = "job";
     print_fields(job_fields, program, line);
@@ -176,7 +176,7 @@ void program_print(const struct program *program, char *text)
     }
 }
 
-static bool parse_line(struct program *program, char *line)
+static bool parse_line(struct random_program *program, char *line)
 {
     char *rest;
     const char *const verb = strtok_r(line, " ", &rest);
@@ -184,14 +184,14 @@ static bool parse_line(struct program *program, char *line)
     if (strcmp(verb, "seed") == 0) return sscanf(rest, "%" SCNu64, &program->seed) == 1;
     if (strcmp(verb, "job") == 0) return parse_fields(job_fields, program, rest);
     if (program->step_count == PROGRAM_STEPS_MAX) return false;
-    struct program_step *const step = &program->steps[program->step_count++];
+    struct random_step *const step = &program->steps[program->step_count++];
     while (verb_name(step->verb) != NULL && strcmp(verb_name(step->verb), verb) != 0) step->verb++;
     return verb_name(step->verb) != NULL && parse_fields(step_fields, step, rest);
 }
 
-bool program_parse(struct program *program, const char *text, int *line)
+bool program_parse(struct random_program *program, const char *text, int *line)
 {
-    *program = (struct program){.hosts = 1, .integrity = TUTTI_INTEGRITY_OFF};
+    *program = (struct random_program){.hosts = 1, .integrity = TUTTI_INTEGRITY_OFF};
     for (*line = 1; *text != '\0'; (*line)++) {
         char copy[PROGRAM_LINE_BYTES];
         const size_t length = strcspn(text, "\n");

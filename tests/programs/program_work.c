@@ -13,7 +13,7 @@ enum { SEND, RECV };
 /* ------------------------------------------------------------------------------------------- blocks */
 
 /* Elements that go from one rank to another, or of the block of a rank where both are the same. */
-static size_t count_between(const struct program_step *s, int from, int to)
+static size_t count_between(const struct random_step *s, int from, int to)
 {
     const bool both_ways = s->in_place && from > to;
     const uint64_t h =
@@ -30,7 +30,7 @@ static size_t count_between(const struct program_step *s, int from, int to)
 
 static size_t count_at(const struct program_work *w, int side, int block)
 {
-    const struct program_step *const s = w->step;
+    const struct random_step *const s = w->step;
     const int rank = w->on->rank;
     if (s->collective == COLLECTIVE_ALLTOALL)
         return side == SEND ? count_between(s, rank, block) : count_between(s, block, rank);
@@ -105,7 +105,7 @@ static bool has_displs(const struct program_work *w)
 
 static bool init_side(struct program_work *w, int side)
 {
-    const struct program_step *const s = w->step;
+    const struct random_step *const s = w->step;
     uint64_t random = elements_mixed((uint64_t)s->salt, (uint64_t)(w->on->rank * 2 + side));
     size_t counts[PROGRAM_RANKS_MAX];
     const size_t pieces = cut(w, side, counts, &random);
@@ -141,12 +141,12 @@ static void combine_commutatively(const void *left, const void *right, void *res
         ((unsigned char *)result)[i] = l[i] ^ r[i];
 }
 
-static enum op kind_of(const struct program_step *s)
+static enum op kind_of(const struct random_step *s)
 {
     return s->op == PROGRAM_OP_COMMUTATIVE ? OP_BXOR : (enum op)s->op;
 }
 
-static tutti_op make_op(const struct program_step *s)
+static tutti_op make_op(const struct random_step *s)
 {
     struct tutti_op_options options = TUTTI_OP_OPTIONS_INIT;
     tutti_op op;
@@ -157,7 +157,7 @@ static tutti_op make_op(const struct program_step *s)
 }
 
 /* The algorithm of the step, or its plan in a file, where it can do what is asked: the same on all ranks. */
-static const char *algorithm_of(const struct program_step *s, int size,
+static const char *algorithm_of(const struct random_step *s, int size,
                                 char text[PROGRAM_ALGORITHM_BYTES])
 {
     if (s->algorithm == 0) return NULL;
@@ -178,7 +178,7 @@ static const char *algorithm_of(const struct program_step *s, int size,
 
 static bool init_call(struct program_work *w)
 {
-    const struct program_step *const s = w->step;
+    const struct random_step *const s = w->step;
     const enum collective collective = (enum collective)s->collective;
     const int rank = w->on->rank, size = w->on->size, root = s->rank % size;
     w->blocks[SEND] = test_send_blocks(collective, rank, size, root);
@@ -205,7 +205,7 @@ static bool init_call(struct program_work *w)
     return w->op != NULL;
 }
 
-bool program_work_init(struct program_work *w, const struct program_step *step, int index,
+bool program_work_init(struct program_work *w, const struct random_step *step, int index,
                        const struct program_comm *on)
 {
     *w = (struct program_work){
@@ -235,7 +235,7 @@ size_t program_work_index(const struct program_work *w, int block)
 
 static void fill(struct program_work *w)
 {
-    const struct program_step *const s = w->step;
+    const struct random_step *const s = w->step;
     const enum tutti_dtype dtype = (enum tutti_dtype)s->dtype;
     struct elements table;
     size_t place = place_of(w, SEND);
@@ -272,7 +272,7 @@ static void trace(const struct program_work *w, int block, int *source, int *sou
 
 static void expect(struct program_work *w)
 {
-    const struct program_step *const s = w->step;
+    const struct random_step *const s = w->step;
     const enum tutti_dtype dtype = (enum tutti_dtype)s->dtype;
     size_t place = place_of(w, RECV);
     for (int side = SEND; side <= RECV; side++)

@@ -30,7 +30,7 @@ struct program_comm {
 enum { PROGRAM_REQUESTS_MAX = 2 * PROGRAM_RANKS_MAX };
 
 struct program_work {
-    const struct program_step *step; /* NULL: not in use */
+    const struct random_step *step; /* NULL: not in use */
     const struct program_comm *on;
     int index;              /* of the step: tags of messages follow from it */
     int turn;               /* how often it has begun */
@@ -54,7 +54,7 @@ struct program_work {
 };
 
 /* False: no memory. `on` stays where it is. */
-bool program_work_init(struct program_work *work, const struct program_step *step, int index,
+bool program_work_init(struct program_work *work, const struct random_step *step, int index,
                        const struct program_comm *on);
 enum tutti_status program_work_begin(struct program_work *work, bool grouped);
 /* Waits for one request: TUTTI_OK also if a receive ended with another status, as it must. polls: calls tutti_test instead, and may return

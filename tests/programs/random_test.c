@@ -19,7 +19,7 @@
 static void programs_are_valid_and_can_be_read_back(void **state)
 {
     (void)state;
-    static struct program drawn, read;
+    static struct random_program drawn, read;
     static char text[PROGRAM_TEXT_BYTES], again[PROGRAM_TEXT_BYTES];
     for (uint64_t seed = 0; seed < 500; seed++)
         for (int job = 0; program_job_name(job) != NULL; job++) {
@@ -56,7 +56,7 @@ static void what_is_no_program_is_refused_with_its_line(void **state)
         {"seed 1\njob ranks 2\ndup comm 1 number 2\ndup comm 1 number 2\n", 0},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct program program;
+        struct random_program program;
         int line;
         assert_false(program_parse(&program, bad[i].text, &line));
         assert_int_equal(line, bad[i].line);
@@ -66,11 +66,11 @@ static void what_is_no_program_is_refused_with_its_line(void **state)
 /* As if an alltoall of more than 100 elements on a communicator that was made broke what is started behind it. */
 static bool breaks(const void *candidate, void *runs)
 {
-    const struct program *const p = candidate;
+    const struct random_program *const p = candidate;
     bool is_broken = false;
     ++*(int *)runs;
     for (int i = 0; i < p->step_count; i++) {
-        const struct program_step *const s = &p->steps[i];
+        const struct random_step *const s = &p->steps[i];
         if (is_broken && s->verb == PROGRAM_MESSAGE && s->form == STARTED) return true;
         is_broken |= s->verb == PROGRAM_CALL && s->comm > 0 &&
                      s->collective == COLLECTIVE_ALLTOALL && s->count > 100;
@@ -81,7 +81,7 @@ static bool breaks(const void *candidate, void *runs)
 static void what_fails_becomes_as_small_as_it_can(void **state)
 {
     (void)state;
-    static struct program program;
+    static struct random_program program;
     int found = 0;
     for (uint64_t seed = 0; found < 10; seed++) {
         int runs = 0;

@@ -227,9 +227,9 @@ static int talk_garbage(struct scene *scene, uint64_t random)
 static void find_meeting(struct rendezvous_key *meeting)
 {
     static const char what[] = "roll call";
-    struct launcher_place place;
-    if (launcher_detect(&place) != TUTTI_OK) abort();
-    rendezvous_key_derive(&place.key, what, sizeof what, meeting);
+    struct launcher_facts facts;
+    if (launcher_detect(&facts) != TUTTI_OK) abort();
+    rendezvous_key_derive(&facts.key, what, sizeof what, meeting);
 }
 
 /* As connect/port.c has it: what for, the meeting, who and whom, which connection. */

@@ -1,14 +1,14 @@
 #!/bin/bash
 # The simulation of the agreement finds every one of these classic bugs, and says at which seed.
 # (One more, that a ballot by all goes on without those who die during it, needs so many things at once that
-# src/control/agreement_test.c plays it move by move.)
+# src/membership/agreement_test.c plays it move by move.)
 # ctest: label=nosan label=once timeout=300
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
 
 # shellcheck source=tests/kit/planted_bugs.sh
 . tests/kit/planted_bugs.sh
-source=src/control/agreement.c
+source=src/membership/agreement.c
 begin_planting agreement_sim_main "$source"
 
 bug 'a lost vote' "$source" \

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/agreement.h"
-#include "control/rank_set.h"
+#include "membership/agreement.h"
+#include "membership/rank_set.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_seeds.h"
 #include "tests/sim/sim_story.h"

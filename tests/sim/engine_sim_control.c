@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "control/rank_set.h"
+#include "membership/rank_set.h"
 
 #define SILENT_NS (50 * PERIOD_NS)
 #define CUT_OFF_NS (40 * PERIOD_NS)

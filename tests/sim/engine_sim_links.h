@@ -15,7 +15,7 @@ struct sim_links {
     struct virtual_net *cards;
 };
 
-/* With pieces, credits and ways that are drawn; `kind` is that of its events. */
+/* With pieces, credits and paths that are drawn; `kind` is that of its events. */
 void sim_links_create(struct sim_links *links, enum engine_sim_carrier carrier, struct sim *sim,
                       int size, const int *nodes, int kind);
 /* Adds what was seen to the report. */

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#include "control/rank_set.h"
+#include "membership/rank_set.h"
 
 static void number_hosts(const struct world *w, struct comm *comm)
 {

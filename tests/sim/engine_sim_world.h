@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #include "algo/algo.h"
-#include "control/agreement.h"
-#include "control/heartbeat.h"
+#include "membership/agreement.h"
+#include "membership/heartbeat.h"
 #include "tests/sim/engine_sim.h"
 #include "tests/sim/engine_sim_links.h"
 #include "tests/sim/sim.h"

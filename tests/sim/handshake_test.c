@@ -373,7 +373,7 @@ static void write_door_sleeper(struct step steps[DOOR_STEPS])
 
 /* For one sleep: a publisher that finds another word takes the way to the end of the table. Its sleeps have the numbers from 1 to 3,
  * and so it is written once for each. */
-enum { DOOR_WAYS = 3, WAY_STEPS = 3, DOOR_PUBLISHER_ALL = 6 + DOOR_WAYS * WAY_STEPS + 1 };
+enum { DOOR_PATHS = 3, PATH_STEPS = 3, DOOR_PUBLISHER_ALL = 6 + DOOR_PATHS * PATH_STEPS + 1 };
 
 static void write_door_publisher(struct step steps[DOOR_PUBLISHER_ALL], enum word message)
 {
@@ -385,8 +385,8 @@ static void write_door_publisher(struct step steps[DOOR_PUBLISHER_ALL], enum wor
     steps[at++] = (struct step)S(LOAD, ASLEEP_WORD, 0);
     steps[at++] = (struct step)S(JUMP_IF, 0, 0, 0, end);
     steps[at++] = (struct step)S(LOAD, FREED, 1);
-    for (uint8_t sleep = 1; sleep <= DOOR_WAYS; sleep++) {
-        const uint8_t next = (uint8_t)(at + WAY_STEPS), word = (uint8_t)(sleep * NUMBER);
+    for (uint8_t sleep = 1; sleep <= DOOR_PATHS; sleep++) {
+        const uint8_t next = (uint8_t)(at + PATH_STEPS), word = (uint8_t)(sleep * NUMBER);
         steps[at++] = (struct step)S(JUMP_UNLESS, 0, 0, word, next);
         steps[at++] = (struct step)S(SET, DOOR, 0, 1); /* doorbell_ring */
         steps[at++] = (struct step)S(SWAP, ASLEEP_WORD, 0, (uint8_t)(word + RUNG));

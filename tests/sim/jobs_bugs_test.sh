@@ -6,8 +6,8 @@ cd "${TUTTI_ROOT:?}"
 
 # shellcheck source=tests/kit/planted_bugs.sh
 . tests/kit/planted_bugs.sh
-link=src/transport/tcp/link.c heartbeat=src/control/heartbeat.c
-run=src/engine/run.c send=src/engine/send.c way=src/engine/way.c bind=src/engine/bind.c
+link=src/transport/tcp/link.c heartbeat=src/membership/heartbeat.c
+run=src/engine/run.c send=src/engine/send.c way=src/engine/outgoing.c bind=src/engine/bind.c
 begin_planting engine_sim_main "$link" "$run" "$send" "$way" "$bind" "$heartbeat"
 seeds=3000
 

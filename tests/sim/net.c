@@ -705,7 +705,7 @@ static void set_paths(struct sim_net *net)
     assert(net->paths.rule_count <= RULES_MAX);
     for (unsigned i = 0; i < net->paths.rule_count; i++) {
         net->rules[i] = net->paths.rules[i];
-        if (net->rules[i].way == PATH_READ) net->rules[i].bytes_min = REFERENCE_BYTES_MIN;
+        if (net->rules[i].path == PATH_READ) net->rules[i].bytes_min = REFERENCE_BYTES_MIN;
     }
     net->paths.rules = net->rules;
     if (!net->options.expects) net->paths.lacks = path_bit(PATH_WRITE) | path_bit(PATH_DIRECT);

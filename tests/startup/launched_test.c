@@ -28,25 +28,25 @@
 
 /* ------------------------------------------------------------------------------------------------- a rank */
 
-static int complain(const struct launcher_place *place, const char *what)
+static int complain(const struct launcher_facts *facts, const char *what)
 {
-    fprintf(stderr, "rank %d of %d: %s: %s\n", place->rank, place->size, what,
+    fprintf(stderr, "rank %d of %d: %s: %s\n", facts->rank, facts->size, what,
             tutti_error_message());
     return 1;
 }
 
-static int add_up(const struct launcher_place *place)
+static int add_up(const struct launcher_facts *facts)
 {
     struct tutti_comm *comm;
-    const int64_t one = place->rank + 1;
+    const int64_t one = facts->rank + 1;
     int64_t sum = 0;
-    if (tutti_comm_create(NULL, &comm) != TUTTI_OK) return complain(place, "communicator");
-    if (tutti_comm_rank(comm) != place->rank || tutti_comm_size(comm) != place->size)
-        return complain(place, "another place");
+    if (tutti_comm_create(NULL, &comm) != TUTTI_OK) return complain(facts, "communicator");
+    if (tutti_comm_rank(comm) != facts->rank || tutti_comm_size(comm) != facts->size)
+        return complain(facts, "another place");
     if (tutti_allreduce(&one, &sum, 1, TUTTI_INT64, TUTTI_SUM, comm) != TUTTI_OK)
-        return complain(place, "allreduce");
-    if (sum != (int64_t)place->size * (place->size + 1) / 2) return complain(place, "sum");
-    return tutti_comm_free(comm) == TUTTI_OK ? 0 : complain(place, "free");
+        return complain(facts, "allreduce");
+    if (sum != (int64_t)facts->size * (facts->size + 1) / 2) return complain(facts, "sum");
+    return tutti_comm_free(comm) == TUTTI_OK ? 0 : complain(facts, "free");
 }
 
 /* A short value and one that needs several lines of PMI-1. */
@@ -58,59 +58,59 @@ static size_t make_value(int rank, int round, const char *key, char *value)
     return bytes;
 }
 
-static int hand_around_once(const struct launcher_place *place, enum exchange_means means, int round)
+static int hand_around_once(const struct launcher_facts *facts, enum exchange_means means, int round)
 {
     static const char *const keys[] = {"short", "long"};
     const uint64_t deadline_ns = clock_now_ns() + 60000000000u;
     struct exchange *exchange;
     char expected[EXCHANGE_VALUE_BYTES_MAX], got[EXCHANGE_VALUE_BYTES_MAX];
     size_t bytes, got_bytes;
-    if (exchange_open(place, means, deadline_ns, &exchange) != TUTTI_OK)
-        return complain(place, "exchange_open");
+    if (exchange_open(facts, means, deadline_ns, &exchange) != TUTTI_OK)
+        return complain(facts, "exchange_open");
     for (int i = 0; i < 2; i++) {
-        bytes = make_value(place->rank, round, keys[i], expected);
+        bytes = make_value(facts->rank, round, keys[i], expected);
         if (exchange_put(exchange, keys[i], expected, bytes, deadline_ns) != TUTTI_OK)
-            return complain(place, "exchange_put");
+            return complain(facts, "exchange_put");
     }
-    if (exchange_fence(exchange, deadline_ns) != TUTTI_OK) return complain(place, "fence");
-    for (int i = 0; i < 2 * place->size; i++) {
+    if (exchange_fence(exchange, deadline_ns) != TUTTI_OK) return complain(facts, "fence");
+    for (int i = 0; i < 2 * facts->size; i++) {
         const char *const key = keys[i % 2];
         bytes = make_value(i / 2, round, key, expected);
         if (exchange_get(exchange, i / 2, key, got, sizeof got, &got_bytes, deadline_ns) != TUTTI_OK ||
             got_bytes != bytes || memcmp(got, expected, bytes) != 0)
-            return complain(place, "exchange_get");
+            return complain(facts, "exchange_get");
     }
-    if (exchange_fence(exchange, deadline_ns) != TUTTI_OK) return complain(place, "last fence");
+    if (exchange_fence(exchange, deadline_ns) != TUTTI_OK) return complain(facts, "last fence");
     exchange_close(exchange);
     return 0;
 }
 
-static int hand_around(const struct launcher_place *place, enum exchange_means means)
+static int hand_around(const struct launcher_facts *facts, enum exchange_means means)
 {
     for (int round = 0; round < 2; round++)
-        if (hand_around_once(place, means, round) != 0) return 1;
+        if (hand_around_once(facts, means, round) != 0) return 1;
     return 0;
 }
 
 /* The others come to the second fence when rank 0 has given up. */
-static int wait_in_vain(const struct launcher_place *place, enum exchange_means means)
+static int wait_in_vain(const struct launcher_facts *facts, enum exchange_means means)
 {
     struct exchange *exchange;
     const uint64_t long_ns = 60000000000u, short_ns = 300000000u;
-    if (exchange_open(place, means, clock_now_ns() + long_ns, &exchange) != TUTTI_OK)
-        return complain(place, "exchange_open");
+    if (exchange_open(facts, means, clock_now_ns() + long_ns, &exchange) != TUTTI_OK)
+        return complain(facts, "exchange_open");
     if (exchange_fence(exchange, clock_now_ns() + long_ns) != TUTTI_OK)
-        return complain(place, "fence");
-    if (place->rank == 0) {
+        return complain(facts, "fence");
+    if (facts->rank == 0) {
         char value[8];
         size_t bytes;
-        if (exchange_get(exchange, place->size - 1, "none", value, sizeof value, &bytes,
+        if (exchange_get(exchange, facts->size - 1, "none", value, sizeof value, &bytes,
                          clock_now_ns() + short_ns) == TUTTI_OK)
-            return complain(place, "a key that nobody put");
+            return complain(facts, "a key that nobody put");
         if (exchange_fence(exchange, clock_now_ns() + short_ns) != TUTTI_INIT_TIMEOUT)
-            return complain(place, "a fence that nobody comes to");
+            return complain(facts, "a fence that nobody comes to");
         if (exchange_fence(exchange, clock_now_ns() + short_ns) == TUTTI_OK)
-            return complain(place, "a fence after one that failed");
+            return complain(facts, "a fence after one that failed");
     } else {
         nanosleep(&(struct timespec){2, 0}, NULL);
     }
@@ -122,54 +122,54 @@ typedef int mpi_init_function(int *argument_count, char ***arguments);
 typedef int mpi_finalize_function(void);
 
 /* With an MPI library that is loaded as a plug-in might load it. */
-static int beside_mpi(const struct launcher_place *place, enum exchange_means means, bool is_within)
+static int beside_mpi(const struct launcher_facts *facts, enum exchange_means means, bool is_within)
 {
     void *const library = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
-    if (library == NULL) return complain(place, dlerror());
+    if (library == NULL) return complain(facts, dlerror());
     mpi_init_function *init;
     mpi_finalize_function *finalize;
     *(void **)&init = dlsym(library, "MPI_Init");
     *(void **)&finalize = dlsym(library, "MPI_Finalize");
-    if (init == NULL || finalize == NULL) return complain(place, dlerror());
-    if (!is_within && hand_around(place, means) != 0) return 1;
-    if (init(NULL, NULL) != 0) return complain(place, "MPI_Init");
-    if (is_within && hand_around(place, means) != 0) return 1;
-    return finalize() == 0 ? 0 : complain(place, "MPI_Finalize");
+    if (init == NULL || finalize == NULL) return complain(facts, dlerror());
+    if (!is_within && hand_around(facts, means) != 0) return 1;
+    if (init(NULL, NULL) != 0) return complain(facts, "MPI_Init");
+    if (is_within && hand_around(facts, means) != 0) return 1;
+    return finalize() == 0 ? 0 : complain(facts, "MPI_Finalize");
 }
 
-static int use_exchange(const struct launcher_place *place, const char *means, const char *how)
+static int use_exchange(const struct launcher_facts *facts, const char *means, const char *how)
 {
     const enum exchange_means wanted = strcmp(means, "folder") == 0 ? EXCHANGE_FOLDER
                                        : strcmp(means, "pmix") == 0 ? EXCHANGE_PMIX
                                                                     : EXCHANGE_PMI1;
-    if (how == NULL) return hand_around(place, wanted);
-    if (strcmp(how, "late") == 0) return wait_in_vain(place, wanted);
-    return beside_mpi(place, wanted, strcmp(how, "within") == 0);
+    if (how == NULL) return hand_around(facts, wanted);
+    if (strcmp(how, "late") == 0) return wait_in_vain(facts, wanted);
+    return beside_mpi(facts, wanted, strcmp(how, "within") == 0);
 }
 
 /* One rank asks more often than the others: they meet all the same. */
-static bool look_alone(const struct launcher_place *place)
+static bool look_alone(const struct launcher_facts *facts)
 {
     int rank, size;
-    if (place->rank != 0) return true;
+    if (facts->rank != 0) return true;
     const char *const launcher = tutti_launcher(&rank, &size);
-    return launcher != NULL && strcmp(launcher, place->launcher) == 0 && rank == place->rank &&
-           size == place->size && tutti_launcher(NULL, NULL) != NULL;
+    return launcher != NULL && strcmp(launcher, facts->launcher) == 0 && rank == facts->rank &&
+           size == facts->size && tutti_launcher(NULL, NULL) != NULL;
 }
 
 static int be_rank(const char *means, const char *how)
 {
     static const char *const services[] = {"none", "pmi1", "pmix"};
-    struct launcher_place place;
-    if (launcher_detect(&place) != TUTTI_OK) {
+    struct launcher_facts facts;
+    if (launcher_detect(&facts) != TUTTI_OK) {
         fprintf(stderr, "%s\n", tutti_error_message());
         return 1;
     }
-    if (!look_alone(&place)) return complain(&place, "tutti_launcher");
-    if (add_up(&place) != 0) return 1;
-    if (means != NULL && use_exchange(&place, means, how) != 0) return 1;
-    printf("rank %d of %d by %s, local %d of %d, service %s: fine\n", place.rank, place.size,
-           place.launcher, place.local_rank, place.local_size, services[place.service]);
+    if (!look_alone(&facts)) return complain(&facts, "tutti_launcher");
+    if (add_up(&facts) != 0) return 1;
+    if (means != NULL && use_exchange(&facts, means, how) != 0) return 1;
+    printf("rank %d of %d by %s, local %d of %d, service %s: fine\n", facts.rank, facts.size,
+           facts.launcher, facts.local_rank, facts.local_size, services[facts.service]);
     return 0;
 }
 

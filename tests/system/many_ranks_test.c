@@ -24,8 +24,8 @@
 #include "connect/port.h"
 #include "health/control_message.h"
 #include "health/control_ring.h"
+#include "health/health_init.h"
 #include "health/known.h"
-#include "health/life.h"
 #include "health/network.h"
 #include "health/remote_rank.h"
 #include "transport/router/router.h"
@@ -130,8 +130,8 @@ static void open_router(struct world *world)
     struct transport_set *const set = &world->comm->team.transports.set;
     const struct router_options options = {
         .size = world->size,
-        .ways = {{&world->near, world->comm->team.members.hosts->local_numbers}, {set->tcp, NULL}},
-        .way_count = 2};
+        .routes = {{&world->near, world->comm->team.members.hosts->local_numbers}, {set->tcp, NULL}},
+        .route_count = 2};
     assert_int_equal(router_create(&options, &set->router), TUTTI_OK);
     set->all = set->router;
 }

@@ -1,5 +1,5 @@
 /* A rank has no descriptors or no address space left once communicators are made, and peers send from memory that it has never mapped.
- * The rank reads that memory another way, or all ranks get an error that says what the rank lacks: never a deadline, and never an error
+ * The rank reads that memory by another path, or all ranks get an error that says what the rank lacks: never a deadline, and never an error
  * that names another rank. Ranks that use little memory need little address space.
  *
  * ctest: label=notsan timeout=120 waits

@@ -29,7 +29,7 @@
 enum { RANKS = 5, ROOT = 3, COUNT = 37 };
 
 struct world {
-    const struct operation *operation;
+    const struct perf_operation *operation;
     struct pattern pattern;
     struct buffers buffers[RANKS];
 };
@@ -53,14 +53,14 @@ static void world_init(struct world *world, const char *name, const struct setti
     world->pattern = (struct pattern){s->dtype, world->operation->reduces, s->reduction, RANKS, 11};
     const struct buffers_options options = {tutti_dtype_size(s->dtype), s->misalign, false, NULL, 1};
     for (int rank = 0; rank < RANKS; rank++) {
-        const struct shape shape = {.rank_count = RANKS,
-                                    .rank = rank,
-                                    .root = ROOT,
-                                    .count = s->count ? s->count : COUNT,
-                                    .skew = s->skew,
-                                    .displs = s->displs,
-                                    .tensors = s->tensors,
-                                    .in_place = s->in_place};
+        const struct perf_shape shape = {.rank_count = RANKS,
+                                         .rank = rank,
+                                         .root = ROOT,
+                                         .count = s->count ? s->count : COUNT,
+                                         .skew = s->skew,
+                                         .displs = s->displs,
+                                         .tensors = s->tensors,
+                                         .in_place = s->in_place};
         assert_int_equal(buffers_init(&world->buffers[rank], world->operation, &shape, &options),
                          TUTTI_OK);
         buffers_fill(&world->buffers[rank], 0, &world->pattern);
@@ -89,14 +89,14 @@ static size_t wrong_in(const struct world *world)
 
 static unsigned char *recv_of(const struct world *world, int rank)
 {
-    struct call call;
+    struct perf_call call;
     buffers_call(&world->buffers[rank], 0, &call);
     return call.recv;
 }
 
 static unsigned char *send_of(const struct world *world, int rank)
 {
-    struct call call;
+    struct perf_call call;
     buffers_call(&world->buffers[rank], 0, &call);
     return (unsigned char *)(uintptr_t)call.send;
 }
@@ -138,7 +138,7 @@ static void move_block(struct world *world, int source, size_t from, int destina
     struct buffers *const out = &world->buffers[source], *const in = &world->buffers[destination];
     const size_t size = out->element_bytes;
     size_t places[2][4096], counts[2] = {0, 0};
-    const struct layout *const layouts[2] = {&out->layouts[SEND], &in->layouts[RECV]};
+    const struct perf_layout *const layouts[2] = {&out->layouts[SEND], &in->layouts[RECV]};
     const size_t blocks[2] = {from, to};
     for (int end = 0; end < 2; end++)
         for (size_t p = 0; p < layouts[end]->piece_count; p++)
@@ -368,7 +368,7 @@ static void lists_in_place_share_their_memory(void **state)
     const struct setting setting = {.dtype = TUTTI_INT32, .tensors = TENSORS_MIXED, .in_place = true};
     world_init(&world, "gather", &setting);
     const struct buffers *const root = &world.buffers[ROOT];
-    const struct layout *const send = &root->layouts[SEND], *const recv = &root->layouts[RECV];
+    const struct perf_layout *const send = &root->layouts[SEND], *const recv = &root->layouts[RECV];
     size_t shared = 0;
     for (size_t i = 0; i < recv->piece_count; i++)
         if (recv->pieces[i].block == ROOT) {
@@ -386,12 +386,13 @@ static void lists_in_place_share_their_memory(void **state)
 static void skewed_counts_agree_at_both_ends(void **state)
 {
     (void)state;
-    const struct operation *const operation = operation_find("alltoallv");
+    const struct perf_operation *const operation = operation_find("alltoallv");
     for (int skew = SKEW_NONE; skew <= SKEW_ONE; skew++)
         for (int in_place = 0; in_place < 2; in_place++)
             for (int from = 0; from < RANKS; from++)
                 for (int to = 0; to < RANKS; to++) {
-                    struct shape shape = {.rank_count = RANKS, .count = COUNT, .in_place = in_place};
+                    struct perf_shape shape = {
+                        .rank_count = RANKS, .count = COUNT, .in_place = in_place};
                     shape.skew = (enum skew)skew;
                     shape.rank = from;
                     const size_t sent = operation_count_of(operation, &shape, SEND, (size_t)to);
@@ -410,7 +411,7 @@ static void every_untouched_output_is_wrong(void **state)
     (void)state;
     static const struct setting plain = {.dtype = TUTTI_BFLOAT16}, bytes = {.dtype = TUTTI_UINT8};
     for (int i = 0; i < operation_count; i++) {
-        const struct operation *const operation = &operation_list[i];
+        const struct perf_operation *const operation = &operation_list[i];
         if (operation_is_message(operation)) continue;
         struct world world;
         world_init(&world, operation->name, operation->reduces ? &plain : &bytes);
@@ -505,12 +506,12 @@ static void writing_into_gaps_is_found(void **state)
         world_init(&world, settings[s].tensors ? "alltoall" : "alltoallv", &settings[s]);
         alltoall(&world);
         assert_int_equal(wrong_in(&world), 0);
-        const struct layout *const layout = &world.buffers[1].layouts[RECV];
+        const struct perf_layout *const layout = &world.buffers[1].layouts[RECV];
         size_t end = 0, spoilt = 0; /* every place that no block or tensor covers */
         for (size_t place = 0; place < layout->span; place++) {
             bool covered = false;
             for (size_t i = 0; i < layout->piece_count; i++) {
-                const struct piece *const piece = &layout->pieces[i];
+                const struct layout_piece *const piece = &layout->pieces[i];
                 covered |= place >= piece->offset && place - piece->offset < piece->count;
                 if (piece->offset + piece->count > end) end = piece->offset + piece->count;
             }

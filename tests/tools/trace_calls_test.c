@@ -16,7 +16,7 @@ static const uint64_t MS = 1000000, BASE_NS = 50000000000, EVERY_NS = 1000000000
 
 struct scene {
     struct trace_json traces[RANKS];
-    struct calls calls;
+    struct trace_calls calls;
 };
 
 static void set_text(char *to, const char *text)
@@ -78,7 +78,7 @@ static void move(struct scene *scene, int rank, uint64_t begin_ns, uint64_t end_
 
 static void check_late(const struct scene *scene, enum calls_clock clock)
 {
-    const struct calls *calls = &scene->calls;
+    const struct trace_calls *calls = &scene->calls;
     const struct call_kind *kind = &calls->kinds[0];
     assert_int_equal(calls->clock, clock);
     assert_int_equal(calls->kind_count, 1);

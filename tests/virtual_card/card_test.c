@@ -249,8 +249,8 @@ static void without_a_landing_nothing_is_placed(void **state)
     struct card_rx *rx;
     assert_int_equal(card_rx_create(&shape, &signature, &rx), TUTTI_OK);
     assert_null(card_rx_arrive(rx, &message, NULL, 0));
-    assert_false(card_rx_needs_landing(rx)); /* its user may still offer a place */
-    assert_true(card_rx_needs_landing(rx));
+    assert_false(card_rx_ask_landing(rx)); /* its user may still offer a place */
+    assert_true(card_rx_ask_landing(rx));
     card_rx_land(rx);
     message.sequence = 1;
     message.kind = CARD_MESSAGE_PLACED;
@@ -325,8 +325,8 @@ static void a_landing_goes_on_until_its_user_says_where_bytes_belong(void **stat
     assert_non_null(rx->landing);
     rx->landing_target.key = 5;
     assert_null(card_rx_arrive(rx, &ask, NULL, 0));
-    (void)card_rx_needs_landing(rx);
-    assert_true(card_rx_needs_landing(rx));
+    (void)card_rx_ask_landing(rx);
+    assert_true(card_rx_ask_landing(rx));
     card_rx_land(rx);
     ask.sequence = 2; /* it overtakes another message */
     ask.offset = 1000;
@@ -380,8 +380,8 @@ static void what_a_sender_waits_for_is_told_at_once(void **state)
     rx->landing_target.key = 5;
     message.length = 2 * ahead_shape.landing_bytes;
     assert_null(card_rx_arrive(rx, &message, NULL, 0));
-    (void)card_rx_needs_landing(rx);
-    assert_true(card_rx_needs_landing(rx));
+    (void)card_rx_ask_landing(rx);
+    assert_true(card_rx_ask_landing(rx));
     card_rx_land(rx);
     card_rx_tell(rx, &grant);
     assert_int_equal(grant.message.length, ahead_shape.landing_bytes);

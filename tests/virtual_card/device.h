@@ -1,4 +1,4 @@
-/* device.h - a simulated network card (transport/card/device.h), for tests of the modules above
+/* device.h - a simulated network card (transport/card/card_device.h), for tests of the modules above
  * such a device. It is a strict one.
  *
  *   rank a                                                              rank b
@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 #include "tests/virtual_card/wire.h"
-#include "transport/card/device.h"
+#include "transport/card/card_device.h"
 #include "tutti/tutti.h"
 
 enum {

@@ -10,7 +10,7 @@
 #include "tests/kit/chance.h"
 #include "tests/virtual_card/socket_wire.h"
 #include "transport/ofi/choice.h"
-#include "transport/ofi/device.h"
+#include "transport/ofi/ofi_device.h"
 
 enum { SETTLE_STEPS_MAX = 2000000, EVENTS = SIM_MESSAGE + 1 };
 

@@ -72,9 +72,9 @@ struct endpoint {
 
 struct engine_net {
     struct engine_mood mood;
-    struct path_table paths[2];           /* within a host, and between hosts */
-    struct path_row rows[PATH_WAY_COUNT]; /* where links reach other memory */
-    int size, links_left;                 /* see engine_net_bound_links */
+    struct path_table paths[2];            /* within a host, and between hosts */
+    struct path_row rows[PATH_KIND_COUNT]; /* where links reach other memory */
+    int size, links_left;                  /* see engine_net_bound_links */
     uint64_t random, written, handed_on, shared, multicast;
     struct link_world other; /* whose transports these are; without ranks: none */
     int hosts[ENGINE_RANKS_MAX][ENGINE_RANKS_MAX]; /* [rank]: the ranks of its host */
@@ -124,7 +124,7 @@ static bool is_full(struct wire *wire)
     return wire->sent - least_read(wire) >= wire->net->mood.pieces || is_moody(wire->net);
 }
 
-/* A message that goes another way: who still writes to the place is found out. */
+/* A message that goes by another path: who still writes to the place is found out. */
 static void drop_reserved(struct wire *wire)
 {
     engine_memory_give(engine_net_kind(wire->net, wire->writer), wire->reserved,
@@ -214,7 +214,7 @@ static void net_written(struct link_tx *link, size_t bytes)
     wire->net->written++;
 }
 
-/* Not always, so that some is sent in another way. */
+/* Not always, so that some is sent by another path. */
 static bool net_refer(struct link_tx *link, const void *address, size_t bytes,
                       struct link_reference *reference)
 {
@@ -611,10 +611,10 @@ static void open_endpoint(struct engine_net *net, int rank)
     endpoint->base.shared_memory = engine_net_kind(net, rank);
 }
 
-/* Whether every way takes memory of every kind, or each only the host's. */
+/* Whether every path takes memory of every kind, or each only the host's. */
 static void set_reach(struct engine_net *net, bool reaches_far)
 {
-    assert_true(net->paths[0].row_count <= PATH_WAY_COUNT);
+    assert_true(net->paths[0].row_count <= PATH_KIND_COUNT);
     for (unsigned i = 0; i < net->paths[0].row_count; i++) {
         struct path_row *const row = &net->rows[i];
         *row = net->paths[0].rows[i];

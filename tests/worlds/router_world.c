@@ -65,16 +65,16 @@ static void open_second(struct router_world *world)
         }
 }
 
-void router_world_ways(const struct router_world *world, int rank, struct router_options *options)
+void router_world_routes(const struct router_world *world, int rank, struct router_options *options)
 {
-    options->way_count = 0;
+    options->route_count = 0;
     if (world->near[rank] != NULL)
-        options->ways[options->way_count++] =
-            (struct router_way){world->near[rank], world->numbers[rank]};
+        options->routes[options->route_count++] =
+            (struct router_route){world->near[rank], world->numbers[rank]};
     if (world->second[rank] != NULL)
-        options->ways[options->way_count++] =
-            (struct router_way){world->second[rank], world->second_numbers[rank]};
-    options->ways[options->way_count++] = (struct router_way){world->far[rank], NULL};
+        options->routes[options->route_count++] =
+            (struct router_route){world->second[rank], world->second_numbers[rank]};
+    options->routes[options->route_count++] = (struct router_route){world->far[rank], NULL};
 }
 
 static struct transport *create_router(const struct router_world *world, int rank)
@@ -87,14 +87,15 @@ static struct transport *create_router(const struct router_world *world, int ran
                                      .size = world->size,
                                      .piece_bytes_max = piece_bytes_max,
                                      .piece_count_max = piece_count_max};
-    router_world_ways(world, rank, &options);
+    router_world_routes(world, rank, &options);
     assert_int_equal(router_create(&options, &router), TUTTI_OK);
     for (int s = 0; s < TRANSPORT_SLOT_COUNT; s++) router->signatures[s] = ROUTER_SIGNATURE;
     return router;
 }
 
-struct router_world *router_world_open_ways(const struct host_shape *shape, enum numbering numbering,
-                                            bool same_process, bool has_second)
+struct router_world *router_world_open_routes(const struct host_shape *shape,
+                                              enum numbering numbering, bool same_process,
+                                              bool has_second)
 {
     struct router_world *world = calloc(1, sizeof *world);
     assert_non_null(world);
@@ -120,7 +121,7 @@ struct router_world *router_world_open_ways(const struct host_shape *shape, enum
 struct router_world *router_world_open(const struct host_shape *shape, enum numbering numbering,
                                        bool same_process)
 {
-    return router_world_open_ways(shape, numbering, same_process, false);
+    return router_world_open_routes(shape, numbering, same_process, false);
 }
 
 static void move_all(void *context)

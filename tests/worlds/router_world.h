@@ -1,5 +1,5 @@
 /* router_world.h - ranks of several hosts, all of this process: those of one host share a segment, all others have
- * connections, and each has a router over these ways. Assertions are cmocka's.
+ * connections, and each has a router over these routes. Assertions are cmocka's.
  */
 #ifndef TUTTI_TESTS_WORLDS_ROUTER_WORLD_H
 #define TUTTI_TESTS_WORLDS_ROUTER_WORLD_H
@@ -25,7 +25,7 @@ struct router_world {
     struct host_map map;
     struct transport *ranks[ROUTER_RANKS_MAX], *near[ROUTER_RANKS_MAX], *far[ROUTER_RANKS_MAX];
     int numbers[ROUTER_RANKS_MAX][ROUTER_RANKS_MAX]; /* [rank][other]: in its near transport, or -1 */
-    struct transport *second[ROUTER_RANKS_MAX]; /* a third way, see router_world_open_ways; or NULL */
+    struct transport *second[ROUTER_RANKS_MAX]; /* a third route, see router_world_open_routes; or NULL */
     int second_numbers[ROUTER_RANKS_MAX][ROUTER_RANKS_MAX];
     struct segment *segments[ROUTER_RANKS_MAX]; /* the test's own way in, of the first rank of a host; NULL */
     uint64_t random;                            /* of games, see link_world.h */
@@ -34,13 +34,14 @@ struct router_world {
 /* same_process: ranks of a host know that they share their memory. */
 struct router_world *router_world_open(const struct host_shape *shape, enum numbering numbering,
                                        bool same_process);
-/* has_second: a third way, before that to all ranks, joins the ranks of two hosts. */
-struct router_world *router_world_open_ways(const struct host_shape *shape, enum numbering numbering,
-                                            bool same_process, bool has_second);
+/* has_second: a third route, before that to all ranks, joins the ranks of two hosts. */
+struct router_world *router_world_open_routes(const struct host_shape *shape,
+                                              enum numbering numbering, bool same_process,
+                                              bool has_second);
 /* All ranks move their links in each step. */
 struct link_world router_world_links(struct router_world *world, uint64_t seed);
 /* Fills in the ways of a rank. */
-void router_world_ways(const struct router_world *world, int rank, struct router_options *options);
+void router_world_routes(const struct router_world *world, int rank, struct router_options *options);
 void router_world_close(struct router_world *world);
 
 /* What ranks of a host have sent each other so far in slot 0. */

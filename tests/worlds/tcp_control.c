@@ -21,7 +21,7 @@ static enum tutti_status tell_final(struct control *control, int peer, const voi
 
 static unsigned unheard(const struct control *control, int peer)
 {
-    return tcp_unheard_notes(tcp_of(control), peer);
+    return tcp_unheard_control(tcp_of(control), peer);
 }
 
 static bool is_settled(const struct control *control, int peer)

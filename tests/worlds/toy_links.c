@@ -410,13 +410,13 @@ static void toy_forget(struct transport *transport, int rank)
     peer->has_greeted = false;
 }
 
-static const struct ordered_ops ordered = {.sent = toy_sent,
-                                           .taken = toy_taken,
-                                           .greeted = toy_greeted,
-                                           .examine = ordered_not_examined,
-                                           .report = toy_report,
-                                           .check = ordered_is_sound,
-                                           .forget = toy_forget};
+static const struct beside_control_ops ordered = {.sent = toy_sent,
+                                                  .taken = toy_taken,
+                                                  .greeted = toy_greeted,
+                                                  .examine = ordered_not_examined,
+                                                  .report = toy_report,
+                                                  .check = ordered_is_sound,
+                                                  .forget = toy_forget};
 
 /* ----------------------------------------------------------------------------------------- life cycle */
 
@@ -425,8 +425,8 @@ static const struct ordered_ops ordered = {.sent = toy_sent,
     .is_ordered = true, .completion = PATH_AT_ONCE, .in_flight = WINDOW,                    \
     .cost = {6000000, 6000000, 200, 200}, .measured = "assumed: a system call at each end"
 
-static const struct path_row rows[] = {{EVERY_ROW, .way = PATH_SLOT, .work = {1, 1, 1, 0, 0, 1}},
-                                       {EVERY_ROW, .way = PATH_STAGE, .work = {2, 2, 1, 0, 0, 1}}};
+static const struct path_row rows[] = {{EVERY_ROW, .path = PATH_SLOT, .work = {1, 1, 1, 0, 0, 1}},
+                                       {EVERY_ROW, .path = PATH_STAGE, .work = {2, 2, 1, 0, 0, 1}}};
 static const struct path_rule rules[] = {
     RULE(PATH_SLOT, 0, ANY_SIZE, PATH_ANY_TRAFFIC, PATH_ANY_SENDER, "the only way"), RULE_TO_STAGE};
 static const struct path_table paths = {.name = "toy",

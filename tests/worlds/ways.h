@@ -1,6 +1,6 @@
-/* ways.h - the same tests over several transports: group setups of cmocka that say which one the ranks will take. */
-#ifndef TUTTI_TESTS_WORLDS_WAYS_H
-#define TUTTI_TESTS_WORLDS_WAYS_H
+/* paths.h - the same tests over several transports: group setups of cmocka that say which one the ranks will take. */
+#ifndef TUTTI_TESTS_WORLDS_PATHS_H
+#define TUTTI_TESTS_WORLDS_PATHS_H
 
 #include <stdlib.h>
 

@@ -150,26 +150,26 @@ static void put_launch(const struct launch *launch)
     end('}');
 }
 
-static void put_ways(const struct report *report)
+static void put_paths(const struct report *report)
 {
-    static const struct ways unknown;
-    const bool is_known = report->ways_trouble[0] == '\0';
-    const struct ways *const ways = is_known ? report->ways : &unknown;
-    const char *const between = ways->has_card ? "rdma" : ways->has_address ? "tcp" : NULL;
+    static const struct transports_found unknown;
+    const bool is_known = report->paths_trouble[0] == '\0';
+    const struct transports_found *const paths = is_known ? report->paths : &unknown;
+    const char *const between = paths->has_card ? "rdma" : paths->has_address ? "tcp" : NULL;
     begin("transports", '{');
-    put_text("within_host", !is_known ? NULL : ways->is_tcp_within ? "tcp" : "shared memory");
+    put_text("within_host", !is_known ? NULL : paths->is_tcp_within ? "tcp" : "shared memory");
     put_text("between_hosts", between);
-    put_text("provider", ways->provider);
-    put_words("cards", ways->cards);
-    put_text("why_rdma", ways->why_card);
-    put_text("interface", ways->interface);
-    put_text("address", ways->address);
-    put_words("rails", ways->rails);
-    put_text("protocol", ways->protocol);
-    put_text("problem", !is_known                      ? report->ways_trouble
-                        : ways->problem[0] != '\0'     ? ways->problem
-                        : ways->why_address[0] != '\0' ? ways->why_address
-                                                       : NULL);
+    put_text("provider", paths->provider);
+    put_words("cards", paths->cards);
+    put_text("why_rdma", paths->why_card);
+    put_text("interface", paths->interface);
+    put_text("address", paths->address);
+    put_words("rails", paths->rails);
+    put_text("protocol", paths->protocol);
+    put_text("problem", !is_known                       ? report->paths_trouble
+                        : paths->problem[0] != '\0'     ? paths->problem
+                        : paths->why_address[0] != '\0' ? paths->why_address
+                                                        : NULL);
     end('}');
 }
 
@@ -291,7 +291,7 @@ void json_print(const struct report *report)
     put_build();
     put_machine(&report->machine);
     put_launch(&report->launch);
-    put_ways(report);
+    put_paths(report);
     put_cuda(report);
     put_rocm(report);
     put_fabric(report);

@@ -8,10 +8,10 @@
 
 void launch_look(struct launch *launch)
 {
-    struct launcher_place place;
+    struct launcher_facts facts;
     *launch = (struct launch){0};
-    if (launcher_look(&place) != TUTTI_OK) return;
-    *launch = (struct launch){place.launcher, place.rank, place.size};
+    if (launcher_look(&facts) != TUTTI_OK) return;
+    *launch = (struct launch){facts.launcher, facts.rank, facts.size};
 }
 
 void launch_ask_pmix(void *answer, int question)

@@ -5,7 +5,7 @@
 
 #include "base/option_mistake.h"
 
-enum part { FABRIC, CUDA, ROCM, PMIX, WAYS, PART_COUNT };
+enum part { FABRIC, CUDA, ROCM, PMIX, PATHS, PART_COUNT };
 
 static struct probe probes[PART_COUNT + OPTION_COUNT]; /* of the parts, then of settings */
 
@@ -24,7 +24,7 @@ void report_make(struct report *report, double seconds)
     prepare(CUDA, devices_ask_cuda, sizeof *report->cuda);
     prepare(ROCM, devices_ask_rocm, sizeof *report->rocm);
     prepare(PMIX, launch_ask_pmix, sizeof *report->pmix);
-    prepare(WAYS, ways_ask, sizeof *report->ways);
+    prepare(PATHS, transports_ask, sizeof *report->paths);
     settings_read(&report->settings, probes + PART_COUNT, &setting_count);
     for (int i = 0; i < PART_COUNT + setting_count; i++) probe_start(&probes[i]);
     probes_await(probes, PART_COUNT + setting_count, seconds);
@@ -33,12 +33,12 @@ void report_make(struct report *report, double seconds)
     report->cuda = probes[CUDA].answer;
     report->rocm = probes[ROCM].answer;
     report->pmix = probes[PMIX].answer;
-    report->ways = probes[WAYS].answer;
+    report->paths = probes[PATHS].answer;
     report->fabric_trouble = probes[FABRIC].trouble;
     report->cuda_trouble = probes[CUDA].trouble;
     report->rocm_trouble = probes[ROCM].trouble;
     report->pmix_trouble = probes[PMIX].trouble;
-    report->ways_trouble = probes[WAYS].trouble;
+    report->paths_trouble = probes[PATHS].trouble;
 }
 
 void report_release(struct report *report)
@@ -61,11 +61,11 @@ int report_problems(const struct report *report, report_problem_function *say, v
 {
     int count = say_settings(&report->settings, say, context);
     /* A wish of a variable was said as the variable's. */
-    const char *const ways =
-        report->ways_trouble[0] != '\0' ? report->ways_trouble : report->ways->problem;
-    if (count == 0 && ways[0] != '\0') {
-        char text[sizeof report->ways->problem + 16];
-        snprintf(text, sizeof text, "transports: %s", ways);
+    const char *const paths =
+        report->paths_trouble[0] != '\0' ? report->paths_trouble : report->paths->problem;
+    if (count == 0 && paths[0] != '\0') {
+        char text[sizeof report->paths->problem + 16];
+        snprintf(text, sizeof text, "transports: %s", paths);
         say(text, context);
         count++;
     }

@@ -7,7 +7,7 @@
 #include "launch.h"
 #include "machine.h"
 #include "settings.h"
-#include "ways.h"
+#include "transports.h"
 
 /* A question to a child process has an answer where there was no trouble ("") with asking. */
 struct report {
@@ -17,8 +17,8 @@ struct report {
     const struct cuda_devices *cuda;
     const struct rocm_devices *rocm;
     const struct pmix *pmix;
-    const struct ways *ways;
-    const char *fabric_trouble, *cuda_trouble, *rocm_trouble, *pmix_trouble, *ways_trouble;
+    const struct transports_found *paths;
+    const char *fabric_trouble, *cuda_trouble, *rocm_trouble, *pmix_trouble, *paths_trouble;
     struct settings settings;
 };
 

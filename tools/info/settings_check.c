@@ -96,9 +96,9 @@ static enum tutti_status check_racks(enum option_id option)
 
 static enum tutti_status check_launcher(enum option_id option)
 {
-    struct launcher_place place;
+    struct launcher_facts facts;
     (void)option;
-    return launcher_look(&place);
+    return launcher_look(&facts);
 }
 
 static enum tutti_status check_kernel(enum option_id option)

@@ -81,32 +81,32 @@ static void print_launch(const struct launch *launch)
 
 /* ----------------------------------------------------------------------------------------------- transports */
 
-static void print_way_between(const struct ways *ways)
+static void print_path_between(const struct transports_found *paths)
 {
-    if (ways->has_card)
-        line("between hosts", "RDMA: %s, %s (%s)", ways->provider, ways->cards, ways->why_card);
-    else if (ways->has_address)
-        line("between hosts", "%s by %s (%s)", ways->protocol_name, ways->rails, ways->address);
+    if (paths->has_card)
+        line("between hosts", "RDMA: %s, %s (%s)", paths->provider, paths->cards, paths->why_card);
+    else if (paths->has_address)
+        line("between hosts", "%s by %s (%s)", paths->protocol_name, paths->rails, paths->address);
     else
-        line("between hosts", "none: %s", ways->why_address);
-    if (!ways->has_card && ways->has_address && ways->why_card[0] != '\0')
-        line("", "no RDMA used: %s", ways->why_card);
-    if (ways->has_card && ways->has_address)
-        line("", "control: TCP by %s (%s)", ways->interface, ways->address);
+        line("between hosts", "none: %s", paths->why_address);
+    if (!paths->has_card && paths->has_address && paths->why_card[0] != '\0')
+        line("", "no RDMA used: %s", paths->why_card);
+    if (paths->has_card && paths->has_address)
+        line("", "control: TCP by %s (%s)", paths->interface, paths->address);
 }
 
-static void print_ways(const struct report *report)
+static void print_paths(const struct report *report)
 {
-    if (report->ways_trouble[0] != '\0') {
-        line("transports", "%s", report->ways_trouble);
+    if (report->paths_trouble[0] != '\0') {
+        line("transports", "%s", report->paths_trouble);
         return;
     }
-    if (report->ways->problem[0] != '\0') {
-        line("transports", "not known: %s", report->ways->problem);
+    if (report->paths->problem[0] != '\0') {
+        line("transports", "not known: %s", report->paths->problem);
         return;
     }
-    line("within a host", "%s", report->ways->is_tcp_within ? "TCP" : "shared memory");
-    print_way_between(report->ways);
+    line("within a host", "%s", report->paths->is_tcp_within ? "TCP" : "shared memory");
+    print_path_between(report->paths);
 }
 
 /* -------------------------------------------------------------------------------------- libraries of others */
@@ -258,7 +258,7 @@ void text_print(const struct report *report)
     print_cuda(report);
     print_rocm(report);
     print_launch(&report->launch);
-    print_ways(report);
+    print_paths(report);
     print_limits(&report->machine);
     print_fabric(report);
     print_pmix(report);

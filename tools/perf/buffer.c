@@ -92,18 +92,18 @@ static unsigned char *host_element_at(const struct buffers *buffers, int set, en
     return buffers->images[side] + buffers->misalign[side] + offset * buffers->element_bytes;
 }
 
-enum way { TO_DEVICE, FROM_DEVICE };
+enum path { TO_DEVICE, FROM_DEVICE };
 
 /* Between the images and the regions of a set. */
-static bool copy_images(const struct buffers *buffers, int set, enum way way)
+static bool copy_images(const struct buffers *buffers, int set, enum path path)
 {
     for (int side = 0; buffers->device && side < SIDE_COUNT; side++) {
         const struct memory_kind *const kind = &buffers->device->kind;
         unsigned char *const image = buffers->images[side], *const region =
                                                                 buffers->sets[set].regions[side];
         if (!owns_region(buffers, (enum side)side)) continue;
-        if (!kind->copy(kind, way == TO_DEVICE ? region : image, way == TO_DEVICE ? image : region,
-                        region_bytes(buffers, (enum side)side)))
+        if (!kind->copy(kind, path == TO_DEVICE ? region : image,
+                        path == TO_DEVICE ? image : region, region_bytes(buffers, (enum side)side)))
             return false;
     }
     return true;
@@ -124,7 +124,7 @@ static bool images_init(struct buffers *buffers)
 
 static bool list_init(struct buffers *buffers, int set, enum side side)
 {
-    const struct layout *const layout = &buffers->layouts[side];
+    const struct perf_layout *const layout = &buffers->layouts[side];
     struct tutti_tensor *const tensors = calloc(layout->extent_count + 1, sizeof *tensors);
     if (!tensors) return false;
     for (size_t i = 0; i < layout->extent_count; i++)
@@ -152,8 +152,8 @@ static bool set_init(struct buffers *buffers, int set, size_t *used)
 
 static bool layouts_init(struct buffers *buffers)
 {
-    const struct operation *const operation = buffers->operation;
-    const struct shape *const shape = &buffers->shape;
+    const struct perf_operation *const operation = buffers->operation;
+    const struct perf_shape *const shape = &buffers->shape;
     for (int side = 0; !buffers->aliased && side < SIDE_COUNT; side++)
         if (!layout_init(&buffers->layouts[side], operation, shape, (enum side)side)) return false;
     if (!buffers->aliased) return true;
@@ -182,8 +182,8 @@ static enum tutti_status allocate(struct buffers *buffers)
     return TUTTI_OK;
 }
 
-enum tutti_status buffers_init(struct buffers *buffers, const struct operation *operation,
-                               const struct shape *shape, const struct buffers_options *options)
+enum tutti_status buffers_init(struct buffers *buffers, const struct perf_operation *operation,
+                               const struct perf_shape *shape, const struct buffers_options *options)
 {
     *buffers = (struct buffers){
         .operation = operation,
@@ -219,11 +219,11 @@ void buffers_release(struct buffers *buffers)
     *buffers = (struct buffers){0};
 }
 
-void buffers_call(const struct buffers *buffers, int set, struct call *call)
+void buffers_call(const struct buffers *buffers, int set, struct perf_call *call)
 {
     void *starts[SIDE_COUNT];
     for (int side = 0; side < SIDE_COUNT; side++) {
-        const struct layout *const layout = &buffers->layouts[side];
+        const struct perf_layout *const layout = &buffers->layouts[side];
         const bool here = has(buffers, (enum side)side);
         starts[side] = here ? element_at(buffers, set, (enum side)side, layout->start) : NULL;
         call->counts[side] = layout->counts;
@@ -238,7 +238,7 @@ void buffers_call(const struct buffers *buffers, int set, struct call *call)
 
 static void set_pieces(struct buffers *buffers, int set, enum side side, int byte)
 {
-    const struct layout *const layout = &buffers->layouts[side];
+    const struct perf_layout *const layout = &buffers->layouts[side];
     for (size_t i = 0; i < layout->piece_count; i++)
         memset(host_element_at(buffers, set, side, layout->pieces[i].offset), byte,
                layout->pieces[i].count * buffers->element_bytes);
@@ -246,7 +246,7 @@ static void set_pieces(struct buffers *buffers, int set, enum side side, int byt
 
 static void set_inputs(struct buffers *buffers, int set, const struct pattern *pattern)
 {
-    const struct layout *const layout = &buffers->layouts[SEND];
+    const struct perf_layout *const layout = &buffers->layouts[SEND];
     for (size_t i = 0; i < layout->piece_count; i++)
         value_inputs(pattern, buffers->shape.rank, layout->pieces[i].first, layout->pieces[i].count,
                      host_element_at(buffers, set, SEND, layout->pieces[i].offset));
@@ -293,7 +293,7 @@ static void found_element(struct findings *findings, const char *where, size_t i
 
 /* index: of the piece's first element, for people. */
 static void compare_piece(const struct buffers *buffers, const struct pattern *pattern,
-                          const char *where, size_t index, const struct piece *piece,
+                          const char *where, size_t index, const struct layout_piece *piece,
                           const unsigned char *seen, struct findings *findings)
 {
     unsigned char expected[COMPARED * ELEMENT_BYTES_MAX];
@@ -314,7 +314,8 @@ static void compare_piece(const struct buffers *buffers, const struct pattern *p
 }
 
 /* In place, what recv covers of send is a result. */
-static bool is_overwritten(const struct buffers *buffers, enum side side, const struct piece *piece)
+static bool is_overwritten(const struct buffers *buffers, enum side side,
+                           const struct layout_piece *piece)
 {
     if (side == RECV || !buffers->aliased) return false;
     return larger_side(buffers) == RECV || piece->block == (size_t)buffers->shape.rank;
@@ -323,10 +324,10 @@ static bool is_overwritten(const struct buffers *buffers, enum side side, const 
 static void compare_side(const struct buffers *buffers, int set, enum side side,
                          const struct pattern *pattern, struct findings *findings)
 {
-    const struct layout *const layout = &buffers->layouts[side];
+    const struct perf_layout *const layout = &buffers->layouts[side];
     size_t index = 0;
     for (size_t i = 0; i < layout->piece_count; i++) {
-        const struct piece *const piece = &layout->pieces[i];
+        const struct layout_piece *const piece = &layout->pieces[i];
         if (!is_overwritten(buffers, side, piece))
             compare_piece(buffers, pattern, side == SEND ? "send" : "recv", index, piece,
                           host_element_at(buffers, set, side, piece->offset), findings);
@@ -336,7 +337,7 @@ static void compare_side(const struct buffers *buffers, int set, enum side side,
 
 static int compare_offsets(const void *a, const void *b)
 {
-    const struct piece *const x = a, *const y = b;
+    const struct layout_piece *const x = a, *const y = b;
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
@@ -355,11 +356,11 @@ static void compare_guard(const unsigned char *region, size_t from, size_t to, c
 static void compare_guards(const struct buffers *buffers, int set, enum side side,
                            struct findings *findings)
 {
-    const struct layout *const layout = &buffers->layouts[side];
+    const struct perf_layout *const layout = &buffers->layouts[side];
     const char *const where = buffers->aliased ? "the buffer" : side == SEND ? "send" : "recv";
     const unsigned char *const region =
         buffers->device ? buffers->images[side] : buffers->sets[set].regions[side];
-    struct piece *const sorted = calloc(layout->piece_count + 1, sizeof *sorted);
+    struct layout_piece *const sorted = calloc(layout->piece_count + 1, sizeof *sorted);
     if (!sorted) return (void)findings->wrong++; /* not to be called right unseen */
     memcpy(sorted, layout->pieces, layout->piece_count * sizeof *sorted);
     qsort(sorted, layout->piece_count, sizeof *sorted, compare_offsets);

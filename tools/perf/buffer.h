@@ -30,10 +30,10 @@ struct buffer_set {
 };
 
 struct buffers {
-    const struct operation *operation;
-    struct shape shape;
+    const struct perf_operation *operation;
+    struct perf_shape shape;
     size_t element_bytes;
-    struct layout layouts[SIDE_COUNT];
+    struct perf_layout layouts[SIDE_COUNT];
     size_t misalign[SIDE_COUNT]; /* bytes before the first element; the same in place */
     bool aliased;                /* send and recv share memory: in place, and this rank has both */
     bool mapped;
@@ -54,15 +54,16 @@ struct buffers_options {
 
 /* Buffers for set_count iterations, touched. NO_MEMORY, SYSTEM, or what tutti_mem_alloc returns;
  * nothing is left behind then. */
-enum tutti_status buffers_init(struct buffers *buffers, const struct operation *operation,
-                               const struct shape *shape, const struct buffers_options *options);
+enum tutti_status buffers_init(struct buffers *buffers, const struct perf_operation *operation,
+                               const struct perf_shape *shape,
+                               const struct buffers_options *options);
 /* With memory of a device: waits for all work of the process on the device, so no rank of the
  * process may be in a call. */
 void buffers_release(struct buffers *buffers);
 
 /* Writes the arguments of the call that a set decides: buffers, counts, displacements and lists.
  * They belong to the set. */
-void buffers_call(const struct buffers *buffers, int set, struct call *call);
+void buffers_call(const struct buffers *buffers, int set, struct perf_call *call);
 
 /* Fills a set with inputs of the pattern; whatever a right call overwrites gets poison. SYSTEM: the
  * device does not copy. */

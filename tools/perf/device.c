@@ -19,10 +19,10 @@ void perf_device_name_driver(void)
 /* The rank's number on this host; where no launcher says it, among all. */
 static int local_rank(const struct perf_rank *rank)
 {
-    struct launcher_place place;
-    if (!rank->options->launched || launcher_look(&place) != TUTTI_OK || place.local_rank < 0)
+    struct launcher_facts facts;
+    if (!rank->options->launched || launcher_look(&facts) != TUTTI_OK || facts.local_rank < 0)
         return rank->rank;
-    return place.local_rank;
+    return facts.local_rank;
 }
 
 enum tutti_status perf_device_find(const struct perf_options *options)

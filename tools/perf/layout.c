@@ -6,8 +6,8 @@
 
 /* ----------------------------------------------------------------------------------------------- blocks */
 
-static bool init_blocks(struct layout *layout, const struct operation *operation,
-                        const struct shape *shape, enum side side)
+static bool init_blocks(struct perf_layout *layout, const struct perf_operation *operation,
+                        const struct perf_shape *shape, enum side side)
 {
     const size_t blocks = layout->block_count;
     layout->counts = calloc(blocks, sizeof *layout->counts);
@@ -25,8 +25,8 @@ static size_t gap_before(enum displs displs, size_t block)
     return displs == DISPLS_REVERSED ? 1 : 0;
 }
 
-static void place_blocks(struct layout *layout, const struct operation *operation,
-                         const struct shape *shape, enum side side)
+static void place_blocks(struct perf_layout *layout, const struct perf_operation *operation,
+                         const struct perf_shape *shape, enum side side)
 {
     const bool packed = operation->blocks == BLOCKS_EQUAL || layout->block_count == 1 ||
                         (operation->blocks == BLOCKS_OF_RANKS_PACKED && side == SEND);
@@ -38,7 +38,7 @@ static void place_blocks(struct layout *layout, const struct operation *operatio
     }
 }
 
-static bool extents_of_blocks(struct layout *layout)
+static bool extents_of_blocks(struct perf_layout *layout)
 {
     layout->extent_count = layout->block_count;
     layout->extents = calloc(layout->extent_count, sizeof *layout->extents);
@@ -63,7 +63,7 @@ static int compare_sizes(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static size_t tensors_wanted(const struct shape *shape, enum side side)
+static size_t tensors_wanted(const struct perf_shape *shape, enum side side)
 {
     enum { MIXED_MAX = 17 };
     if (shape->tensors != TENSORS_MIXED) return (size_t)shape->tensors;
@@ -72,7 +72,7 @@ static size_t tensors_wanted(const struct shape *shape, enum side side)
 
 /* The places where tensors end. Some end anywhere, one of them after the first element. In place,
  * they also end where blocks do. */
-static size_t *cut(const struct layout *layout, const struct shape *shape, enum side side,
+static size_t *cut(const struct perf_layout *layout, const struct perf_shape *shape, enum side side,
                    size_t element_count, size_t *cut_count)
 {
     const size_t anywhere = tensors_wanted(shape, side) - 1;
@@ -94,7 +94,8 @@ static size_t *cut(const struct layout *layout, const struct shape *shape, enum 
     return cuts;
 }
 
-static bool extents_of_tensors(struct layout *layout, const struct shape *shape, enum side side)
+static bool extents_of_tensors(struct perf_layout *layout, const struct perf_shape *shape,
+                               enum side side)
 {
     size_t element_count = 0;
     for (size_t block = 0; block < layout->block_count; block++)
@@ -111,15 +112,15 @@ static bool extents_of_tensors(struct layout *layout, const struct shape *shape,
 
 /* ----------------------------------------------------------------------------------------------- pieces */
 
-static struct source source_of(const struct operation *operation, const struct shape *shape,
-                               enum side side, size_t block)
+static struct source source_of(const struct perf_operation *operation,
+                               const struct perf_shape *shape, enum side side, size_t block)
 {
     if (side == SEND) return (struct source){shape->rank, block};
     return operation->source(shape, block);
 }
 
-static void add_piece(struct layout *layout, const struct operation *operation,
-                      const struct shape *shape, enum side side, struct piece piece)
+static void add_piece(struct perf_layout *layout, const struct perf_operation *operation,
+                      const struct perf_shape *shape, enum side side, struct layout_piece piece)
 {
     const struct source source = source_of(operation, shape, side, piece.block);
     piece.rank = source.rank;
@@ -128,8 +129,8 @@ static void add_piece(struct layout *layout, const struct operation *operation,
 }
 
 /* Walks along blocks and extents at once. */
-static bool init_pieces(struct layout *layout, const struct operation *operation,
-                        const struct shape *shape, enum side side)
+static bool init_pieces(struct perf_layout *layout, const struct perf_operation *operation,
+                        const struct perf_shape *shape, enum side side)
 {
     layout->pieces = calloc(layout->block_count + layout->extent_count, sizeof *layout->pieces);
     if (!layout->pieces) return false;
@@ -141,10 +142,10 @@ static bool init_pieces(struct layout *layout, const struct operation *operation
             const size_t left = extent->count - done, room = layout->counts[block] - in_block;
             const size_t now = left < room ? left : room;
             add_piece(layout, operation, shape, side,
-                      (struct piece){.offset = extent->offset + done,
-                                     .count = now,
-                                     .block = block,
-                                     .first = in_block});
+                      (struct layout_piece){.offset = extent->offset + done,
+                                            .count = now,
+                                            .block = block,
+                                            .first = in_block});
             done += now;
             in_block += now;
         }
@@ -154,10 +155,10 @@ static bool init_pieces(struct layout *layout, const struct operation *operation
 
 /* ----------------------------------------------------------------------------------------------- layouts */
 
-bool layout_init(struct layout *layout, const struct operation *operation,
-                 const struct shape *shape, enum side side)
+bool layout_init(struct perf_layout *layout, const struct perf_operation *operation,
+                 const struct perf_shape *shape, enum side side)
 {
-    *layout = (struct layout){.block_count = operation->block_count[side](shape)};
+    *layout = (struct perf_layout){.block_count = operation->block_count[side](shape)};
     if (!layout->block_count) return true;
     if (!init_blocks(layout, operation, shape, side)) return false;
     if (shape->tensors != TENSORS_NONE) {
@@ -170,7 +171,8 @@ bool layout_init(struct layout *layout, const struct operation *operation,
 }
 
 /* The other's tensors that lie in the block, or the block itself: both are its pieces. */
-static bool extents_of_block(struct layout *layout, const struct layout *other, size_t block)
+static bool extents_of_block(struct perf_layout *layout, const struct perf_layout *other,
+                             size_t block)
 {
     layout->extents = calloc(other->piece_count + 1, sizeof *layout->extents);
     if (!layout->extents) return false;
@@ -181,7 +183,7 @@ static bool extents_of_block(struct layout *layout, const struct layout *other, 
     return true;
 }
 
-static bool extents_of_other(struct layout *layout, const struct layout *other)
+static bool extents_of_other(struct perf_layout *layout, const struct perf_layout *other)
 {
     layout->extents = calloc(other->extent_count, sizeof *layout->extents);
     if (!layout->extents) return false;
@@ -191,10 +193,11 @@ static bool extents_of_other(struct layout *layout, const struct layout *other)
     return true;
 }
 
-bool layout_init_within(struct layout *layout, const struct operation *operation,
-                        const struct shape *shape, enum side side, const struct layout *other)
+bool layout_init_within(struct perf_layout *layout, const struct perf_operation *operation,
+                        const struct perf_shape *shape, enum side side,
+                        const struct perf_layout *other)
 {
-    *layout = (struct layout){.block_count = operation->block_count[side](shape)};
+    *layout = (struct perf_layout){.block_count = operation->block_count[side](shape)};
     if (!init_blocks(layout, operation, shape, side)) return false;
     layout->span = other->span;
     if (layout->block_count == other->block_count) {
@@ -206,11 +209,11 @@ bool layout_init_within(struct layout *layout, const struct operation *operation
     return init_pieces(layout, operation, shape, side);
 }
 
-void layout_release(struct layout *layout)
+void layout_release(struct perf_layout *layout)
 {
     free(layout->counts);
     free(layout->displs);
     free(layout->extents);
     free(layout->pieces);
-    *layout = (struct layout){0};
+    *layout = (struct perf_layout){0};
 }

@@ -22,7 +22,7 @@ struct extent {
 };
 
 /* Elements that are in a row both in memory and at their source. */
-struct piece {
+struct layout_piece {
     size_t offset;
     size_t count;
     size_t block;
@@ -30,7 +30,7 @@ struct piece {
     size_t first;
 };
 
-struct layout {
+struct perf_layout {
     size_t block_count; /* 0: this rank has no such buffer, and the rest is empty */
     size_t *counts;     /* of the blocks */
     size_t *displs;     /* of the blocks, from the start of the buffer; lists have none */
@@ -39,17 +39,18 @@ struct layout {
     size_t extent_count;
     struct extent *extents; /* in the order of the buffer */
     size_t piece_count;
-    struct piece *pieces; /* in the order of the buffer, none of them empty */
+    struct layout_piece *pieces; /* in the order of the buffer, none of them empty */
 };
 
 /* Lays out the buffer of that side, alone in its memory. False: out of memory; layout_release is
  * allowed all the same. */
-bool layout_init(struct layout *layout, const struct operation *operation,
-                 const struct shape *shape, enum side side);
+bool layout_init(struct perf_layout *layout, const struct perf_operation *operation,
+                 const struct perf_shape *shape, enum side side);
 /* The same for a buffer that lies in the memory of the other side's buffer, which is not
  * smaller. */
-bool layout_init_within(struct layout *layout, const struct operation *operation,
-                        const struct shape *shape, enum side side, const struct layout *other);
-void layout_release(struct layout *layout);
+bool layout_init_within(struct perf_layout *layout, const struct perf_operation *operation,
+                        const struct perf_shape *shape, enum side side,
+                        const struct perf_layout *other);
+void layout_release(struct perf_layout *layout);
 
 #endif

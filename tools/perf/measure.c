@@ -24,9 +24,9 @@ struct run {
     const struct perf_case *c;
     struct buffers buffers;
     struct tutti_call_options call_options;
-    struct call *calls; /* one for each set of buffers: made before time is taken */
+    struct perf_call *calls; /* one for each set of buffers: made before time is taken */
     /* The call that makes a turn, if the turn is one blocking call; else NULL. */
-    enum tutti_status (*plain)(const struct call *call, struct tutti_comm *comm);
+    enum tutti_status (*plain)(const struct perf_call *call, struct tutti_comm *comm);
     struct tutti_prepared **prepared; /* of set 0, part 0, 1, then of set 1, ...; NULL: not yet */
     struct measurement *m;
 };
@@ -38,10 +38,10 @@ struct turn {
     struct run *run;
     int set;
     int first, end;
-    const struct call *call;
+    const struct perf_call *call;
 };
 
-static const struct calls *calls_of(const struct turn *turn, int part)
+static const struct perf_calls *calls_of(const struct turn *turn, int part)
 {
     const struct perf_options *const options = turn->run->rank->options;
     return options->tensors != TENSORS_NONE ? &options->operation->list
@@ -164,13 +164,13 @@ static enum tutti_status init_calls(struct run *run)
         return TUTTI_NO_MEMORY;
     if (!(run->calls = calloc((size_t)sets, sizeof *run->calls))) return TUTTI_NO_MEMORY;
     for (int set = 0; set < sets; set++) {
-        run->calls[set] = (struct call){.rank = rank->rank,
-                                        .rank_count = rank->rank_count,
-                                        .count = run->c->count,
-                                        .dtype = run->c->dtype,
-                                        .op = rank->ops[run->c->reduction],
-                                        .root = run->c->root,
-                                        .options = options_for(run)};
+        run->calls[set] = (struct perf_call){.rank = rank->rank,
+                                             .rank_count = rank->rank_count,
+                                             .count = run->c->count,
+                                             .dtype = run->c->dtype,
+                                             .op = rank->ops[run->c->reduction],
+                                             .root = run->c->root,
+                                             .options = options_for(run)};
         buffers_call(&run->buffers, set, &run->calls[set]);
     }
     return TUTTI_OK;
@@ -180,14 +180,14 @@ static enum tutti_status init_buffers(struct run *run)
 {
     const struct perf_rank *const rank = run->rank;
     const struct perf_options *const options = rank->options;
-    const struct shape shape = {.rank_count = rank->rank_count,
-                                .rank = rank->rank,
-                                .root = run->c->root,
-                                .count = run->c->count,
-                                .skew = options->skew,
-                                .displs = options->displs,
-                                .tensors = options->tensors,
-                                .in_place = run->c->in_place};
+    const struct perf_shape shape = {.rank_count = rank->rank_count,
+                                     .rank = rank->rank,
+                                     .root = run->c->root,
+                                     .count = run->c->count,
+                                     .skew = options->skew,
+                                     .displs = options->displs,
+                                     .tensors = options->tensors,
+                                     .in_place = run->c->in_place};
     const size_t element_bytes = tutti_dtype_size(run->c->dtype);
     const size_t bytes =
         operation_blocks(options->operation, rank->rank_count) * run->c->count * element_bytes;

@@ -5,85 +5,85 @@
 
 /* ------------------------------------------------------------------------------------- blocks of buffers */
 
-static bool is_root(const struct shape *shape)
+static bool is_root(const struct perf_shape *shape)
 {
     return shape->rank == shape->root;
 }
 
-static size_t none(const struct shape *shape)
+static size_t none(const struct perf_shape *shape)
 {
     (void)shape;
     return 0;
 }
 
-static size_t one(const struct shape *shape)
+static size_t one(const struct perf_shape *shape)
 {
     (void)shape;
     return 1;
 }
 
-static size_t all(const struct shape *shape)
+static size_t all(const struct perf_shape *shape)
 {
     return (size_t)shape->rank_count;
 }
 
-static size_t one_at_root(const struct shape *shape)
+static size_t one_at_root(const struct perf_shape *shape)
 {
     return is_root(shape) ? 1 : 0;
 }
 
-static size_t all_at_root(const struct shape *shape)
+static size_t all_at_root(const struct perf_shape *shape)
 {
     return is_root(shape) ? all(shape) : 0;
 }
 
-static size_t one_of_two(const struct shape *shape)
+static size_t one_of_two(const struct perf_shape *shape)
 {
     return shape->rank < 2 ? 1 : 0;
 }
 
 /* ----------------------------------------------------------------------------- sources of received blocks */
 
-static struct source reduced(const struct shape *shape, size_t block)
+static struct source reduced(const struct perf_shape *shape, size_t block)
 {
     (void)shape;
     return (struct source){SOURCE_ALL_RANKS, block};
 }
 
-static struct source reduced_own(const struct shape *shape, size_t block)
+static struct source reduced_own(const struct perf_shape *shape, size_t block)
 {
     (void)block;
     return (struct source){SOURCE_ALL_RANKS, (size_t)shape->rank};
 }
 
-static struct source of_root(const struct shape *shape, size_t block)
+static struct source of_root(const struct perf_shape *shape, size_t block)
 {
     return (struct source){shape->root, block};
 }
 
-static struct source own_of_root(const struct shape *shape, size_t block)
+static struct source own_of_root(const struct perf_shape *shape, size_t block)
 {
     (void)block;
     return (struct source){shape->root, (size_t)shape->rank};
 }
 
-static struct source of_each(const struct shape *shape, size_t block)
+static struct source of_each(const struct perf_shape *shape, size_t block)
 {
     (void)shape;
     return (struct source){(int)block, 0};
 }
 
-static struct source own_of_each(const struct shape *shape, size_t block)
+static struct source own_of_each(const struct perf_shape *shape, size_t block)
 {
     return (struct source){(int)block, (size_t)shape->rank};
 }
 
-static struct source of_left(const struct shape *shape, size_t block)
+static struct source of_left(const struct perf_shape *shape, size_t block)
 {
     return (struct source){(shape->rank + shape->rank_count - 1) % shape->rank_count, block};
 }
 
-static struct source of_other(const struct shape *shape, size_t block)
+static struct source of_other(const struct perf_shape *shape, size_t block)
 {
     return (struct source){1 - shape->rank, block};
 }
@@ -109,20 +109,20 @@ static double there_and_back(int rank_count)
 /* --------------------------------------------------------------------------------------------------- calls */
 
 /* The forms of tutti_X. The arguments begin with a comma, for there may be none. */
-#define DEFINE_CALLS_OF(name, ...)                                                         \
-    static enum tutti_status name##_run(const struct call *c, struct tutti_comm *comm)     \
-    {                                                                                      \
-        return tutti_##name##_with(__VA_ARGS__ c->options, comm);                          \
-    }                                                                                      \
-    static enum tutti_status name##_start(const struct call *c, struct tutti_comm *comm,   \
-                                          struct tutti_request **request)                  \
-    {                                                                                      \
-        return tutti_##name##_start(__VA_ARGS__ c->options, comm, request);                \
-    }                                                                                      \
-    static enum tutti_status name##_prepare(const struct call *c, struct tutti_comm *comm, \
-                                            struct tutti_prepared **prepared)              \
-    {                                                                                      \
-        return tutti_##name##_prepare(__VA_ARGS__ c->options, comm, prepared);             \
+#define DEFINE_CALLS_OF(name, ...)                                                              \
+    static enum tutti_status name##_run(const struct perf_call *c, struct tutti_comm *comm)     \
+    {                                                                                           \
+        return tutti_##name##_with(__VA_ARGS__ c->options, comm);                               \
+    }                                                                                           \
+    static enum tutti_status name##_start(const struct perf_call *c, struct tutti_comm *comm,   \
+                                          struct tutti_request **request)                       \
+    {                                                                                           \
+        return tutti_##name##_start(__VA_ARGS__ c->options, comm, request);                     \
+    }                                                                                           \
+    static enum tutti_status name##_prepare(const struct perf_call *c, struct tutti_comm *comm, \
+                                            struct tutti_prepared **prepared)                   \
+    {                                                                                           \
+        return tutti_##name##_prepare(__VA_ARGS__ c->options, comm, prepared);                  \
     }
 #define DEFINE_CALLS(name, ...) DEFINE_CALLS_OF(name, __VA_ARGS__, )
 
@@ -161,36 +161,36 @@ enum { TAG = 7 };
 /* The peers to which a message goes and from which it comes. NO_PEER: there is none. */
 enum { NO_PEER = -2 };
 
-static int right(const struct call *c)
+static int right(const struct perf_call *c)
 {
     return (c->rank + 1) % c->rank_count;
 }
 
-static int left(const struct call *c)
+static int left(const struct perf_call *c)
 {
     return (c->rank + c->rank_count - 1) % c->rank_count;
 }
 
-static int one_at_zero(const struct call *c)
+static int one_at_zero(const struct perf_call *c)
 {
     return c->rank == 0 ? 1 : NO_PEER;
 }
 
-static int zero_at_one(const struct call *c)
+static int zero_at_one(const struct perf_call *c)
 {
     return c->rank == 1 ? 0 : NO_PEER;
 }
 
 /* The forms of a call with one message: sent to to(c), received from from(c). */
 #define DEFINE_MESSAGE(name, to, from)                                                             \
-    static enum tutti_status name##_run(const struct call *c, struct tutti_comm *comm)             \
+    static enum tutti_status name##_run(const struct perf_call *c, struct tutti_comm *comm)        \
     {                                                                                              \
         if (to(c) != NO_PEER)                                                                      \
             return tutti_send_with(c->send, c->count, c->dtype, to(c), TAG, c->options, comm);     \
         if (from(c) == NO_PEER) return TUTTI_OK;                                                   \
         return tutti_recv_with(c->recv, c->count, c->dtype, from(c), TAG, NULL, c->options, comm); \
     }                                                                                              \
-    static enum tutti_status name##_start(const struct call *c, struct tutti_comm *comm,           \
+    static enum tutti_status name##_start(const struct perf_call *c, struct tutti_comm *comm,      \
                                           struct tutti_request **request)                          \
     {                                                                                              \
         if (to(c) != NO_PEER)                                                                      \
@@ -200,7 +200,7 @@ static int zero_at_one(const struct call *c)
         return tutti_recv_start(c->recv, c->count, c->dtype, from(c), TAG, NULL, c->options, comm, \
                                 request);                                                          \
     }                                                                                              \
-    static enum tutti_status name##_prepare(const struct call *c, struct tutti_comm *comm,         \
+    static enum tutti_status name##_prepare(const struct perf_call *c, struct tutti_comm *comm,    \
                                             struct tutti_prepared **prepared)                      \
     {                                                                                              \
         if (to(c) != NO_PEER)                                                                      \
@@ -211,7 +211,7 @@ static int zero_at_one(const struct call *c)
                                   comm, prepared);                                                 \
     }
 
-static int nobody(const struct call *c)
+static int nobody(const struct perf_call *c)
 {
     (void)c;
     return NO_PEER;
@@ -241,7 +241,7 @@ DEFINE_MESSAGE(pong, zero_at_one, one_at_zero)
 #define WITHOUT_LIST(name) ONE_CALL(name), NO_CALLS
 
 /* clang-format off */
-const struct operation operation_list[] = {
+const struct perf_operation operation_list[] = {
     {"allreduce", true, false, BLOCKS_EQUAL, {one, one}, reduced, there_and_back, WITH_LIST(allreduce)},
     {"reduce", true, true, BLOCKS_EQUAL, {one, one_at_root}, reduced, as_is, WITH_LIST(reduce)},
     {"broadcast", false, true, BLOCKS_EQUAL, {one_at_root, one}, of_root, as_is, WITH_LIST(broadcast)},
@@ -265,42 +265,42 @@ const struct operation operation_list[] = {
 /* clang-format on */
 const int operation_count = sizeof operation_list / sizeof *operation_list;
 
-const struct operation *operation_find(const char *name)
+const struct perf_operation *operation_find(const char *name)
 {
     for (int i = 0; i < operation_count; i++)
         if (!strcmp(operation_list[i].name, name)) return &operation_list[i];
     return NULL;
 }
 
-size_t operation_blocks(const struct operation *operation, int rank_count)
+size_t operation_blocks(const struct perf_operation *operation, int rank_count)
 {
-    const struct shape at_root = {.rank_count = rank_count, .rank = 0, .root = 0, .count = 1};
+    const struct perf_shape at_root = {.rank_count = rank_count, .rank = 0, .root = 0, .count = 1};
     const size_t send = operation->block_count[SEND](&at_root);
     const size_t recv = operation->block_count[RECV](&at_root);
     return send > recv ? send : recv;
 }
 
-bool operation_is_message(const struct operation *operation)
+bool operation_is_message(const struct perf_operation *operation)
 {
     return operation->parts != PARTS_ONE;
 }
 
-bool operation_has_place(const struct operation *operation)
+bool operation_has_place(const struct perf_operation *operation)
 {
     return !operation_is_message(operation) && operation_blocks(operation, 1) > 0;
 }
 
-bool operation_has_counts(const struct operation *operation)
+bool operation_has_counts(const struct perf_operation *operation)
 {
     return operation->blocks != BLOCKS_EQUAL;
 }
 
-bool operation_has_list(const struct operation *operation)
+bool operation_has_list(const struct perf_operation *operation)
 {
     return operation->list.run != NULL;
 }
 
-int operation_turns(const struct operation *operation)
+int operation_turns(const struct perf_operation *operation)
 {
     return operation->parts == PARTS_IN_TURN ? 2 : 1;
 }
@@ -315,7 +315,7 @@ static uint64_t mixed(uint64_t a, uint64_t b)
 }
 
 /* The count of the index-th of the ranks' blocks, of which there are rank_count with that mean. */
-static size_t skewed(const struct shape *shape, size_t index, uint64_t chance)
+static size_t skewed(const struct perf_shape *shape, size_t index, uint64_t chance)
 {
     const size_t ranks = (size_t)shape->rank_count, mean = shape->count;
     switch (shape->skew) {
@@ -328,7 +328,7 @@ static size_t skewed(const struct shape *shape, size_t index, uint64_t chance)
 }
 
 /* In place, what a rank sends to another one is as long as what it gets from there. */
-static size_t count_of_pair(const struct shape *shape, size_t from, size_t to)
+static size_t count_of_pair(const struct perf_shape *shape, size_t from, size_t to)
 {
     const size_t ranks = (size_t)shape->rank_count;
     if (!shape->in_place) return skewed(shape, (to + ranks - from) % ranks, mixed(from, to));
@@ -336,7 +336,7 @@ static size_t count_of_pair(const struct shape *shape, size_t from, size_t to)
     return skewed(shape, (from + to) % ranks, mixed(low, high));
 }
 
-size_t operation_count_of(const struct operation *operation, const struct shape *shape,
+size_t operation_count_of(const struct perf_operation *operation, const struct perf_shape *shape,
                           enum side side, size_t block)
 {
     const size_t rank = (size_t)shape->rank;
@@ -348,7 +348,8 @@ size_t operation_count_of(const struct operation *operation, const struct shape 
     return skewed(shape, owner, mixed(owner, 0));
 }
 
-size_t operation_first_of(const struct operation *operation, const struct shape *shape, size_t block)
+size_t operation_first_of(const struct perf_operation *operation, const struct perf_shape *shape,
+                          size_t block)
 {
     const size_t longest = operation->blocks == BLOCKS_EQUAL
                                ? shape->count

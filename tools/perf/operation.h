@@ -33,7 +33,7 @@ enum displs {
 };
 
 /* A call as one rank sees it, and the layout of its buffers. */
-struct shape {
+struct perf_shape {
     int rank_count;
     int rank;
     int root;
@@ -54,7 +54,7 @@ struct source {
 };
 
 /* The arguments that operations take, in one way or another. */
-struct call {
+struct perf_call {
     int rank;
     int rank_count;
     const void *send;
@@ -70,11 +70,11 @@ struct call {
 };
 
 /* The forms of one call. NULL requests and prepared calls: this rank has nothing to do. */
-struct calls {
-    enum tutti_status (*run)(const struct call *call, struct tutti_comm *comm);
-    enum tutti_status (*start)(const struct call *call, struct tutti_comm *comm,
+struct perf_calls {
+    enum tutti_status (*run)(const struct perf_call *call, struct tutti_comm *comm);
+    enum tutti_status (*start)(const struct perf_call *call, struct tutti_comm *comm,
                                struct tutti_request **request);
-    enum tutti_status (*prepare)(const struct call *call, struct tutti_comm *comm,
+    enum tutti_status (*prepare)(const struct perf_call *call, struct tutti_comm *comm,
                                  struct tutti_prepared **prepared);
 };
 
@@ -89,43 +89,43 @@ enum blocks {
 enum parts { PARTS_ONE = 1, PARTS_IN_TURN, PARTS_AT_ONCE };
 enum { PARTS_MAX = 2 };
 
-typedef size_t blocks_of(const struct shape *shape);
+typedef size_t blocks_of(const struct perf_shape *shape);
 
-struct operation {
+struct perf_operation {
     const char *name;
     bool reduces;
     bool rooted;
     enum blocks blocks;
     blocks_of *block_count[SIDE_COUNT]; /* 0: the rank has no such buffer */
-    struct source (*source)(const struct shape *shape, size_t block); /* of a block of recv */
-    double (*bus_factor)(int rank_count);                             /* busbw / algbw */
+    struct source (*source)(const struct perf_shape *shape, size_t block); /* of a block of recv */
+    double (*bus_factor)(int rank_count);                                  /* busbw / algbw */
     enum parts parts;
-    struct calls calls[PARTS_MAX];
-    struct calls list; /* the form with lists of tensors; NULLs: there is none */
+    struct perf_calls calls[PARTS_MAX];
+    struct perf_calls list; /* the form with lists of tensors; NULLs: there is none */
 };
 
-extern const struct operation operation_list[];
+extern const struct perf_operation operation_list[];
 extern const int operation_count;
 
 /* NULL when there is none of that name. */
-const struct operation *operation_find(const char *name);
+const struct perf_operation *operation_find(const char *name);
 /* The number of blocks of the larger buffer of any rank, by which the size of a call is defined. 0
  * for barrier. */
-size_t operation_blocks(const struct operation *operation, int rank_count);
+size_t operation_blocks(const struct perf_operation *operation, int rank_count);
 /* The number of elements of that block of a rank's buffer. */
-size_t operation_count_of(const struct operation *operation, const struct shape *shape,
+size_t operation_count_of(const struct perf_operation *operation, const struct perf_shape *shape,
                           enum side side, size_t block);
 /* The first of a block's elements in the numbering of a rank's inputs, in which no two blocks
  * overlap. */
-size_t operation_first_of(const struct operation *operation, const struct shape *shape,
+size_t operation_first_of(const struct perf_operation *operation, const struct perf_shape *shape,
                           size_t block);
 /* Whether it is a collective with buffers, rather than messages or a barrier. */
-bool operation_has_place(const struct operation *operation);
-bool operation_has_counts(const struct operation *operation);
-bool operation_has_list(const struct operation *operation);
+bool operation_has_place(const struct perf_operation *operation);
+bool operation_has_counts(const struct perf_operation *operation);
+bool operation_has_list(const struct perf_operation *operation);
 /* Whether it consists of messages, which have neither algorithms nor deterministic results. */
-bool operation_is_message(const struct operation *operation);
+bool operation_is_message(const struct perf_operation *operation);
 /* The number of calls of an iteration that follow one another: a measured time covers so many. */
-int operation_turns(const struct operation *operation);
+int operation_turns(const struct perf_operation *operation);
 
 #endif

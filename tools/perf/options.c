@@ -529,7 +529,7 @@ static bool are_for_device(struct perf_options *options)
 
 static int check_device(struct perf_options *options)
 {
-    const struct operation *const operation = options->operation;
+    const struct perf_operation *const operation = options->operation;
     if (!perf_uses_device(options) && options->device != DEVICE_BY_RANK)
         return complain("--device is for --memory device and --stream");
     if (options->on_stream && operation_is_message(operation))
@@ -545,7 +545,7 @@ static int check_device(struct perf_options *options)
 /* An option that would have no effect is a mistake. */
 static int check_fit(const struct perf_options *options, const struct given *given)
 {
-    const struct operation *const operation = options->operation;
+    const struct perf_operation *const operation = options->operation;
     if ((given->skew >= 0 || given->displs >= 0) && !operation_has_counts(operation))
         return complain("--skew and --displs are for v forms, not for %s", operation->name);
     if (options->tensors != TENSORS_NONE && !operation_has_list(operation))

@@ -38,7 +38,7 @@ struct perf_length {
 };
 
 struct perf_options {
-    const struct operation *operation; /* NULL: only a plot of results of before */
+    const struct perf_operation *operation; /* NULL: only a plot of results of before */
     int length_count;
     struct perf_length lengths[PERF_LENGTHS_MAX];
     unsigned dtypes;     /* bit d: enum tutti_dtype d */
@@ -60,7 +60,7 @@ struct perf_options {
     enum perf_form form;
     enum skew skew;
     enum displs displs;
-    int tensors; /* see struct shape */
+    int tensors; /* see struct perf_shape */
     int priority;
     size_t misalign; /* bytes */
     enum perf_memory memory;

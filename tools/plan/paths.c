@@ -122,7 +122,7 @@ static bool choose(struct job *job, size_t bytes)
 
 static void print_rule(char sign, const struct path_rule *rule, const char *unless)
 {
-    printf("       %c %s", sign, path_way_name(rule->way));
+    printf("       %c %s", sign, path_kind_name(rule->path));
     if (rule->bytes_max < SIZE_MAX && rule->bytes_min > 0)
         printf(" from %zu to %zu bytes", rule->bytes_min, rule->bytes_max);
     else if (rule->bytes_max < SIZE_MAX)
@@ -134,20 +134,20 @@ static void print_rule(char sign, const struct path_rule *rule, const char *unle
     printf("%s: %s\n", unless, rule->why);
 }
 
-/* Whether the table's links have the way, but not for such memory. */
-static bool memory_forbids(const struct job *job, enum path_way way)
+/* Whether the table's links have the path, but not for such memory. */
+static bool memory_forbids(const struct job *job, enum path_kind path)
 {
-    const struct path_row *row = path_row_of(table_of(job), way);
-    const unsigned needed = way == PATH_WRITE ? row->receiver_memory : row->sender_memory;
+    const struct path_row *row = path_row_of(table_of(job), path);
+    const unsigned needed = path == PATH_WRITE ? row->receiver_memory : row->sender_memory;
     return job->memory != 0 && (needed & job->memory) == 0;
 }
 
-/* The option that would have to differ for a rule to put its way in the list; NULL: none that --count, --memory and --shared-cores say. */
+/* The option that would have to differ for a rule to put its path in the list; NULL: none that --count, --memory and --shared-cores say. */
 static const char *unless_of(const struct job *job, const struct path_rule *rule,
                              const struct path_case *message)
 {
     struct path_case other = *message;
-    const bool in_other_memory = memory_forbids(job, rule->way);
+    const bool in_other_memory = memory_forbids(job, rule->path);
     if (path_applies(rule, message)) return in_other_memory ? ", in other memory" : NULL;
     other.bytes = rule->bytes_min;
     if (path_applies(rule, &other)) return in_other_memory ? ", in other memory" : "";
@@ -157,14 +157,14 @@ static const char *unless_of(const struct job *job, const struct path_rule *rule
     return shares ? ", where each rank has a core" : ", where ranks share cores";
 }
 
-/* The rules that put ways in a message's list, and the rules that would if something were
+/* The rules that put paths in a message's list, and the rules that would if something were
  * different. */
 static void print_why(const struct job *job, const struct path_case *message,
                       const struct path_list *list)
 {
     const struct path_table *const table = table_of(job);
     for (unsigned i = 0; i < table->rule_count; i++)
-        if (path_has(list, table->rules[i].way) && path_applies(&table->rules[i], message))
+        if (path_has(list, table->rules[i].path) && path_applies(&table->rules[i], message))
             print_rule('+', &table->rules[i], "");
     for (unsigned i = 0; i < table->rule_count; i++) {
         const char *unless = unless_of(job, &table->rules[i], message);
@@ -208,12 +208,12 @@ static void print_step(const struct job *job, const struct program *program, uin
                        const struct path_case *message)
 {
     const struct program_step *step = &program->steps[s];
-    char ways[160], targets[160];
+    char paths[160], targets[160];
     if (step->tx_count > 0) {
-        const struct path_list *list = &program->lists[step->ways];
-        path_describe(list, ways, sizeof ways);
+        const struct path_list *list = &program->lists[step->paths];
+        path_describe(list, paths, sizeof paths);
         print_targets(program, step, targets, sizeof targets);
-        printf("    %u: %zu bytes to %s: %s\n", s, step->bytes, targets, ways);
+        printf("    %u: %zu bytes to %s: %s\n", s, step->bytes, targets, paths);
         if (job->says_why) print_why(job, message, list);
     }
     if (step_has(step, STEP_EXPECTS)) printf("    %u: %zu bytes are advertised\n", s, step->bytes);
@@ -277,24 +277,24 @@ static const size_t sizes[SIZE_COUNT] = {8, 1 << 10, 32 << 10, 256 << 10, 2 << 2
 static const char *const size_names[SIZE_COUNT] = {"8 B",     "1 KiB", "32 KiB",
                                                    "256 KiB", "2 MiB", "16 MiB"};
 
-/* The ways that messages take when receivers keep up: the first way of each list that is possible, and the way by which they come where a receiver
+/* The paths that messages take when receivers keep up: the first path of each list that is possible, and the path by which they come where a receiver
  * has said where they belong. */
-static unsigned first_ways(const struct program *program, bool may_forward)
+static unsigned first_paths(const struct program *program, bool may_forward)
 {
     unsigned bits = 0;
     for (uint32_t s = 0; s < program->step_count; s++) {
         const struct program_step *step = &program->steps[s];
-        const struct path_list *list = &program->lists[step->ways];
+        const struct path_list *list = &program->lists[step->paths];
         if (step_has(step, STEP_EXPECTS))
             bits |= path_bit(PATH_WRITE);
         else if (step_has(step, STEP_PLACES_DIRECTLY))
             bits |= path_bit(PATH_DIRECT);
         for (uint32_t i = 0; i < list->count; i++) {
-            const enum path_way way = (enum path_way)list->ways[i];
-            if ((way == PATH_WRITE && !step_has(step, STEP_PLACES)) ||
-                (way == PATH_FORWARD && !may_forward))
+            const enum path_kind path = (enum path_kind)list->paths[i];
+            if ((path == PATH_WRITE && !step_has(step, STEP_PLACES)) ||
+                (path == PATH_FORWARD && !may_forward))
                 continue;
-            bits |= path_bit(way);
+            bits |= path_bit(path);
             break;
         }
     }
@@ -310,16 +310,16 @@ static bool print_cell(struct job *job, size_t bytes)
         struct path_case *cases;
         struct program *program = bind_rank(job, rank, &cases);
         if (program == NULL) return false;
-        const unsigned ways = first_ways(program, false);
-        bits |= ways; /* only a message that came in a shared slot can be forwarded */
-        if ((ways & path_bit(PATH_SHARED_SLOT)) != 0) bits |= first_ways(program, true);
+        const unsigned paths = first_paths(program, false);
+        bits |= paths; /* only a message that came in a shared slot can be forwarded */
+        if ((paths & path_bit(PATH_SHARED_SLOT)) != 0) bits |= first_paths(program, true);
         program_free(program);
         free(cases);
     }
     printf(" %s:", job->algorithm->name);
-    for (int way = 0, written = 0; way < PATH_WAY_COUNT; way++)
-        if ((bits & path_bit((unsigned)way)) != 0)
-            printf("%s %s", written++ > 0 ? "," : "", path_way_name((enum path_way)way));
+    for (int path = 0, written = 0; path < PATH_KIND_COUNT; path++)
+        if ((bits & path_bit((unsigned)path)) != 0)
+            printf("%s %s", written++ > 0 ? "," : "", path_kind_name((enum path_kind)path));
     printf(" |");
     return true;
 }

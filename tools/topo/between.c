@@ -5,11 +5,11 @@
 #include "series.h"
 #include "topo/probe.h"
 
-/* The cost of a small message's way for its two ranks. */
-static uint64_t way_ps(const struct calibration *calibration)
+/* The cost of a small message's path for its two ranks. */
+static uint64_t path_ps(const struct calibration *calibration)
 {
-    const struct calibration_way *way = &calibration->ways[CALIBRATION_BETWEEN][PATH_INLINE];
-    return way->values[CALIBRATION_WAY_sender_ps] + way->values[CALIBRATION_WAY_receiver_ps];
+    const struct calibration_path *path = &calibration->paths[CALIBRATION_BETWEEN][PATH_INLINE];
+    return path->values[CALIBRATION_PATH_sender_ps] + path->values[CALIBRATION_PATH_receiver_ps];
 }
 
 /* From one rack into another no more passes at once than the uplinks let through, and may be less than they do: a card's burst hides theirs. */
@@ -29,7 +29,7 @@ enum tutti_status measure_between(const struct probe_result *result, struct cali
     struct probe_links links;
     struct between between;
     TRY(probe_links_find(&probe, result->rack_of, result->rack_count, &links));
-    between_set(&between, &links, way_ps(calibration));
+    between_set(&between, &links, path_ps(calibration));
     for (unsigned i = 0; i < BETWEEN_NUMBERS; i++)
         if (between.numbers[i].known == CALIBRATION_MEASURED)
             calibration->numbers[between_parameter(i)] = between.numbers[i];

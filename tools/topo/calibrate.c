@@ -168,19 +168,19 @@ static void print_number(enum calibration_parameter parameter,
             info->unit, people, spread, calibration_known_name(number->known), info->what);
 }
 
-static void print_ways(const struct calibration *calibration, enum calibration_table table,
-                       FILE *file)
+static void print_paths(const struct calibration *calibration, enum calibration_table table,
+                        FILE *file)
 {
     fprintf(file, "\nways %s hosts%*s", calibration_table_name(table),
             table == CALIBRATION_WITHIN ? 2 : 1, "");
-    for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++)
-        fprintf(file, " %16s", calibration_way_value_name(i));
+    for (unsigned i = 0; i < CALIBRATION_PATH_VALUES; i++)
+        fprintf(file, " %16s", calibration_path_value_name(i));
     fputc('\n', file);
-    for (unsigned way = 0; way < PATH_WAY_COUNT; way++) {
-        const struct calibration_way *costs = &calibration->ways[table][way];
+    for (unsigned path = 0; path < PATH_KIND_COUNT; path++) {
+        const struct calibration_path *costs = &calibration->paths[table][path];
         if (!costs->is_there) continue;
-        fprintf(file, "%-19s", path_way_name(way));
-        for (unsigned i = 0; i < CALIBRATION_WAY_VALUES; i++)
+        fprintf(file, "%-19s", path_kind_name(path));
+        for (unsigned i = 0; i < CALIBRATION_PATH_VALUES; i++)
             fprintf(file, " %16" PRIu64, costs->values[i]);
         fprintf(file, "  %s\n", calibration_known_name(costs->known));
     }
@@ -192,7 +192,7 @@ enum tutti_status calibrate_print(const struct calibration *calibration, FILE *f
     fputc('\n', file);
     for (unsigned i = 0; i < CALIBRATION_PARAMETERS; i++)
         print_number(i, &calibration->numbers[i], file);
-    print_ways(calibration, CALIBRATION_WITHIN, file);
-    print_ways(calibration, CALIBRATION_BETWEEN, file);
+    print_paths(calibration, CALIBRATION_WITHIN, file);
+    print_paths(calibration, CALIBRATION_BETWEEN, file);
     return TUTTI_OK;
 }

@@ -105,13 +105,13 @@ enum tutti_status measure_turn(struct calibration *calibration)
     return measure_pair((const int[]){cpus[0], cpus[0]}, true, CALIBRATION_turn_ps, calibration);
 }
 
-static struct cpu_place place_of(int cpu)
+static struct cpu_binding place_of(int cpu)
 {
-    struct cpu_place place;
+    struct cpu_binding place;
     cpu_set_t own;
     CPU_ZERO(&own);
     CPU_SET((size_t)cpu, &own);
-    cpu_place_within(&own, "/sys/devices/system/cpu", &place);
+    cpu_binding_within(&own, "/sys/devices/system/cpu", &place);
     return place;
 }
 
@@ -124,9 +124,9 @@ static bool find_pair(bool is_near, int pair[2])
     const int count = crew_cpus(cpus);
     bool found = false;
     if (count < 2) return false;
-    const struct cpu_place first = place_of(cpus[0]);
+    const struct cpu_binding first = place_of(cpus[0]);
     for (int i = 1; i < count && !(found && is_near); i++) {
-        const struct cpu_place other = place_of(cpus[i]);
+        const struct cpu_binding other = place_of(cpus[i]);
         if (other.parts[CPU_CORE] == first.parts[CPU_CORE] ||
             (other.parts[CPU_CACHE] == first.parts[CPU_CACHE]) != is_near)
             continue;

@@ -13,7 +13,7 @@ enum { MATRIX_MAX = 512 }; /* rows */
 /* Prints a tree of the parts of the machine, and below it the links. */
 enum tutti_status print_tree(const struct topo *topo, FILE *file);
 /* Prints a table of ranks (or processing units, or machines, whichever is the finest there is) and
- * devices against each other: the smallest part that contains both. If the bandwidth of the way
+ * devices against each other: the smallest part that contains both. If the bandwidth of the path
  * between them is known, a second table has it. */
 enum tutti_status print_matrix(const struct topo *topo, FILE *file);
 /* Prints the groups of the ranks at each level. */

@@ -20,7 +20,7 @@ struct call {
 };
 
 struct table {
-    struct calls *found;
+    struct trace_calls *found;
     const struct trace_entry **entries;
     struct call *all;
     size_t count;
@@ -49,7 +49,8 @@ static bool is_varying(const struct trace_entry *entry)
 enum fit { ABSENT, LEFT_OUT, FITS };
 
 /* Whether the call counts; its entries are filled in. */
-static enum fit gather(struct calls *calls, uint64_t number, const struct trace_entry **entries)
+static enum fit gather(struct trace_calls *calls, uint64_t number,
+                       const struct trace_entry **entries)
 {
     bool is_done = true, is_same = true;
     for (size_t t = 0; t < calls->trace_count; t++) {
@@ -70,7 +71,7 @@ static enum fit gather(struct calls *calls, uint64_t number, const struct trace_
 
 static void gather_all(struct table *table)
 {
-    struct calls *calls = table->found;
+    struct trace_calls *calls = table->found;
     const struct trace_json *first = &calls->traces[0];
     size_t most = 0, common = 0;
     for (size_t t = 0; t < calls->trace_count; t++)
@@ -121,7 +122,7 @@ static struct span span_of(const struct table *table, const struct call *call, s
 }
 
 /* The dump that has the clock of this one's host: the first of that host. */
-static size_t clock_owner(const struct calls *calls, size_t t)
+static size_t clock_owner(const struct trace_calls *calls, size_t t)
 {
     for (size_t i = 0; i < t; i++)
         if (strcmp(calls->traces[i].own.host, calls->traces[t].own.host) == 0) return i;
@@ -130,7 +131,7 @@ static size_t clock_owner(const struct calls *calls, size_t t)
 
 static void find_offsets(struct table *table)
 {
-    struct calls *calls = table->found;
+    struct trace_calls *calls = table->found;
     bool has_walls = true, is_one_host = true;
     for (size_t t = 0; t < calls->trace_count; t++) {
         const struct trace_json *owner = &calls->traces[clock_owner(calls, t)];
@@ -147,7 +148,7 @@ static void find_offsets(struct table *table)
 /* Somebody left before somebody else came. */
 static void doubt_clocks(struct table *table)
 {
-    struct calls *calls = table->found;
+    struct trace_calls *calls = table->found;
     for (size_t c = 0; c < table->count && calls->clock != CALLS_NO_CLOCK; c++) {
         const struct call *call = &table->all[c];
         if (!waits_for_all(call->entries[0])) continue;
@@ -170,7 +171,7 @@ static void doubt_clocks(struct table *table)
 /* ------------------------------------------------------------------------------------------------ measuring */
 
 /* Whether the time that ranks were in the call has to say the same as the clocks. */
-static bool needs_proof(const struct calls *calls, const struct call *call)
+static bool needs_proof(const struct trace_calls *calls, const struct call *call)
 {
     return calls->clock == CALLS_WALL_CLOCKS && waits_for_all(call->entries[0]);
 }
@@ -225,7 +226,7 @@ static void measure(const struct table *table, struct call *call)
 /* Measures the calls that the clocks allow to measure. */
 static void measure_all(struct table *table)
 {
-    struct calls *calls = table->found;
+    struct trace_calls *calls = table->found;
     size_t kept = 0;
     for (size_t c = 0; c < table->count; c++) {
         struct call call = table->all[c];
@@ -257,7 +258,7 @@ static uint64_t median(uint64_t *values, size_t count)
 
 static enum tutti_status find_kinds(struct table *table)
 {
-    struct calls *calls = table->found;
+    struct trace_calls *calls = table->found;
     calls->kinds = calloc(table->count + 1, sizeof *calls->kinds);
     if (calls->kinds == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
     for (size_t c = 0; c < table->count; c++) {
@@ -334,7 +335,7 @@ static uint64_t median_of(const struct table *table, size_t k, size_t offset, st
 
 static void sum_up(const struct table *table, size_t k, struct room *room)
 {
-    struct calls *calls = table->found;
+    struct trace_calls *calls = table->found;
     struct call_kind *kind = &calls->kinds[k];
     memset(room->late, 0, calls->trace_count * sizeof *room->late);
     memset(room->last, 0, calls->trace_count * sizeof *room->last);
@@ -378,7 +379,7 @@ static uint64_t late_permille(const struct table *table, const struct call *call
 
 static enum tutti_status sum_up_all(struct table *table)
 {
-    struct calls *calls = table->found;
+    struct trace_calls *calls = table->found;
     const size_t ranks = calls->trace_count;
     struct room room = {.values = calloc(table->count + 1, sizeof *room.values),
                         .late = calloc(ranks, sizeof *room.late),
@@ -402,7 +403,7 @@ static enum tutti_status sum_up_all(struct table *table)
 
 static enum tutti_status list_each(const struct table *table)
 {
-    struct calls *calls = table->found;
+    struct trace_calls *calls = table->found;
     calls->each = calloc(table->count + 1, sizeof *calls->each);
     if (calls->each == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
     for (size_t c = 0; c < table->count; c++) {
@@ -429,11 +430,12 @@ static enum tutti_status find_all(struct table *table)
     return sum_up_all(table);
 }
 
-enum tutti_status calls_find(const struct trace_json *traces, size_t count, struct calls *calls)
+enum tutti_status calls_find(const struct trace_json *traces, size_t count,
+                             struct trace_calls *calls)
 {
-    *calls = (struct calls){.traces = traces,
-                            .trace_count = count,
-                            .offsets_ns = calloc(count, sizeof *calls->offsets_ns)};
+    *calls = (struct trace_calls){.traces = traces,
+                                  .trace_count = count,
+                                  .offsets_ns = calloc(count, sizeof *calls->offsets_ns)};
     const size_t most = traces[0].operation_count;
     struct table table = {.found = calls,
                           .entries = calloc((most + 1) * count + 1, sizeof *table.entries),
@@ -445,11 +447,11 @@ enum tutti_status calls_find(const struct trace_json *traces, size_t count, stru
     return status;
 }
 
-void calls_release(struct calls *calls)
+void calls_release(struct trace_calls *calls)
 {
     free(calls->offsets_ns);
     free(calls->each);
     free(calls->kinds);
     free(calls->ranks);
-    *calls = (struct calls){.trace_count = 0};
+    *calls = (struct trace_calls){.trace_count = 0};
 }

@@ -68,7 +68,7 @@ struct call_times {
     int late;         /* that rank: the index of its dump */
 };
 
-struct calls {
+struct trace_calls {
     const struct trace_json *traces; /* the caller's, sorted by rank */
     size_t trace_count;
     enum calls_clock clock;
@@ -90,8 +90,9 @@ struct calls {
 /* Finds the calls in dumps of one communicator, sorted by rank, one dump per rank; the dumps stay
  * the caller's, and must last as long as *calls. The caller releases *calls after success.
  * NO_MEMORY. */
-enum tutti_status calls_find(const struct trace_json *traces, size_t count, struct calls *calls);
-void calls_release(struct calls *calls);
+enum tutti_status calls_find(const struct trace_json *traces, size_t count,
+                             struct trace_calls *calls);
+void calls_release(struct trace_calls *calls);
 /* Whether calls are of one kind. */
 bool calls_are_alike(const struct trace_entry *one, const struct trace_entry *other);
 

@@ -54,8 +54,8 @@ bool compare_parse(int argc, char **argv, struct compare_options *options)
 
 /* ------------------------------------------------------------------------------------------ a communicator */
 
-static enum tutti_status compare(const struct compare_options *options, const struct calls *calls,
-                                 bool is_first, FILE *file)
+static enum tutti_status compare(const struct compare_options *options,
+                                 const struct trace_calls *calls, bool is_first, FILE *file)
 {
     struct predictor predictor;
     TRY(predictor_init(&predictor, calls, options->calibration));
@@ -100,7 +100,7 @@ static bool compare_all(const struct compare_options *options, struct traces *tr
     const struct trace_json *all = traces->all;
     trace_json_sort(traces->all, traces->count);
     for (size_t begin = 0, end; begin < traces->count; begin = end) {
-        struct calls calls;
+        struct trace_calls calls;
         end = begin + trace_json_group(all + begin, traces->count - begin);
         if (!fit_together(all + begin, end - begin)) return false;
         enum tutti_status status = calls_find(all + begin, end - begin, &calls);

@@ -17,7 +17,7 @@ static int by_ratio(const void *a, const void *b)
 }
 
 /* All ranks expect the same, so one dump is asked; its latest call counts. */
-static uint64_t expected_of(const struct calls *calls, const struct call_kind *kind)
+static uint64_t expected_of(const struct trace_calls *calls, const struct call_kind *kind)
 {
     const struct trace_json *trace = &calls->traces[0];
     for (size_t i = trace->operation_count; i > 0; i--) {
@@ -28,7 +28,7 @@ static uint64_t expected_of(const struct calls *calls, const struct call_kind *k
     return 0;
 }
 
-enum tutti_status compared_find(const struct predictor *predictor, const struct calls *calls,
+enum tutti_status compared_find(const struct predictor *predictor, const struct trace_calls *calls,
                                 struct compared *rows)
 {
     for (size_t k = 0; k < calls->kind_count; k++) {

@@ -20,7 +20,7 @@ struct compared {
 
 /* Fills in rows[] for each kind, the worst ratio first. predictor NULL: nothing is predicted
  * beside what the dumps have. NO_MEMORY. */
-enum tutti_status compared_find(const struct predictor *predictor, const struct calls *calls,
+enum tutti_status compared_find(const struct predictor *predictor, const struct trace_calls *calls,
                                 struct compared *rows);
 
 #endif

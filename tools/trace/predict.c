@@ -29,7 +29,7 @@ static int by_host(const void *a, const void *b)
     return order != 0 ? order : one->rank - other->rank;
 }
 
-static void find_places(const struct calls *calls, struct placed *placed, int rank_count)
+static void find_places(const struct trace_calls *calls, struct placed *placed, int rank_count)
 {
     for (int r = 0; r < rank_count; r++) placed[r] = (struct placed){r, NULL};
     for (size_t t = 0; t < calls->trace_count; t++) {
@@ -63,7 +63,7 @@ static bool number_hosts(struct predictor *predictor, struct placed *placed)
     return predictor->host_count > 0;
 }
 
-static enum tutti_status place_ranks(struct predictor *predictor, const struct calls *calls)
+static enum tutti_status place_ranks(struct predictor *predictor, const struct trace_calls *calls)
 {
     const size_t ranks = (size_t)predictor->rank_count;
     struct placed *placed = calloc(ranks, sizeof *placed);
@@ -82,7 +82,7 @@ static enum tutti_status place_ranks(struct predictor *predictor, const struct c
 }
 
 /* Finds the racks, if each host has a dump that says its rack. */
-static enum tutti_status find_racks(struct predictor *predictor, const struct calls *calls)
+static enum tutti_status find_racks(struct predictor *predictor, const struct trace_calls *calls)
 {
     const size_t ranks = (size_t)predictor->rank_count;
     int *const groups = malloc(3 * ranks * sizeof *groups); /* of hosts, of ranks, and room */
@@ -114,7 +114,8 @@ static enum tutti_status find_racks(struct predictor *predictor, const struct ca
 }
 
 /* Finds the hosts that share cores, as far as dumps say. */
-static enum tutti_status find_shared_cores(struct predictor *predictor, const struct calls *calls)
+static enum tutti_status find_shared_cores(struct predictor *predictor,
+                                           const struct trace_calls *calls)
 {
     const int ranks = predictor->rank_count;
     bool are_shared = false;
@@ -146,7 +147,7 @@ int predictor_most_ranks(const struct predictor *predictor)
 }
 
 /* As the ranks took it when they chose; dumps of older versions do not say. */
-static void find_cores(struct predictor *predictor, const struct calls *calls)
+static void find_cores(struct predictor *predictor, const struct trace_calls *calls)
 {
     predictor->core_count = 0;
     for (size_t t = 0; t < calls->trace_count && predictor->core_count == 0; t++)
@@ -157,7 +158,7 @@ static void find_cores(struct predictor *predictor, const struct calls *calls)
     if (predictor->core_count == 0) predictor->core_count = predictor_most_ranks(predictor);
 }
 
-static enum tutti_status make_site(struct predictor *predictor, const struct calls *calls,
+static enum tutti_status make_site(struct predictor *predictor, const struct trace_calls *calls,
                                    const struct transport_path *within,
                                    const struct transport_path *between)
 {
@@ -196,7 +197,7 @@ static void doubt_calibration(struct predictor *predictor)
 }
 
 /* All ranks have the same numbers of the job, unless a dump was written before the job had any. */
-static void take_measured(struct predictor *predictor, const struct calls *calls)
+static void take_measured(struct predictor *predictor, const struct trace_calls *calls)
 {
     const int before = predictor_measured_count(predictor);
     for (size_t t = 0; t < calls->trace_count; t++)
@@ -205,7 +206,7 @@ static void take_measured(struct predictor *predictor, const struct calls *calls
 }
 
 /* The machine that the model predicts for, or why there is none. */
-static enum tutti_status find_site(struct predictor *predictor, const struct calls *calls,
+static enum tutti_status find_site(struct predictor *predictor, const struct trace_calls *calls,
                                    const struct transport_path *within,
                                    const struct transport_path *between)
 {
@@ -219,7 +220,7 @@ static enum tutti_status find_site(struct predictor *predictor, const struct cal
     return TUTTI_OK;
 }
 
-enum tutti_status predictor_init(struct predictor *predictor, const struct calls *calls,
+enum tutti_status predictor_init(struct predictor *predictor, const struct trace_calls *calls,
                                  const char *calibration)
 {
     struct transport_path within, between;
@@ -258,18 +259,18 @@ static void refuse(struct call_prediction *prediction, const char *why)
 }
 
 /* "read, slot" has "read". */
-static bool has_way(const char *ways, const char *name)
+static bool has_path(const char *paths, const char *name)
 {
     const size_t length = strlen(name);
-    for (const char *at = ways; (at = strstr(at, name)) != NULL; at += length) {
-        const bool begins = at == ways || at[-1] == ' ';
+    for (const char *at = paths; (at = strstr(at, name)) != NULL; at += length) {
+        const bool begins = at == paths || at[-1] == ' ';
         if (begins && (at[length] == '\0' || at[length] == ',')) return true;
     }
     return false;
 }
 
-/* Within a host, these ways lead through memory that others can address. Between hosts they tell nothing. */
-static bool is_mapped(const struct predictor *predictor, const struct calls *calls,
+/* Within a host, these paths lead through memory that others can address. Between hosts they tell nothing. */
+static bool is_mapped(const struct predictor *predictor, const struct trace_calls *calls,
                       const struct call_kind *kind)
 {
     for (size_t t = 0; t < calls->trace_count && predictor->host_count == 1; t++) {
@@ -277,8 +278,8 @@ static bool is_mapped(const struct predictor *predictor, const struct calls *cal
         for (size_t i = 0; i < trace->operation_count; i++) {
             const struct trace_entry *entry = &trace->operations[i];
             if (entry->number != kind->first->number) continue;
-            if (has_way(entry->ways, path_way_name(PATH_READ)) ||
-                has_way(entry->ways, path_way_name(PATH_WRITE)))
+            if (has_path(entry->paths, path_kind_name(PATH_READ)) ||
+                has_path(entry->paths, path_kind_name(PATH_WRITE)))
                 return true;
         }
     }
@@ -314,7 +315,7 @@ static void find_busiest(const struct predictor *predictor, const struct model_r
 }
 
 /* Whether its plan has no level of racks, as the latest choice that fits says. */
-static bool is_of_hosts_alone(const struct predictor *predictor, const struct calls *calls,
+static bool is_of_hosts_alone(const struct predictor *predictor, const struct trace_calls *calls,
                               const struct trace_entry *entry)
 {
     const struct trace_json *const trace = &calls->traces[0];
@@ -368,9 +369,9 @@ static const char *reason_against(const struct predictor *predictor, const struc
 }
 
 /* Estimates a kind of calls that can be predicted. */
-static enum tutti_status estimate_kind(const struct predictor *predictor, const struct calls *calls,
-                                       const struct call_kind *kind, const uint32_t *host_permille,
-                                       struct prediction *found)
+static enum tutti_status estimate_kind(const struct predictor *predictor,
+                                       const struct trace_calls *calls, const struct call_kind *kind,
+                                       const uint32_t *host_permille, struct prediction *found)
 {
     const struct trace_entry *entry = kind->first;
     const size_t element_bytes = dtype_size(dtype_of(entry));
@@ -388,7 +389,7 @@ static enum tutti_status estimate_kind(const struct predictor *predictor, const 
                     is_of_hosts_alone(predictor, calls, entry), host_permille, found);
 }
 
-enum tutti_status predict_kind(const struct predictor *predictor, const struct calls *calls,
+enum tutti_status predict_kind(const struct predictor *predictor, const struct trace_calls *calls,
                                const struct call_kind *kind, struct call_prediction *prediction)
 {
     struct prediction found;
@@ -410,9 +411,9 @@ enum tutti_status predict_kind(const struct predictor *predictor, const struct c
 }
 
 /* Halves the range of factors in which the measured time lies until it is a percent wide. */
-enum tutti_status predict_slow_host(const struct predictor *predictor, const struct calls *calls,
-                                    const struct call_kind *kind, int host, uint64_t measured_ns,
-                                    double *percent)
+enum tutti_status predict_slow_host(const struct predictor *predictor,
+                                    const struct trace_calls *calls, const struct call_kind *kind,
+                                    int host, uint64_t measured_ns, double *percent)
 {
     enum { AS_CALIBRATED = 1000, SLOWEST = 200 * AS_CALIBRATED };
     uint32_t *host_permille = malloc((size_t)predictor->host_count * sizeof *host_permille);

@@ -46,19 +46,19 @@ struct call_prediction {
  * calibration: a file, or NULL for numbers as shipped. The caller releases it after success, and
  * must not move it. INVALID_OPTIONS: the file is no calibration, and the message says why;
  * NO_MEMORY. */
-enum tutti_status predictor_init(struct predictor *predictor, const struct calls *calls,
+enum tutti_status predictor_init(struct predictor *predictor, const struct trace_calls *calls,
                                  const char *calibration);
 void predictor_release(struct predictor *predictor);
 /* NO_MEMORY. */
-enum tutti_status predict_kind(const struct predictor *predictor, const struct calls *calls,
+enum tutti_status predict_kind(const struct predictor *predictor, const struct trace_calls *calls,
                                const struct call_kind *kind, struct call_prediction *prediction);
 
 /* The percentage of its rate in the model at which a host would work if that alone made one kind of
  * calls take so long; 0: no rate explains such a time, or there are too many ranks to tell.
  * NO_MEMORY. */
-enum tutti_status predict_slow_host(const struct predictor *predictor, const struct calls *calls,
-                                    const struct call_kind *kind, int host, uint64_t measured_ns,
-                                    double *percent);
+enum tutti_status predict_slow_host(const struct predictor *predictor,
+                                    const struct trace_calls *calls, const struct call_kind *kind,
+                                    int host, uint64_t measured_ns, double *percent);
 
 /* The number of ranks of the host that has the most. */
 int predictor_most_ranks(const struct predictor *predictor);

@@ -97,7 +97,7 @@ static int compare_kinds(const struct trace_entry *left, const struct trace_entr
     if (order == 0) order = strcmp(left->dtype, right->dtype);
     if (order == 0) order = strcmp(left->op, right->op);
     if (order == 0) order = strcmp(left->algorithm, right->algorithm);
-    if (order == 0) order = strcmp(left->ways, right->ways);
+    if (order == 0) order = strcmp(left->paths, right->paths);
     if (order == 0) order = compare_numbers(left->expected_ns, right->expected_ns);
     if (order == 0) order = left->started - right->started;
     if (order == 0) order = left->is_gated - right->is_gated;
@@ -185,7 +185,7 @@ static void put_kind(FILE *file, const struct trace_entry *entry)
     if (entry->dtype[0] != '\0') fprintf(file, ",\"count\":%" PRIu64, entry->count);
     put_text(file, "op", entry->op);
     put_text(file, "algorithm", entry->algorithm);
-    put_text(file, "ways", entry->ways);
+    put_text(file, "ways", entry->paths);
     if (entry->expected_ns > 0) fprintf(file, ",\"expected\":%" PRIu64, entry->expected_ns);
     if (entry->started) fputs(",\"started\":true", file);
     if (entry->is_gated) fputs(",\"gated\":true", file);
@@ -259,7 +259,7 @@ static void put_row(FILE *file, const struct bars *bars, const struct row *row)
 /* Of measured calls, as long as a row shows them. */
 static void put_late(FILE *file, const struct bars *bars)
 {
-    const struct calls *calls = &bars->comm->measured;
+    const struct trace_calls *calls = &bars->comm->measured;
     uint64_t first = UINT64_MAX;
     const char *between = "";
     for (size_t r = 0; r < bars->row_count; r++)

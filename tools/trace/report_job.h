@@ -21,7 +21,7 @@ struct report_comm {
     const struct trace_json **by_rank; /* NULL: it left no dump */
     const struct trace_place **places; /* of each rank; NULL: no dump names it */
     struct verdict verdict;
-    struct calls measured;
+    struct trace_calls measured;
     size_t surplus_count; /* dumps that are not counted: older ones of a rank, and those of another size */
     uint64_t wall_ns;          /* of the first dump; UINT64_MAX: none says */
     uint64_t begin_ns, end_ns; /* the times that dumps cover, with the offsets of `measured` */

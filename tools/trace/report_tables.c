@@ -77,7 +77,7 @@ static int by_lateness(const void *a, const void *b)
 
 static struct slow_rank *find_slow(const struct report_comm *comm)
 {
-    const struct calls *calls = &comm->measured;
+    const struct trace_calls *calls = &comm->measured;
     struct slow_rank *all = calloc(comm->count, sizeof *all);
     if (all == NULL) return NULL;
     for (size_t t = 0; t < comm->count; t++)
@@ -93,7 +93,7 @@ static struct slow_rank *find_slow(const struct report_comm *comm)
     return all;
 }
 
-static void put_slow(FILE *file, const struct calls *calls, const struct slow_rank *slow)
+static void put_slow(FILE *file, const struct trace_calls *calls, const struct slow_rank *slow)
 {
     const struct call_rank *rank = slow->rank;
     char worst[DURATION_TEXT_SIZE];

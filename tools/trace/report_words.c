@@ -448,7 +448,7 @@ static void write_omission(FILE *file, size_t count, const char *one, const char
     if (count > 1) fprintf(file, "<li>%zu calls are not in the tables: %s.</li>\n", count, many);
 }
 
-static void write_clocks(FILE *file, const struct calls *calls)
+static void write_clocks(FILE *file, const struct trace_calls *calls)
 {
     char *text = NULL;
     size_t size;
@@ -466,7 +466,7 @@ static void write_clocks(FILE *file, const struct calls *calls)
 
 void report_write_unknown(FILE *file, const struct report_comm *comm)
 {
-    const struct calls *calls = &comm->measured;
+    const struct trace_calls *calls = &comm->measured;
     int *ranks = calloc((size_t)comm->size, sizeof *ranks);
     if (ranks != NULL)
         write_missing(file, comm, ranks,

@@ -68,7 +68,8 @@ static void describe_where(const struct predictor *predictor,
         snprintf(text, WHERE_SIZE, "%s", what);
 }
 
-static void describe_dump(const struct calls *calls, int dump, char text[static RANK_TEXT_SIZE])
+static void describe_dump(const struct trace_calls *calls, int dump,
+                          char text[static RANK_TEXT_SIZE])
 {
     const struct trace_place *own = &calls->traces[dump].own;
     snprintf(text, RANK_TEXT_SIZE, "rank %d (host %s)", own->rank, own->host);
@@ -91,7 +92,7 @@ static bool is_late(const struct call_kind *kind)
     return (double)kind->late_ns >= LATE_SHARE * (double)kind->measured_ns;
 }
 
-static void print_late(const struct calls *calls, const struct call_kind *kind, FILE *file)
+static void print_late(const struct trace_calls *calls, const struct call_kind *kind, FILE *file)
 {
     char rank[RANK_TEXT_SIZE], late[DURATION_TEXT_SIZE], share[64];
     if (!is_late(kind)) return;
@@ -113,7 +114,7 @@ static bool is_slower(uint64_t measured_ns, const struct compared *row)
 
 /* Whether the calls took longer than ports of the network explain at the rate that the model has for them. Hosts' clocks may hide that a rank
  * was late: where all wait for all, the rank that waited least has to say the same. */
-static bool is_slow(const struct calls *calls, const struct compared *row)
+static bool is_slow(const struct trace_calls *calls, const struct compared *row)
 {
     const struct call_kind *kind = row->kind;
     if (calls->clock == CALLS_WALL_CLOCKS && kind->waits_for_all && !is_slower(kind->least_ns, row))
@@ -255,7 +256,7 @@ static int by_lateness(const void *a, const void *b)
 
 static enum tutti_status print_ranks(const struct comparison *comparison, FILE *file)
 {
-    const struct calls *calls = comparison->found;
+    const struct trace_calls *calls = comparison->found;
     struct late_rank *late = calloc(calls->trace_count, sizeof *late);
     if (late == NULL) return error_set(TUTTI_NO_MEMORY, "out of memory");
     size_t count = 0;
@@ -282,7 +283,7 @@ static enum tutti_status print_ranks(const struct comparison *comparison, FILE *
 
 /* --------------------------------------------------------------------------------------------- what is not there */
 
-void print_clocks(const struct calls *calls, FILE *file)
+void print_clocks(const struct trace_calls *calls, FILE *file)
 {
     char error[DURATION_TEXT_SIZE];
     if (calls->clock == CALLS_WALL_CLOCKS && calls->count > 0) {
@@ -304,7 +305,7 @@ void print_clocks(const struct calls *calls, FILE *file)
     }
 }
 
-static void print_missing(const struct calls *calls, FILE *file)
+static void print_missing(const struct trace_calls *calls, FILE *file)
 {
     enum { NAMED_MAX = 8 };
     const size_t size = (size_t)calls->traces[0].size, missing = size - calls->trace_count;
@@ -329,14 +330,14 @@ static void print_omission(size_t count, const char *why, bool *is_first, FILE *
     *is_first = false;
 }
 
-static bool has_started(const struct calls *calls)
+static bool has_started(const struct trace_calls *calls)
 {
     for (size_t k = 0; k < calls->kind_count; k++)
         if (calls->kinds[k].first->started) return true;
     return false;
 }
 
-static bool lacks_something(const struct calls *calls)
+static bool lacks_something(const struct trace_calls *calls)
 {
     const size_t left_out = calls->absent_count + calls->unfinished_count + calls->different_count +
                             calls->varying_count + calls->unclocked_count;
@@ -344,7 +345,7 @@ static bool lacks_something(const struct calls *calls)
            calls->trace_count < (size_t)calls->traces[0].size;
 }
 
-void print_left_out(const struct calls *calls, FILE *file)
+void print_left_out(const struct trace_calls *calls, FILE *file)
 {
     bool is_first = true;
     print_clocks(calls, file);
@@ -391,7 +392,7 @@ void print_numbers(const struct comparison *comparison, FILE *file)
 
 static void print_head(const struct comparison *comparison, FILE *file)
 {
-    const struct calls *calls = comparison->found;
+    const struct trace_calls *calls = comparison->found;
     const struct predictor *predictor = comparison->predictor;
     fprintf(file, "communicator %s: %d rank%s", calls->traces[0].communicator,
             predictor->rank_count, plural((size_t)predictor->rank_count));
@@ -425,7 +426,7 @@ static void put_csv(const char *text, FILE *file)
     fputc('"', file);
 }
 
-static void put_rank(const struct calls *calls, int dump, size_t count, FILE *file)
+static void put_rank(const struct trace_calls *calls, int dump, size_t count, FILE *file)
 {
     if (dump >= 0)
         fprintf(file, ",%d,%zu", calls->traces[dump].own.rank, count);
@@ -436,7 +437,7 @@ static void put_rank(const struct calls *calls, int dump, size_t count, FILE *fi
 static void print_csv_row(const struct comparison *comparison, const struct compared *row,
                           FILE *file)
 {
-    const struct calls *calls = comparison->found;
+    const struct trace_calls *calls = comparison->found;
     const struct call_kind *kind = row->kind;
     const struct trace_entry *entry = kind->first;
     const struct call_prediction *prediction = &row->prediction;

@@ -29,7 +29,7 @@
 #include "predict.h"
 
 struct comparison {
-    const struct calls *found;
+    const struct trace_calls *found;
     const struct predictor *predictor;
     const struct compared *rows; /* of each kind, in order */
     const char *calibration;     /* the file, or NULL */
@@ -45,9 +45,9 @@ void print_numbers(const struct comparison *comparison, FILE *file);
 enum tutti_status print_conclusions(const struct comparison *comparison, const struct compared *row,
                                     FILE *file);
 /* One line that says how times of hosts are compared, or nothing if all ranks are on one host. */
-void print_clocks(const struct calls *calls, FILE *file);
+void print_clocks(const struct trace_calls *calls, FILE *file);
 /* The parts that dumps lack, and the calls that are left out because of that; nothing if there are
  * none. */
-void print_left_out(const struct calls *calls, FILE *file);
+void print_left_out(const struct trace_calls *calls, FILE *file);
 
 #endif

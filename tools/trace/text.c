@@ -21,11 +21,11 @@ void describe_entry(const struct trace_entry *entry, char text[static ENTRY_TEXT
     if (entry->op[0] != '\0') ADD("%s%s", between, entry->op);
     if (entry->root >= 0) ADD("%sroot %d", between, entry->root);
     if (is_message) {
-        const char *way = strcmp(entry->call, "send") == 0 ? "to" : "from";
+        const char *path = strcmp(entry->call, "send") == 0 ? "to" : "from";
         if (entry->peer >= 0)
-            ADD("%s%s rank %d", between, way, entry->peer);
+            ADD("%s%s rank %d", between, path, entry->peer);
         else
-            ADD("%s%s any rank", between, way);
+            ADD("%s%s any rank", between, path);
         if (entry->tag >= 0) ADD(", tag %d", entry->tag);
         ADD(")");
     } else {
@@ -77,7 +77,7 @@ static void show_entry(const struct trace_json *trace, const struct trace_entry 
         fprintf(file, ", waited for %s", whom);
     }
     if (entry->is_gated) fputs(is_over ? ", waited for its gate" : ", waits for its gate", file);
-    if (entry->ways[0] != '\0') fprintf(file, " [%s]", entry->ways);
+    if (entry->paths[0] != '\0') fprintf(file, " [%s]", entry->paths);
     fputc('\n', file);
 }
 

@@ -506,13 +506,13 @@ void card_forget(struct transport *transport, int peer)
     device->ops->forget(device, peer);
 }
 
-const struct ordered_ops card_ordered_ops = {.sent = card_sent,
-                                             .taken = card_taken,
-                                             .greeted = ordered_not_greeted,
-                                             .examine = ordered_not_examined,
-                                             .report = card_report,
-                                             .check = ordered_is_sound,
-                                             .forget = card_forget};
+const struct beside_control_ops card_ordered_ops = {.sent = card_sent,
+                                                    .taken = card_taken,
+                                                    .greeted = ordered_not_greeted,
+                                                    .examine = ordered_not_examined,
+                                                    .report = card_report,
+                                                    .check = ordered_is_sound,
+                                                    .forget = card_forget};
 
 void *card_owner(const struct transport *transport)
 {

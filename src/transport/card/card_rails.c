@@ -255,9 +255,9 @@ static bool rails_send(struct card_device *base, int peer, const void *head, siz
 }
 
 /* Finds the memory and the target of a write on one device; false: the device cannot carry it. */
-static bool find_way(const struct card_rails *rails, unsigned number, int peer,
-                     const struct card_target *target, struct card_memory *memory,
-                     struct card_target *there)
+static bool find_path(const struct card_rails *rails, unsigned number, int peer,
+                      const struct card_target *target, struct card_memory *memory,
+                      struct card_target *there)
 {
     if (number == 0) {
         *there = (struct card_target){target->key, target->base, {{0}}};
@@ -280,7 +280,7 @@ static bool write_over(struct card_rails *rails, unsigned number, int peer,
     struct card_device *const device = rails->devices[number];
     struct card_memory own = *memory;
     struct card_target there;
-    if (!find_way(rails, number, peer, target, &own, &there) ||
+    if (!find_path(rails, number, peer, target, &own, &there) ||
         !device->ops->write(device, peer, &there, offset, &own, id))
         return false;
     rails->given[number] += memory->bytes;

@@ -1,4 +1,4 @@
-/* card_rails.h - several cards of a rank as one device (device.h): the writes of long messages are
+/* card_rails.h - several cards of a rank as one device (card_device.h): the writes of long messages are
  * spread over them, everything else goes over the first one.
  *
  *   rank a                                                                    rank b
@@ -23,13 +23,13 @@
  *
  * Memory of fewer than least_bytes is registered with the first card alone, as are messages.
  *
- * Threads: as device.h. */
+ * Threads: as card_device.h. */
 #ifndef TUTTI_TRANSPORT_CARD_CARD_RAILS_H
 #define TUTTI_TRANSPORT_CARD_CARD_RAILS_H
 
 #include <stddef.h>
 
-#include "transport/card/device.h"
+#include "transport/card/card_device.h"
 
 enum { CARD_RAILS_MAX = 1 + CARD_FURTHER_MAX, CARD_RAILS_BYTES = 65536 };
 

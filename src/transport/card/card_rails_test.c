@@ -21,48 +21,48 @@ static struct card_device *rails_of(const struct card_world *world, int rank)
     return card_device_of(card_world_transports(world)[rank]);
 }
 
-struct way {
+struct transfer {
     struct link_tx *tx;
     struct link_rx *rx;
     char *source, *destination;
 };
 
 /* From rank 0 to rank 1; both are UP. */
-static struct way open_way(struct card_world *world)
+static struct transfer open_transfer(struct card_world *world)
 {
     struct transport *const *ranks = card_world_transports(world);
-    struct way way = {.source = malloc(BYTES), .destination = calloc(1, BYTES)};
-    assert_true(way.source != NULL && way.destination != NULL);
-    for (int i = 0; i < BYTES; i++) way.source[i] = (char)(i * 7 + (i >> 8) * 13);
-    assert_int_equal(ranks[0]->ops->open_tx(ranks[0], 0, 0, 1, 64, &way.tx), TUTTI_OK);
-    assert_int_equal(ranks[1]->ops->open_rx(ranks[1], 0, 0, 0, &way.rx), TUTTI_OK);
+    struct transfer transfer = {.source = malloc(BYTES), .destination = calloc(1, BYTES)};
+    assert_true(transfer.source != NULL && transfer.destination != NULL);
+    for (int i = 0; i < BYTES; i++) transfer.source[i] = (char)(i * 7 + (i >> 8) * 13);
+    assert_int_equal(ranks[0]->ops->open_tx(ranks[0], 0, 0, 1, 64, &transfer.tx), TUTTI_OK);
+    assert_int_equal(ranks[1]->ops->open_rx(ranks[1], 0, 0, 0, &transfer.rx), TUTTI_OK);
     for (int step = 0; step < 2000; step++) card_world_step(world);
-    return way;
+    return transfer;
 }
 
-static void send_over(struct card_world *world, struct way *way, size_t bytes)
+static void send_over(struct card_world *world, struct transfer *transfer, size_t bytes)
 {
     size_t come = 0;
-    memset(way->destination, 0, BYTES);
-    way->rx->ops->advertise(way->rx, way->destination, bytes);
+    memset(transfer->destination, 0, BYTES);
+    transfer->rx->ops->advertise(transfer->rx, transfer->destination, bytes);
     for (int step = 0; step < 2000; step++) card_world_step(world); /* the sender knows it */
-    assert_true(way->tx->ops->post(way->tx, way->source, bytes));
+    assert_true(transfer->tx->ops->post(transfer->tx, transfer->source, bytes));
     for (int step = 0; come < bytes; step++) {
         struct link_view view;
         assert_true(step < STEPS_MAX);
         card_world_step(world);
-        if (way->rx->ops->peek(way->rx, &view) != LINK_READY) continue;
-        assert_memory_equal(view.data, way->source + come, view.bytes);
+        if (transfer->rx->ops->peek(transfer->rx, &view) != LINK_READY) continue;
+        assert_memory_equal(view.data, transfer->source + come, view.bytes);
         come += view.bytes;
-        way->rx->ops->consume(way->rx, view.bytes);
+        transfer->rx->ops->consume(transfer->rx, view.bytes);
     }
 }
 
-static void close_way(struct card_world *world, const struct way *way)
+static void close_transfer(struct card_world *world, const struct transfer *transfer)
 {
     card_world_free(world);
-    free(way->source);
-    free(way->destination);
+    free(transfer->source);
+    free(transfer->destination);
 }
 
 /* In writes of 256 KiB, which are all given at once. */
@@ -71,12 +71,12 @@ static void cards_carry_equal_parts_of_a_long_message(void **state)
     (void)state;
     for (unsigned cards = 2; cards <= CARD_RAILS_MAX; cards += 2) {
         struct card_world *world = card_world_create(2, (struct card_mood){.cards = cards}, cards);
-        struct way way = open_way(world);
-        send_over(world, &way, BYTES);
+        struct transfer transfer = open_transfer(world);
+        send_over(world, &transfer, BYTES);
         card_world_settle(world);
         for (unsigned c = 0; c < cards; c++)
             assert_int_equal(card_rails_given(rails_of(world, 0), c), BYTES / cards);
-        close_way(world, &way);
+        close_transfer(world, &transfer);
     }
 }
 
@@ -84,11 +84,11 @@ static void short_memory_stays_on_the_first_card(void **state)
 {
     (void)state;
     struct card_world *world = card_world_create(2, (struct card_mood){.cards = 2}, 1);
-    struct way way = open_way(world);
-    for (int i = 0; i < 10; i++) send_over(world, &way, CARD_RAILS_BYTES - 1);
+    struct transfer transfer = open_transfer(world);
+    for (int i = 0; i < 10; i++) send_over(world, &transfer, CARD_RAILS_BYTES - 1);
     assert_int_equal(card_rails_given(rails_of(world, 0), 0), 10 * (CARD_RAILS_BYTES - 1));
     assert_int_equal(card_rails_given(rails_of(world, 0), 1), 0);
-    close_way(world, &way);
+    close_transfer(world, &transfer);
 }
 
 /* Each has come before the next one goes. */
@@ -96,16 +96,16 @@ static void a_write_that_is_alone_goes_over_the_first_card(void **state)
 {
     (void)state;
     struct card_world *world = card_world_create(2, (struct card_mood){.cards = 3}, 1);
-    struct way way = open_way(world);
+    struct transfer transfer = open_transfer(world);
     for (int i = 0; i < 10; i++) {
-        send_over(world, &way, CARD_RAILS_BYTES);
+        send_over(world, &transfer, CARD_RAILS_BYTES);
         card_world_settle(world);
     }
     assert_int_equal(card_rails_given(rails_of(world, 0), 0), 10 * CARD_RAILS_BYTES);
-    send_over(world, &way, BYTES);
+    send_over(world, &transfer, BYTES);
     for (unsigned c = 1; c < 3; c++)
         assert_true(card_rails_given(rails_of(world, 0), c) >= BYTES / 4);
-    close_way(world, &way);
+    close_transfer(world, &transfer);
 }
 
 static void a_card_that_the_peer_lacks_carries_nothing(void **state)
@@ -113,12 +113,12 @@ static void a_card_that_the_peer_lacks_carries_nothing(void **state)
     (void)state;
     struct card_world *world =
         card_world_create(2, (struct card_mood){.cards = 2, .last_has_one = true}, 1);
-    struct way way = open_way(world);
-    send_over(world, &way, BYTES);
+    struct transfer transfer = open_transfer(world);
+    send_over(world, &transfer, BYTES);
     assert_int_equal(card_rails_given(rails_of(world, 0), 0), BYTES);
     assert_int_equal(card_rails_given(rails_of(world, 0), 1), 0);
     assert_int_equal(rails_of(world, 0)->ops->state(rails_of(world, 0), 1), CARD_PEER_UP);
-    close_way(world, &way);
+    close_transfer(world, &transfer);
 }
 
 /* A peer's region names those cards that have it, whatever was registered and given up before. */
@@ -188,7 +188,7 @@ static void memory_that_a_card_does_not_register_goes_over_others(void **state)
     for (int full = 0; full < 3; full++) {
         struct card_world *world =
             card_world_create(2, (struct card_mood){.cards = 2, .rails_bytes = 33}, 1);
-        struct way way = open_way(world);
+        struct transfer transfer = open_transfer(world);
         struct card_device *const rails = rails_of(world, full % 2);
         struct card_device *const card = full < 2 ? card_rails_device(rails, 1) : rails;
         uint64_t keys[KEYS_MAX];
@@ -199,14 +199,14 @@ static void memory_that_a_card_does_not_register_goes_over_others(void **state)
             assert_true(++filled < KEYS_MAX);
         assert_true(filled > 0);
         if (full == 2) give_room(rails, 10);
-        send_over(world, &way, BYTES);
+        send_over(world, &transfer, BYTES);
         assert_int_equal(card_rails_given(rails_of(world, 0), 0), BYTES);
         assert_int_equal(card_rails_given(rails_of(world, 0), 1), 0);
         for (unsigned k = 0; k < filled; k++) card->ops->deregister(card, keys[k]);
-        send_over(world, &way, BYTES);
+        send_over(world, &transfer, BYTES);
         assert_int_equal(card_rails_given(rails_of(world, 0), 1), BYTES / 2);
         card_world_settle(world);
-        close_way(world, &way);
+        close_transfer(world, &transfer);
     }
 }
 
@@ -215,23 +215,23 @@ static void a_peer_that_ends_on_one_card_ends(void **state)
     (void)state;
     for (unsigned c = 0; c < 3; c++) {
         struct card_world *world = card_world_create(2, (struct card_mood){.cards = 3}, 1);
-        struct way way = open_way(world);
+        struct transfer transfer = open_transfer(world);
         struct card_device *const rails = rails_of(world, 0), *const card =
                                                                   card_rails_device(rails, c);
         assert_int_equal(rails->ops->state(rails, 1), CARD_PEER_UP);
         card->ops->break_pair(card, 1);
         assert_int_equal(rails->ops->state(rails, 1), CARD_PEER_BROKEN);
-        close_way(world, &way);
+        close_transfer(world, &transfer);
     }
     struct card_world *world = card_world_create(2, (struct card_mood){.cards = 3}, 1);
-    struct way way = open_way(world);
+    struct transfer transfer = open_transfer(world);
     struct card_device *const rails = rails_of(world, 0);
     rails->ops->break_pair(rails, 1);
     for (unsigned c = 0; c < 3; c++) {
         const struct card_device *const card = card_rails_device(rails, c);
         assert_int_equal(card->ops->state(card, 1), CARD_PEER_BROKEN);
     }
-    close_way(world, &way);
+    close_transfer(world, &transfer);
 }
 
 /* A message or write over any of the cards ends the sleep of a rank; and the memory and the descriptors of
@@ -241,7 +241,7 @@ static void a_rank_sleeps_at_all_cards(void **state)
     (void)state;
     struct card_world *world = card_world_create(2, (struct card_mood){.cards = 2}, 1),
                       *one = card_world_create(2, (struct card_mood){.cards = 1}, 1);
-    struct way way = open_way(world);
+    struct transfer transfer = open_transfer(world);
     card_world_settle(world);
     for (unsigned c = 0; c < 2; c++) {
         struct card_device *const rails = rails_of(world, 1);
@@ -272,7 +272,7 @@ static void a_rank_sleeps_at_all_cards(void **state)
     assert_int_equal(of_two.descriptor_count, 9);
     assert_true(of_two.private_bytes > of_one.private_bytes);
     card_world_free(one);
-    close_way(world, &way);
+    close_transfer(world, &transfer);
 }
 
 int main(void)

@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "transport/card/device.h"
+#include "transport/card/card_device.h"
 
 enum {
     CARD_FLIGHT_SAMPLES = 64,

@@ -491,7 +491,7 @@ void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t
     rx->owes_offer = true;
 }
 
-bool card_rx_needs_landing(struct card_rx *rx)
+bool card_rx_ask_landing(struct card_rx *rx)
 {
     if (!is_asked_for_place(rx) || !card_rx_may_offer(rx)) return false;
     const bool is_second = rx->was_looked_for;

@@ -199,7 +199,7 @@ void card_rx_offer(struct card_rx *rx, void *destination, size_t bytes, uint64_t
                    const struct card_target *target);
 /* Whether the sender waits for a place, and the user has had the chance to offer one: true from the
  * second look for the bytes on. */
-bool card_rx_needs_landing(struct card_rx *rx);
+bool card_rx_ask_landing(struct card_rx *rx);
 /* Offers the landing for the bytes that the sender asked for; if there is none, tells the sender to
  * send them by messages. */
 void card_rx_land(struct card_rx *rx);

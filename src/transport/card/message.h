@@ -30,7 +30,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#include "transport/card/device.h"
+#include "transport/card/card_device.h"
 
 enum card_message_kind {
     CARD_MESSAGE_DATA = 1,

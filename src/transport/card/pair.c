@@ -331,7 +331,7 @@ static void make_landing(struct card_pair *pair, struct card_rx *rx)
 
 void card_pair_look_for(struct card_pair *pair, struct card_rx *rx)
 {
-    if (pair->shared->is_stopped || !card_rx_needs_landing(rx)) return;
+    if (pair->shared->is_stopped || !card_rx_ask_landing(rx)) return;
     make_landing(pair, rx);
     card_rx_land(rx);
     tell_sender(pair, rx);

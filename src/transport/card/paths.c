@@ -19,16 +19,16 @@
 
 /* clang-format off */
 #define ROWS(ROW, SLOT_COST, READ_COST, WRITE_COST, DIRECT_COST, STAGE_COST) \
-    {ROW, .way = PATH_SLOT, .completion = PATH_AT_ONCE, .in_flight = 8, \
+    {ROW, .path = PATH_SLOT, .completion = PATH_AT_ONCE, .in_flight = 8, \
      .work = {1, 1, 1, 0, 0, 1}, .cost = SLOT_COST}, \
-    {ROW, .way = PATH_READ, .completion = PATH_CONSUMED, .in_flight = 8, \
+    {ROW, .path = PATH_READ, .completion = PATH_CONSUMED, .in_flight = 8, \
      .needs_registration = true, .asked_bytes = CARD_ASKED_BYTES, .work = {0, 0, 1, 0, 0, 1}, \
      .cost = READ_COST}, \
-    {ROW, .way = PATH_WRITE, .completion = PATH_AT_ONCE, .in_flight = 1, \
+    {ROW, .path = PATH_WRITE, .completion = PATH_AT_ONCE, .in_flight = 1, \
      .needs_registration = true, .work = {0, 0, 0, 0, 0, 0}, .cost = WRITE_COST}, \
-    {ROW, .way = PATH_DIRECT, .completion = PATH_AT_ONCE, .in_flight = 1, \
+    {ROW, .path = PATH_DIRECT, .completion = PATH_AT_ONCE, .in_flight = 1, \
      .needs_registration = true, .work = {0, 0, 0, 0, 0, 0}, .cost = DIRECT_COST}, \
-    {ROW, .way = PATH_STAGE, .completion = PATH_AT_ONCE, .in_flight = 8, \
+    {ROW, .path = PATH_STAGE, .completion = PATH_AT_ONCE, .in_flight = 8, \
      .work = {2, 2, 1, 0, 0, 1}, .cost = STAGE_COST}
 /* clang-format on */
 

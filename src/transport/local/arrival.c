@@ -13,7 +13,7 @@
 #include "os/futex.h"
 #include "os/last_word.h"
 #include "transport/local/nearness.h"
-#include "transport/local/remote.h"
+#include "transport/local/peer_memory.h"
 
 enum { LOOKS_APART = 500 }; /* naps of a rank that waits for the others at the start: 25 ms */
 
@@ -164,8 +164,8 @@ enum tutti_status arrival_meet(struct local *local, const struct host_patience *
                 atomic_fetch_or_explicit(&local->header->cpus[cpu / 64], UINT64_C(1) << cpu % 64,
                                          memory_order_relaxed);
     tell_limit(local->header);
-    struct cpu_place place;
-    cpu_place_of_thread(&place);
+    struct cpu_binding place;
+    cpu_binding_of_thread(&place);
     atomic_store_explicit(&local->bell->place, nearness_word(&place), memory_order_relaxed);
     if (!fence_register()) {
         atomic_fetch_add_explicit(&local->header->unfenced_count, 1, memory_order_relaxed);

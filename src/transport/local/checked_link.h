@@ -1,6 +1,6 @@
 /* checked_link.h - links whose messages are compared before they are shown (checked.h).
  *
- * Invariant: every message goes in its header or through a slot; the ways that have no second copy
+ * Invariant: every message goes in its header or through a slot; the paths that have no second copy
  * are not taken.
  */
 #ifndef TUTTI_TRANSPORT_LOCAL_CHECKED_LINK_H

@@ -1,4 +1,4 @@
-/* ends.h - the two ends of a link, and the steps that all ways of sending and of receiving have in
+/* ends.h - the two ends of a link, and the steps that all paths of sending and of receiving have in
  * common.
  *
  * Invariants

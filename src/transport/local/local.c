@@ -12,7 +12,7 @@
 #include "transport/local/checked_link.h"
 #include "transport/local/links.h"
 #include "transport/local/paths.h"
-#include "transport/local/remote.h"
+#include "transport/local/peer_memory.h"
 #include "transport/local/shared_slots.h"
 #include "transport/local/sharing.h"
 #include "transport/local/state.h"

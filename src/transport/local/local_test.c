@@ -280,7 +280,7 @@ static void a_message_is_stored_where_its_reader_expects_it(void **state)
     }
 }
 
-/* A message that is sent by another way makes the offer void, even for later messages. */
+/* A message that is sent by another path makes the offer void, even for later messages. */
 static void an_offer_is_for_one_message(void **state)
 {
     (void)state;
@@ -374,18 +374,18 @@ static void offers_that_make_no_sense_are_not_taken_up(void **state)
 static void what_was_not_expected_is_not_placed(void **state)
 {
     (void)state;
-    for (int way = 0; way < 4; way++) {
+    for (int variant = 0; variant < 4; variant++) {
         struct heap_net heap = open_heap_net();
         struct link_tx *tx = local_net_tx(&heap.net, 0, 1);
         struct link_rx *rx = local_net_rx(&heap.net, 1, 0, false);
         struct link_view view;
-        if (way == 1) rx->ops->advertise(rx, heap.memory, 101);
-        if (way == 2) { /* for an earlier message */
+        if (variant == 1) rx->ops->advertise(rx, heap.memory, 101);
+        if (variant == 2) { /* for an earlier message */
             rx->ops->advertise(rx, heap.memory, 100);
             assert_true(send_filled(tx, 1, 100));
             expect_filled(rx, 1, 100);
         }
-        if (way == 3) { /* as the shared line says, but not this rank */
+        if (variant == 3) { /* as the shared line says, but not this rank */
             struct tail *tail = tail_of(&heap.net, 1, 0);
             atomic_store(&tail->expected_where, heap.offset);
             atomic_store(&tail->expected_bytes, 100);
@@ -393,7 +393,7 @@ static void what_was_not_expected_is_not_placed(void **state)
             assert_non_null(tx->ops->advertised_at(tx, 100));
         }
         tx->ops->written(tx, 100);
-        if (rx->ops->peek(rx, &view) != LINK_FAULT) fail_msg("way %d is believed", way);
+        if (rx->ops->peek(rx, &view) != LINK_FAULT) fail_msg("variant %d is believed", variant);
         assert_int_equal(rx->ops->peek(rx, &view), LINK_FAULT);
         close_heap_net(&heap);
     }

@@ -6,7 +6,7 @@
 enum { PART_BITS = 16, WORD_BITS = 64 };
 static_assert(PART_BITS * CPU_LEVEL_COUNT == WORD_BITS, "a word holds a part of each level");
 
-uint64_t nearness_word(const struct cpu_place *place)
+uint64_t nearness_word(const struct cpu_binding *place)
 {
     uint64_t word = 0;
     for (int level = 0; level < CPU_LEVEL_COUNT; level++)

@@ -18,7 +18,7 @@
 
 /* The word by which a rank tells the others its place: 16 bits per level, the largest part in the
  * highest bits. */
-uint64_t nearness_word(const struct cpu_place *place);
+uint64_t nearness_word(const struct cpu_binding *place);
 /* Fills order with the ranks, sorted by their words and then by number. False: the ranks stay as
  * they are numbered, as they also do if a word makes no sense. The words are foreign, and the
  * function changes them. */

@@ -12,8 +12,8 @@ enum { RANKS_MAX = 64 };
 /* The word of a place, given by the lowest CPU of each part; -1: not bound from there on. */
 static uint64_t word(int package, int cache, int core, int cpu)
 {
-    const struct cpu_place place = {{(uint16_t)(1 + package), (uint16_t)(1 + cache),
-                                     (uint16_t)(1 + core), (uint16_t)(1 + cpu)}};
+    const struct cpu_binding place = {{(uint16_t)(1 + package), (uint16_t)(1 + cache),
+                                       (uint16_t)(1 + core), (uint16_t)(1 + cpu)}};
     return nearness_word(&place);
 }
 

@@ -14,7 +14,7 @@
                 "medians of 14 such runs while two cores share a cache; in three " \
                 "others they did not, and all that crosses took three times as long"
 #define ANY_MEMORY .sender_memory = PATH_HOST_MEMORY, .receiver_memory = PATH_HOST_MEMORY
-/* A way through a place of the link, or of the sender. */
+/* A path through a place of the link, or of the sender. */
 #define COPIED_TWICE                                                               \
     {                                                                              \
         .sender_loads = 1, .sender_stores = 1, .receiver_loads = 1, .crossings = 1 \
@@ -22,23 +22,23 @@
 
 enum { REFERENCES = 8 }; /* that one chunk is cut into at most */
 
-/* First the ways that a message with a second copy may take, too. */
+/* First the paths that a message with a second copy may take, too. */
 static const struct path_row rows[] = {
-    {.way = PATH_INLINE,
+    {.path = PATH_INLINE,
      ANY_MEMORY,
      .completion = PATH_AT_ONCE,
      .in_flight = HEADER_COUNT,
      .work = COPIED_TWICE,
      .cost = {9500, 18700, 0, 0},
      HOST_ROW},
-    {.way = PATH_SLOT,
+    {.path = PATH_SLOT,
      ANY_MEMORY,
      .completion = PATH_AT_ONCE,
      .in_flight = DATA_SLOTS,
      .work = COPIED_TWICE,
      .cost = {4400, 33800, 35, 25},
      HOST_ROW},
-    {.way = PATH_GROUP_SLOT,
+    {.path = PATH_GROUP_SLOT,
      ANY_MEMORY,
      .completion = PATH_AT_ONCE,
      .is_agreed = true,
@@ -46,28 +46,28 @@ static const struct path_row rows[] = {
      .work = COPIED_TWICE,
      .cost = {5300, 33800, 34, 25},
      HOST_ROW},
-    {.way = PATH_STAGE,
+    {.path = PATH_STAGE,
      ANY_MEMORY,
      .completion = PATH_AT_ONCE,
      .in_flight = DATA_SLOTS,
      .work = {.sender_loads = 2, .sender_stores = 2, .receiver_loads = 1, .crossings = 1},
      .cost = {4600, 34600, 53, 25},
      HOST_ROW},
-    {.way = PATH_SHARED_SLOT,
+    {.path = PATH_SHARED_SLOT,
      ANY_MEMORY,
      .completion = PATH_AT_ONCE,
      .in_flight = SHARED_SLOTS,
      .work = COPIED_TWICE,
      .cost = {13400, 62700, 32, 24},
      HOST_ROW},
-    {.way = PATH_FORWARD,
+    {.path = PATH_FORWARD,
      ANY_MEMORY,
      .completion = PATH_AT_ONCE,
      .in_flight = SHARED_SLOTS,
      .work = COPIED_TWICE,
      .cost = {63900, 66500, 21, 25},
      HOST_ROW},
-    {.way = PATH_READ,
+    {.path = PATH_READ,
      .sender_memory = PATH_MAPPED | PATH_OTHER_MEMORY,
      .receiver_memory = PATH_HOST_MEMORY | PATH_OTHER_MEMORY,
      .completion = PATH_CONSUMED,
@@ -75,7 +75,7 @@ static const struct path_row rows[] = {
      .work = {.receiver_loads = 1, .crossings = 1},
      .cost = {12900, 31500, 0, 26},
      HOST_ROW},
-    {.way = PATH_COPY,
+    {.path = PATH_COPY,
      .sender_memory = PATH_PRIVATE,
      .receiver_memory = PATH_HOST_MEMORY,
      .completion = PATH_CONSUMED,
@@ -83,7 +83,7 @@ static const struct path_row rows[] = {
      .work = {.kernel_copies = 1, .crossings = 1},
      .cost = {40600, 1282000, 0, 88},
      HOST_ROW},
-    {.way = PATH_WRITE,
+    {.path = PATH_WRITE,
      .sender_memory = PATH_HOST_MEMORY | PATH_OTHER_MEMORY,
      .receiver_memory = PATH_MAPPED | PATH_OTHER_MEMORY,
      .completion = PATH_AT_ONCE,
@@ -96,10 +96,10 @@ enum { CHECKED_ROWS = 4 };
 
 /* -------------------------------------------------------------------------------------------------- rules */
 
-#define RULE_FOR(to, least, most, of, by, in, on, from, because)                                  \
-    {                                                                                             \
-        .way = (to), .bytes_min = (least), .bytes_max = (most), .traffic = (of), .readers = (by), \
-        .steps = (in), .cores = (on), .senders = (from), .why = (because)                         \
+#define RULE_FOR(to, least, most, of, by, in, on, from, because)                                   \
+    {                                                                                              \
+        .path = (to), .bytes_min = (least), .bytes_max = (most), .traffic = (of), .readers = (by), \
+        .steps = (in), .cores = (on), .senders = (from), .why = (because)                          \
     }
 
 enum {
@@ -144,7 +144,7 @@ static const struct path_rule rules[] = {
     RULE_FOR(PATH_COPY, KIB(16), MIB(1), PATH_FROM_ROOT | PATH_TO_ROOT, ANY_READER, SENDER, OWN, ANY_SENDERS,
              "above, two ranks copy what is in no cache faster through slots than one does alone"),
     RULE_FOR(PATH_COPY, KIB(16), MIB(1), PATH_SPREAD, ANY_READER, SENDER, OWN, MANY_SENDERS, "as above"),
-    {.way = PATH_COPY, .bytes_min = KIB(16), .bytes_max = MIB(1), .traffic = PATH_SPREAD, .readers = ANY_READER, .readers_max = 4,
+    {.path = PATH_COPY, .bytes_min = KIB(16), .bytes_max = MIB(1), .traffic = PATH_SPREAD, .readers = ANY_READER, .readers_max = 4,
      .steps = SENDER, .cores = OWN, .senders = FEW,
      .why = "as above; and readers of the same pages hold each other up in the kernel: 15 of 512 KiB took 888 us, where one takes 46"},
     RULE_FOR(PATH_COPY, KIB(16), MIB(2), PATH_MESSAGE, ONE, SENDER, OWN, ANY_SENDERS,
@@ -161,7 +161,7 @@ static const struct path_rule rules[] = {
              "the root waits until all have had their turn"),
     RULE_FOR(PATH_COPY, KIB(64), MIB(2), PATH_SPREAD, MANY, SENDER, SHARED, MANY_SENDERS,
              "copied by several; where few ranks send to several, a shared slot serves all readers better"),
-    {.way = PATH_COPY, .bytes_min = KIB(64), .bytes_max = ANY_SIZE, .all_bytes_max = MIB(1), .traffic = PATH_REDUCED,
+    {.path = PATH_COPY, .bytes_min = KIB(64), .bytes_max = ANY_SIZE, .all_bytes_max = MIB(1), .traffic = PATH_REDUCED,
      .readers = ANY_READER, .steps = SENDS, .cores = SHARED, .senders = ANY_SENDERS,
      .why = "until the messages of all ranks together leave the caches"},
 

@@ -1,4 +1,4 @@
-/* paths.h - the ways that lead from one rank to another on its host, and the sizes from which each
+/* paths.h - the paths that lead from one rank to another on its host, and the sizes from which each
  * is worth taking. */
 #ifndef TUTTI_TRANSPORT_LOCAL_PATHS_H
 #define TUTTI_TRANSPORT_LOCAL_PATHS_H

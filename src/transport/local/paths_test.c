@@ -32,8 +32,8 @@ static bool is_copied(size_t bytes, enum path_traffic traffic, enum path_cores c
                                       .cores = cores,
                                       .senders = PATH_FEW_SENDERS,
                                       .rank_count = 2};
-    const struct path_list ways = path_choose(local_paths(false), &message);
-    return path_has(&ways, PATH_COPY);
+    const struct path_list paths = path_choose(local_paths(false), &message);
+    return path_has(&paths, PATH_COPY);
 }
 
 static void messages_are_copied_by_their_reader_where_that_saves_time(void **state)
@@ -53,8 +53,8 @@ static void what_is_compared_goes_through_places_only(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < local_paths(true)->rule_count; i++) {
-        const enum path_way way = local_paths(true)->rules[i].way;
-        assert_true(path_is_place(way) || way == PATH_STAGE);
+        const enum path_kind path = local_paths(true)->rules[i].path;
+        assert_true(path_is_place(path) || path == PATH_STAGE);
     }
 }
 

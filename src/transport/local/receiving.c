@@ -5,7 +5,7 @@
 
 #include "memory/heap.h"
 #include "transport/local/ends.h"
-#include "transport/local/remote.h"
+#include "transport/local/peer_memory.h"
 #include "transport/local/shared_slots.h"
 #include "transport/local/sharing.h"
 

@@ -7,7 +7,7 @@
  *     arrival.c        links.c           how the ranks meet; links, opened and counted
  *                      checked_link.c    links whose messages are compared
  *                      receiving.c       readers' ends of links
- *     remote.c         shared_slots.c         memory that only a system call reads; slots that travel
+ *     peer_memory.c    shared_slots.c         memory that only a system call reads; slots that travel
  *                      sending.c         writers' ends of links
  *                      sharing.c         memory of other kinds that processes map
  *     bells.c                            sleeping, and waking others

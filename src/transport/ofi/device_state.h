@@ -1,6 +1,6 @@
 /* device_state.h - the state that the parts of a device share. Each of them uses only those below it:
  *
- *     device.c               opens the card, looks for completions, sleeps, and closes the card
+ *     ofi_device.c           opens the card, looks for completions, sleeps, and closes the card
  *     device_receives.c      receives that are posted, and the messages that come in them
  *     device_operations.c    messages and writes that were given to libfabric
  *     device_peers.c         greetings, states and troubles of peers
@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 
 #include "base/status.h"
-#include "transport/ofi/device.h"
+#include "transport/ofi/ofi_device.h"
 #include "transport/ofi/provider.h"
 #include "transport/ofi/regions.h"
 

@@ -18,7 +18,7 @@
 
 #include "tests/kit/chance.h"
 #include "transport/card/message.h"
-#include "transport/ofi/device.h"
+#include "transport/ofi/ofi_device.h"
 
 enum {
     SEEDS = 12,

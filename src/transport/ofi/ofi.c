@@ -10,7 +10,7 @@
 #include "transport/card/card.h"
 #include "transport/card/card_rails.h"
 #include "transport/doubt.h"
-#include "transport/ofi/device.h"
+#include "transport/ofi/ofi_device.h"
 
 enum { PATIENCE = 8 /* passes: about as long as an answer takes */ };
 
@@ -92,7 +92,7 @@ static bool has_lost(const struct transport *transport, int peer,
     const bool is_missed = evidence->told > taken || card_misses(transport, peer);
     if (taken != gap->taken || !is_missed) gap->comes = (struct doubt){0};
     gap->taken = taken;
-    return is_missed && doubt_is_hopeless(&gap->comes, evidence->heard_ns, evidence->now_ns);
+    return is_missed && doubt_look(&gap->comes, evidence->heard_ns, evidence->now_ns);
 }
 
 /* A card may also keep for ever the messages that it was given. */
@@ -103,8 +103,7 @@ static bool is_stuck(struct ofi *ofi, unsigned card, int peer, const struct link
     const bool is_owed = ofi_device_owes(ofi->cards[card].device, peer, &steps);
     if (steps != gap->goes[card].steps || !is_owed) gap->goes[card].doubt = (struct doubt){0};
     gap->goes[card].steps = steps;
-    return is_owed &&
-           doubt_is_hopeless(&gap->goes[card].doubt, evidence->heard_ns, evidence->now_ns);
+    return is_owed && doubt_look(&gap->goes[card].doubt, evidence->heard_ns, evidence->now_ns);
 }
 
 static void ofi_examine(struct transport *transport, int peer, const struct link_evidence *evidence)
@@ -126,13 +125,13 @@ static enum tutti_status ofi_check(const struct transport *transport)
     return TUTTI_OK;
 }
 
-static const struct ordered_ops ordered = {.sent = card_sent,
-                                           .taken = card_taken,
-                                           .greeted = ofi_greeted,
-                                           .examine = ofi_examine,
-                                           .report = ofi_report,
-                                           .check = ofi_check,
-                                           .forget = card_forget};
+static const struct beside_control_ops ordered = {.sent = card_sent,
+                                                  .taken = card_taken,
+                                                  .greeted = ofi_greeted,
+                                                  .examine = ofi_examine,
+                                                  .report = ofi_report,
+                                                  .check = ofi_check,
+                                                  .forget = card_forget};
 
 /* ------------------------------------------------------------------------------------------- life cycle */
 

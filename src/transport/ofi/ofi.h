@@ -1,6 +1,6 @@
 /* ofi.h - links over network cards with remote memory access, through libfabric.
  *
- *                     ┌ links ──► card/card.h ──► ofi/device.h ──► libfabric ──► the card
+ *                     ┌ links ──► card/card.h ──► ofi/ofi_device.h ──► libfabric ──► the card
  *   communicator ─────┤                ▲ greetings, of each card
  *                     └ control ──► data_order.h ──► tcp/endpoint.h ──► authenticated connections
  *
@@ -22,7 +22,7 @@
 #ifndef TUTTI_TRANSPORT_OFI_OFI_H
 #define TUTTI_TRANSPORT_OFI_OFI_H
 
-#include "transport/remote.h"
+#include "transport/remote_options.h"
 #include "transport/transport.h"
 
 /* order: it stays the caller's, and lives longer. Failures: the same as of the device. */

@@ -16,7 +16,7 @@
 #include "tests/fabric/fabric_shim.h"
 #include "tests/kit/kept_log.h"
 #include "tests/worlds/card_game.h"
-#include "transport/ofi/device.h"
+#include "transport/ofi/ofi_device.h"
 
 static const struct fabric_shim personalities[] = {
     {.name = "as it is"},

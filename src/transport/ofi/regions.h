@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "transport/card/device.h"
+#include "transport/card/card_device.h"
 #include "transport/ofi/calls.h"
 
 struct ofi_regions;

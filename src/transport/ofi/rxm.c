@@ -9,7 +9,7 @@ static const char *const asked_for[] = {"FI_OFI_RXM_BUFFER_SIZE=4224",
                                         "FI_OFI_RXM_MSG_RX_SIZE=1000", "FI_OFI_RXM_MSG_TX_SIZE=16"};
 enum { ASKED_COUNT = sizeof asked_for / sizeof *asked_for };
 
-/* The values of libfabric, 1.15 to 2.3 alike, if nothing else is asked for, and its way to
+/* The values of libfabric, 1.15 to 2.3 alike, if nothing else is asked for, and its path to
  * allocate. */
 enum {
     BUFFER_BYTES = 16384,

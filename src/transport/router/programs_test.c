@@ -24,7 +24,7 @@ static void every_program_is_right(void **state)
     static const size_t counts[] = {5, 3001, 40013};
     int hierarchical = 0;
     for (int s = 0; s < SHAPES; s++) {
-        struct router_world *world = router_world_open_ways(
+        struct router_world *world = router_world_open_routes(
             &shapes[s], (enum numbering)(s % NUMBERING_COUNT), s % 2 == 0, s / 2 % 2 == 1);
         const struct link_world links = router_world_links(world, (uint64_t)s);
         struct engine_net *net = engine_net_over(&links, (uint64_t)s);

@@ -430,21 +430,22 @@ static enum link_state await(struct router_world *world, struct link_rx *rx, str
     return state;
 }
 
-/* Rank 0 reaches ranks by three ways. */
-static int peer_by(const struct router_world *world, int way)
+/* Rank 0 reaches ranks by three routes. */
+static int peer_by(const struct router_world *world, int route)
 {
     for (int r = 1; r < world->size; r++)
-        if ((are_near(world, 0, r) ? 0 : world->second_numbers[0][r] >= 0 ? 1 : 2) == way) return r;
-    fail_msg("no rank is reached by way %d", way);
+        if ((are_near(world, 0, r) ? 0 : world->second_numbers[0][r] >= 0 ? 1 : 2) == route)
+            return r;
+    fail_msg("no rank is reached by route %d", route);
     return -1;
 }
 
 static void another_signature_is_a_fault_on_every_way(void **state)
 {
     (void)state;
-    for (int way = 0; way < 3; way++) {
-        struct router_world *world = router_world_open_ways(&mixed, INTERLEAVED, true, true);
-        const int peer = peer_by(world, way);
+    for (int route = 0; route < 3; route++) {
+        struct router_world *world = router_world_open_routes(&mixed, INTERLEAVED, true, true);
+        const int peer = peer_by(world, route);
         struct link_tx *tx = tx_of(world, 0, peer);
         struct link_rx *rx = rx_of(world, peer, 0);
         struct link_view view;
@@ -611,16 +612,16 @@ static void limits_are_the_same_on_all_ranks(void **state)
         assert_int_equal(bytes, ROUTER_PIECE_BYTES < least_bytes ? ROUTER_PIECE_BYTES : least_bytes);
         assert_int_equal(count, least_count);
     }
-    /* Without limits from other ranks, the limits of the own ways hold. */
+    /* Without limits from other ranks, the limits of the own routes hold. */
     struct transport *router;
     struct router_options options = {.rank = 0, .size = world->size, .piece_bytes_max = 4096};
-    router_world_ways(world, 0, &options);
+    router_world_routes(world, 0, &options);
     assert_int_equal(router_create(&options, &router), TUTTI_OK);
     router->ops->limits(router, &bytes, &count);
     assert_true(bytes == 4096 && count == least_count);
     router_free(router);
-    options.ways[0] = options.ways[1];
-    options.way_count = 1;
+    options.routes[0] = options.routes[1];
+    options.route_count = 1;
     options.piece_bytes_max = 0;
     assert_int_equal(router_create(&options, &router), TUTTI_OK);
     router->ops->limits(router, &bytes, &count);
@@ -631,26 +632,27 @@ static void limits_are_the_same_on_all_ranks(void **state)
     router_world_close(world);
 }
 
-/* At both ends, each link belongs to the first way that leads to its peer; calls that do not
- * concern one peer go to all ways. */
+/* At both ends, each link belongs to the first route that leads to its peer; calls that do not
+ * concern one peer go to all routes. */
 static void of_three_ways_the_first_that_leads_there_is_taken(void **state)
 {
     (void)state;
-    struct router_world *world = router_world_open_ways(&mixed, SHUFFLED, true, true);
+    struct router_world *world = router_world_open_routes(&mixed, SHUFFLED, true, true);
     int taken[3] = {0, 0, 0};
     for (int r = 0; r < world->size; r++)
         for (int peer = 0; peer < world->size; peer++) {
             if (peer == r) continue;
-            struct transport *const ways[] = {world->near[r], world->second[r], world->far[r]};
-            const int way = are_near(world, r, peer)              ? 0
-                            : world->second_numbers[r][peer] >= 0 ? 1
-                                                                  : 2;
+            struct transport *const routes[] = {world->near[r], world->second[r], world->far[r]};
+            const int route = are_near(world, r, peer)              ? 0
+                              : world->second_numbers[r][peer] >= 0 ? 1
+                                                                    : 2;
             struct link_tx *const tx = tx_of(world, r, peer), *there;
-            const int number = way == 0 ? world->numbers[r][peer] : peer;
-            assert_int_equal(ways[way]->ops->open_tx(ways[way], SLOT, CHANNEL, number, 1, &there),
-                             TUTTI_OK);
+            const int number = route == 0 ? world->numbers[r][peer] : peer;
+            assert_int_equal(
+                routes[route]->ops->open_tx(routes[route], SLOT, CHANNEL, number, 1, &there),
+                TUTTI_OK);
             assert_ptr_equal(tx, there);
-            taken[way]++;
+            taken[route]++;
         }
     assert_true(taken[0] == 8 && taken[1] >= 4 && taken[0] + taken[1] + taken[2] == 30);
     for (int from = 0; from < world->size; from++)
@@ -677,14 +679,14 @@ static void of_three_ways_the_first_that_leads_there_is_taken(void **state)
     router_world_close(world);
 }
 
-/* Each of these has one mistake in the ways of rank 0: to the ranks near, perhaps another one, and
+/* Each of these has one mistake in the routes of rank 0: to the ranks near, perhaps another one, and
  * to all. */
 static void what_cannot_be_created_is_refused(void **state)
 {
     (void)state;
     struct router_world *world = router_world_open(&mixed, INTERLEAVED, true);
     struct router_options right = {.rank = 0, .size = world->size};
-    router_world_ways(world, 0, &right);
+    router_world_routes(world, 0, &right);
     const int near = peer_of(world, 0, true), far = peer_of(world, 0, false);
     int outside[ROUTER_RANKS_MAX], twice[ROUTER_RANKS_MAX], unreached[ROUTER_RANKS_MAX],
         same[ROUTER_RANKS_MAX], member[ROUTER_RANKS_MAX];
@@ -699,28 +701,28 @@ static void what_cannot_be_created_is_refused(void **state)
     }
     struct router_options wrong[15];
     for (int i = 0; i < 15; i++) wrong[i] = right;
-    wrong[0].ways[1].transport = NULL;
-    wrong[1].ways[1].transport = world->far[1];
+    wrong[0].routes[1].transport = NULL;
+    wrong[1].routes[1].transport = world->far[1];
     wrong[2].size++;
-    wrong[3].ways[0].numbers = NULL;
-    wrong[4].ways[0] =
-        (struct router_way){world->near[near], world->numbers[near]}; /* another rank's end */
-    wrong[5].ways[0].numbers = world->numbers[far];
-    wrong[6].ways[0].numbers = outside;
-    wrong[7].ways[0].numbers = twice;
-    wrong[8].ways[1].numbers = unreached;
-    wrong[9].way_count = 0;
-    wrong[10].ways[1] = wrong[10].ways[0]; /* two that share slots */
-    wrong[11].ways[1].numbers = same;      /* of that many ranks, but one number twice */
-    wrong[12].way_count = ROUTER_WAYS_MAX + 1;
-    wrong[13].ways[0] =
-        (struct router_way){world->far[0], member}; /* a member of the group by another way */
-    wrong[13].ways[1] = right.ways[0];
-    wrong[13].ways[2] = right.ways[1];
-    wrong[13].way_count = 3;
+    wrong[3].routes[0].numbers = NULL;
+    wrong[4].routes[0] =
+        (struct router_route){world->near[near], world->numbers[near]}; /* another rank's end */
+    wrong[5].routes[0].numbers = world->numbers[far];
+    wrong[6].routes[0].numbers = outside;
+    wrong[7].routes[0].numbers = twice;
+    wrong[8].routes[1].numbers = unreached;
+    wrong[9].route_count = 0;
+    wrong[10].routes[1] = wrong[10].routes[0]; /* two that share slots */
+    wrong[11].routes[1].numbers = same;        /* of that many ranks, but one number twice */
+    wrong[12].route_count = ROUTER_ROUTES_MAX + 1;
+    wrong[13].routes[0] =
+        (struct router_route){world->far[0], member}; /* a member of the group by another route */
+    wrong[13].routes[1] = right.routes[0];
+    wrong[13].routes[2] = right.routes[1];
+    wrong[13].route_count = 3;
     struct transport grouped = *world->far[0];
     grouped.group_count = TRANSPORT_GROUPS_MAX;
-    wrong[14].ways[1].transport = &grouped; /* and the group of the near ranks */
+    wrong[14].routes[1].transport = &grouped; /* and the group of the near ranks */
     for (int i = 0; i < 15; i++) {
         struct transport *router;
         assert_int_equal(router_create(&wrong[i], &router), TUTTI_INVALID_OPTIONS);

@@ -1,5 +1,5 @@
 /* A frame that changes on its way is not taken, and comes again; if it changes again, that ends the
- * links, but notes can still say so. The test is the peer, and writes what it likes. */
+ * links, but control messages can still say so. The test is the peer, and writes what it likes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,8 +23,8 @@ struct bench {
     struct link_tx *tx;
     struct link_rx *rx;
     int fd; /* the peer's end */
-    unsigned wanted, notes;
-    unsigned char last_note;
+    unsigned wanted, control;
+    unsigned char last_message;
 };
 
 static void want(void *context, int peer, unsigned stream)
@@ -34,12 +34,12 @@ static void want(void *context, int peer, unsigned stream)
     bench->wanted++;
 }
 
-static void hear(void *context, int peer, const void *note, size_t bytes)
+static void hear(void *context, int peer, const void *message, size_t bytes)
 {
     struct bench *bench = context;
     assert_true(peer == 1 && bytes == SMALL);
-    bench->notes++;
-    bench->last_note = *(const unsigned char *)note;
+    bench->control++;
+    bench->last_message = *(const unsigned char *)message;
 }
 
 static void progress(struct bench *bench)
@@ -127,10 +127,10 @@ static struct tcp_frame piece(uint64_t sequence, uint32_t bytes, uint64_t offset
                               .place = bytes > SMALL ? 0 : TCP_FRAME_NO_PLACE};
 }
 
-static struct tcp_frame note(uint64_t number)
+static struct tcp_frame message(uint64_t number)
 {
     return (struct tcp_frame){
-        .kind = TCP_FRAME_NOTE, .bytes = SMALL, .sequence = number, .place = TCP_FRAME_NO_PLACE};
+        .kind = TCP_FRAME_CONTROL, .bytes = SMALL, .sequence = number, .place = TCP_FRAME_NO_PLACE};
 }
 
 static struct peer_report report_of(const struct bench *bench)
@@ -178,13 +178,13 @@ static void what_is_checked_and_right_is_taken_however_it_is_cut(void **state)
         const uint32_t large = portions[p] == 1 ? 257 : LARGE; /* or it takes long */
         put_frame(&bench, piece(0, SMALL, 0), 1, INTACT, portions[p]);
         put_frame(&bench, piece(1, large, SMALL), 2, INTACT, portions[p]);
-        put_frame(&bench, note(0), 3, INTACT, portions[p]);
+        put_frame(&bench, message(0), 3, INTACT, portions[p]);
         put_head(&bench, piece(2, 0, SMALL + large)); /* has no check */
         progress(&bench);
         expect_bytes(&bench, SMALL, 1);
         expect_bytes(&bench, large, 2);
         expect_bytes(&bench, 0, 0);
-        assert_true(bench.notes == 1 && bench.last_note == 3);
+        assert_true(bench.control == 1 && bench.last_message == 3);
         assert_int_equal(report_of(&bench).mended, 0);
         close_bench(&bench);
     }
@@ -251,17 +251,17 @@ static void a_changed_piece_that_is_expected_is_not_shown_either(void **state)
     free(destination);
 }
 
-static void a_changed_note_is_not_heard_and_comes_again(void **state)
+static void a_changed_control_message_is_not_heard_and_comes_again(void **state)
 {
     (void)state;
     struct bench bench;
     open_bench(&bench, true);
-    put_frame(&bench, note(0), 5, FLIPPED, 1 << 20);
-    assert_int_equal(bench.notes, 0);
+    put_frame(&bench, message(0), 5, FLIPPED, 1 << 20);
+    assert_int_equal(bench.control, 0);
     expect_lost(&bench, 2);
     connect_peer(&bench, true);
-    put_frame(&bench, note(0), 5, INTACT, 1 << 20);
-    assert_true(bench.notes == 1 && bench.last_note == 5);
+    put_frame(&bench, message(0), 5, INTACT, 1 << 20);
+    assert_true(bench.control == 1 && bench.last_message == 5);
     assert_int_equal(report_of(&bench).mended, 1);
     close_bench(&bench);
 }
@@ -283,7 +283,7 @@ static void a_changed_head_costs_its_connection(void **state)
     close_bench(&bench);
 }
 
-/* The peer's links are at fault, and frames from it are read and dropped; notes to it go out, for
+/* The peer's links are at fault, and frames from it are read and dropped; control messages to it go out, for
  * which it may have to be connected. */
 static void expect_corrupt(struct bench *bench)
 {
@@ -302,17 +302,17 @@ static void expect_corrupt(struct bench *bench)
     assert_true(bytes[got - 1] == 9 && bytes[got - SMALL] == 9);
     /* Frames that still come are dropped, changed or not. */
     put_frame(bench, piece(0, LARGE, 0), 1, FLIPPED, 1 << 20);
-    put_frame(bench, note(0), 1, FLIPPED, 1 << 20);
+    put_frame(bench, message(0), 1, FLIPPED, 1 << 20);
     put_frame(bench, piece(1, LARGE, LARGE), 1, INTACT, 1 << 20);
     assert_int_equal(report_of(bench).state, PEER_UP);
     assert_int_equal(bench->rx->ops->peek(bench->rx, &view), LINK_FAULT);
-    assert_int_equal(bench->notes, 0);
+    assert_int_equal(bench->control, 0);
 }
 
 static void what_comes_changed_twice_ends_the_links(void **state)
 {
     (void)state;
-    const struct tcp_frame frames[] = {piece(0, SMALL, 0), piece(0, LARGE, 0), note(0)};
+    const struct tcp_frame frames[] = {piece(0, SMALL, 0), piece(0, LARGE, 0), message(0)};
     for (size_t f = 0; f < sizeof frames / sizeof *frames; f++) {
         struct bench bench;
         open_bench(&bench, true);
@@ -365,7 +365,7 @@ static void what_is_sent_has_its_checksum(void **state)
     assert_int_equal(tcp_tell(bench.transport, 1, "note", 5), TUTTI_OK);
     progress(&bench);
     const ssize_t got = recv(bench.fd, bytes, sizeof bytes, MSG_DONTWAIT);
-    unsigned pieces = 0, notes = 0;
+    unsigned pieces = 0, control = 0;
     bool is_checked = false;
     for (ssize_t at = 0; at < got;) {
         struct tcp_frame frame;
@@ -379,9 +379,9 @@ static void what_is_sent_has_its_checksum(void **state)
         assert_int_equal(check, crc32c(0, bytes + at, frame.bytes));
         at += frame.bytes;
         pieces += frame.kind == TCP_FRAME_DATA;
-        notes += frame.kind == TCP_FRAME_NOTE;
+        control += frame.kind == TCP_FRAME_CONTROL;
     }
-    assert_true(pieces == 1 && notes == 1);
+    assert_true(pieces == 1 && control == 1);
     close_bench(&bench);
 }
 
@@ -392,7 +392,7 @@ int main(void)
         cmocka_unit_test(what_a_peer_does_not_check_is_taken_as_it_is),
         cmocka_unit_test(a_changed_piece_is_not_shown_and_comes_again),
         cmocka_unit_test(a_changed_piece_that_is_expected_is_not_shown_either),
-        cmocka_unit_test(a_changed_note_is_not_heard_and_comes_again),
+        cmocka_unit_test(a_changed_control_message_is_not_heard_and_comes_again),
         cmocka_unit_test(a_changed_head_costs_its_connection),
         cmocka_unit_test(what_comes_changed_twice_ends_the_links),
         cmocka_unit_test(who_speaks_something_else_is_heard_twice),

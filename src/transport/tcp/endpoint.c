@@ -253,7 +253,7 @@ static enum tutti_status control_tell_final(struct control *control, int peer, c
 
 static unsigned control_unheard(const struct control *control, int peer)
 {
-    return tcp_unheard_notes(const_endpoint_with(control)->tcp, peer);
+    return tcp_unheard_control(const_endpoint_with(control)->tcp, peer);
 }
 
 static bool control_is_settled(const struct control *control, int peer)
@@ -381,7 +381,7 @@ static bool endpoint_progress(struct transport *transport)
     bool moved = false;
     if (!skips_a_look(endpoint)) {
         endpoint->status = connect_wanted(endpoint, &moved);
-        /* Bytes that move and notes that are heard now may cause errors of their own. */
+        /* Bytes that move and control messages that are heard now may cause errors of their own. */
         if (endpoint->status != TUTTI_OK) error_copy(endpoint->why, sizeof endpoint->why);
         moved |= endpoint->tcp->ops->progress(endpoint->tcp);
     }

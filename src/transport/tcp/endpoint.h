@@ -13,7 +13,7 @@
 #ifndef TUTTI_TRANSPORT_TCP_ENDPOINT_H
 #define TUTTI_TRANSPORT_TCP_ENDPOINT_H
 
-#include "transport/remote.h"
+#include "transport/remote_options.h"
 #include "transport/transport.h"
 
 /* The port of the process must be open. order: the hook to the links that carry the data, so that

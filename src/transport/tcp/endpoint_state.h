@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "connect/port.h"
 #include "transport/data_order.h"
-#include "transport/remote.h"
+#include "transport/remote_options.h"
 #include "transport/tcp/gone.h"
 #include "transport/tcp/rails.h"
 #include "transport/tcp/tcp.h"

@@ -32,7 +32,7 @@ static void locate(void *context, int rank, struct remote_location *location)
     *location = (struct remote_location){.port = world->port};
 }
 
-/* It may be impossible to answer a note, and that is an error of its own. */
+/* It may be impossible to answer a control message, and that is an error of its own. */
 static void hear(void *context, int peer, const void *message, size_t bytes)
 {
     struct world *world = context;

@@ -78,9 +78,9 @@ const char *tcp_frame_read(const unsigned char head[TCP_FRAME_HEAD_BYTES], struc
     case TCP_FRAME_CREDIT:
     case TCP_FRAME_READY:
     case TCP_FRAME_HEARD: return frame->bytes > 0 ? "a frame has bytes that it should not" : NULL;
-    case TCP_FRAME_NOTE:
-        return frame->bytes == 0 || frame->bytes > TCP_FRAME_NOTE_BYTES_MAX
-                   ? "a note has a length that it cannot have"
+    case TCP_FRAME_CONTROL:
+        return frame->bytes == 0 || frame->bytes > TCP_FRAME_CONTROL_BYTES_MAX
+                   ? "a control message has a length that it cannot have"
                    : NULL;
     default: return "a frame of no known kind";
     }

@@ -16,11 +16,11 @@
  *           the link or before need no place, as they are expected. Flag RESUME, before READY only:
  *           sequence has a bit for each piece from `consumed` on that has come.
  *   READY   ends the frames with which a new connection starts. sequence: the rank; offset:
- *           piece_bytes; place: piece_count; signature: the version of all this; consumed: notes
+ *           piece_bytes; place: piece_count; signature: the version of all this; consumed: control messages
  *           that this side has heard. Flag CHECKED: payloads that this side sends from now on are
  *           checked.
- *   NOTE    what a rank tells the other besides data. sequence: its number.
- *   HEARD   consumed: notes that this side has heard.
+ *   CONTROL what a rank tells the other besides data. sequence: its number.
+ *   HEARD   consumed: control messages that this side has heard.
  *
  * The check finds accidental changes, not malice; so every field is also checked where it is used.
  * The check of a head does not cover the bytes behind it. If these are checked, too, their CRC-32C
@@ -35,14 +35,14 @@ enum tcp_frame_kind {
     TCP_FRAME_DATA = 1,
     TCP_FRAME_CREDIT,
     TCP_FRAME_READY,
-    TCP_FRAME_NOTE,
+    TCP_FRAME_CONTROL,
     TCP_FRAME_HEARD
 };
 
 enum {
     TCP_FRAME_HEAD_BYTES = 48,
     TCP_FRAME_BYTES_MAX = 64 << 10, /* behind the head */
-    TCP_FRAME_NOTE_BYTES_MAX = 512,
+    TCP_FRAME_CONTROL_BYTES_MAX = 512,
     TCP_FRAME_ANSWER = 1, /* flags */
     TCP_FRAME_RESUME = 2,
     TCP_FRAME_CHECKED = 4,

@@ -92,10 +92,10 @@ static void what_cannot_be_is_refused(void **state)
     expect_refused(frame);
     frame.kind = TCP_FRAME_HEARD;
     expect_refused(frame);
-    frame.kind = TCP_FRAME_NOTE;
+    frame.kind = TCP_FRAME_CONTROL;
     frame.bytes = 0;
     expect_refused(frame);
-    frame.bytes = TCP_FRAME_NOTE_BYTES_MAX + 1;
+    frame.bytes = TCP_FRAME_CONTROL_BYTES_MAX + 1;
     expect_refused(frame);
     unsigned char zeros[TCP_FRAME_HEAD_BYTES] = {0};
     assert_non_null(tcp_frame_read(zeros, &frame));

@@ -31,7 +31,7 @@ enum tutti_status tcp_pair_create(struct tcp_shared *shared, int rank, struct tc
     struct tcp_pair *pair = calloc(1, sizeof *pair);
     *created = NULL;
     if (pair != NULL) pair->streams = calloc(shared->stream_count, sizeof *pair->streams);
-    if (pair == NULL || pair->streams == NULL || tcp_notes_init(&pair->notes) != TUTTI_OK) {
+    if (pair == NULL || pair->streams == NULL || control_queue_init(&pair->control) != TUTTI_OK) {
         if (pair != NULL) free(pair->streams);
         free(pair);
         return error_set(TUTTI_NO_MEMORY, "connections to a peer: out of memory");
@@ -53,7 +53,7 @@ void tcp_pair_free(struct tcp_pair *pair)
 {
     if (pair == NULL) return;
     close_all(pair);
-    tcp_notes_release(&pair->notes);
+    control_queue_release(&pair->control);
     for (int i = 0; i < TRANSPORT_LINK_COUNT; i++) {
         tcp_tx_free(pair->tx[i]);
         tcp_rx_free(pair->rx[i]);
@@ -105,9 +105,9 @@ static void close_stream(struct tcp_pair *pair, struct tcp_pair_stream *own)
     own->is_up = own->has_greeted = own->watches_output = own->is_cut = false;
     own->resume_next = 0;
     own->resumed = (struct link_set){0};
-    own->note_next = 0;
-    tcp_notes_lost(&pair->notes, stream->number);
-    pair->notes.owes_heard |= pair->notes.heard > 0; /* that may have been lost, too */
+    own->control_next = 0;
+    control_queue_lost(&pair->control, stream->number);
+    pair->control.owes_heard |= pair->control.heard > 0; /* that may have been lost, too */
 }
 
 static unsigned count_up(const struct tcp_pair *pair)
@@ -270,18 +270,18 @@ enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct
     return TUTTI_OK;
 }
 
-/* -------------------------------------------------------------------------------------------- notes */
+/* -------------------------------------------------------------------------------------------- control */
 
 enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *data, size_t bytes, bool is_final)
 {
-    struct tcp_notes *const notes = &pair->notes;
+    struct tcp_control_queue *const control = &pair->control;
     if (pair->state == PEER_BROKEN) return TUTTI_OK;
-    /* The place of a note that was sent again, and had come before, may still be read here: the
+    /* The place of a control message that was sent again, and had come before, may still be read here: the
      * peer will ignore those bytes. */
-    if (!tcp_notes_has_room(notes, is_final))
-        return error_set(TUTTI_NO_MEMORY, "peer %d: %d notes to it are under way", pair->rank,
-                         (int)(notes->told - notes->acked));
-    tcp_notes_tell(notes, data, bytes);
+    if (!control_queue_has_room(control, is_final))
+        return error_set(TUTTI_NO_MEMORY, "peer %d: %d control messages to it are under way",
+                         pair->rank, (int)(control->told - control->acked));
+    control_queue_tell(control, data, bytes);
     tcp_pair_want(pair);
     mark_busy(pair);
     return TUTTI_OK;
@@ -289,35 +289,36 @@ enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *data, size_t 
 
 bool tcp_pair_has_told_all(const struct tcp_pair *pair)
 {
-    return pair->state == PEER_BROKEN || pair->notes.given == pair->notes.told;
+    return pair->state == PEER_BROKEN || pair->control.given == pair->control.told;
 }
 
-static bool are_notes_settled(const struct tcp_pair *pair)
+static bool is_control_settled(const struct tcp_pair *pair)
 {
-    return pair->notes.acked == pair->notes.told && !pair->notes.owes_heard;
+    return pair->control.acked == pair->control.told && !pair->control.owes_heard;
 }
 
 static void add_heard(struct tcp_pair *pair, struct tcp_stream *stream)
 {
     const struct tcp_frame frame = {
-        .kind = TCP_FRAME_HEARD, .consumed = pair->notes.heard, .place = TCP_FRAME_NO_PLACE};
+        .kind = TCP_FRAME_HEARD, .consumed = pair->control.heard, .place = TCP_FRAME_NO_PLACE};
     tcp_stream_add(stream, &frame, NULL, NULL);
-    tcp_notes_heard_told(&pair->notes);
+    control_queue_heard_told(&pair->control);
 }
 
-/* Adds all notes that go over this connection and fit. */
-static void add_notes(struct tcp_pair *pair, struct tcp_stream *stream)
+/* Adds all control messages that go over this connection and fit. */
+static void add_control(struct tcp_pair *pair, struct tcp_stream *stream)
 {
-    struct tcp_notes *const notes = &pair->notes;
-    const struct tcp_note *note;
-    if (notes->owes_heard && tcp_stream_room(stream) > 0) add_heard(pair, stream);
-    while (tcp_stream_room(stream) > 0 && (note = tcp_notes_next(notes, stream->number)) != NULL) {
-        const struct tcp_frame frame = {.kind = TCP_FRAME_NOTE,
-                                        .bytes = (uint32_t)note->bytes,
-                                        .sequence = notes->sent,
+    struct tcp_control_queue *const control = &pair->control;
+    const struct tcp_control *message;
+    if (control->owes_heard && tcp_stream_room(stream) > 0) add_heard(pair, stream);
+    while (tcp_stream_room(stream) > 0 &&
+           (message = control_queue_next(control, stream->number)) != NULL) {
+        const struct tcp_frame frame = {.kind = TCP_FRAME_CONTROL,
+                                        .bytes = (uint32_t)message->bytes,
+                                        .sequence = control->sent,
                                         .place = TCP_FRAME_NO_PLACE};
-        tcp_stream_add(stream, &frame, note->data, notes);
-        tcp_notes_sent(notes, stream->number);
+        tcp_stream_add(stream, &frame, message->data, control);
+        control_queue_sent(control, stream->number);
     }
 }
 
@@ -388,10 +389,10 @@ static bool greet(struct tcp_pair *pair, struct tcp_pair_stream *own)
                                     .sequence = (uint64_t)pair->shared->rank,
                                     .offset = shape->piece_bytes,
                                     .signature = TCP_FRAME_VERSION,
-                                    .consumed = pair->notes.heard,
+                                    .consumed = pair->control.heard,
                                     .place = shape->place_count};
     tcp_stream_add(stream, &ready, NULL, NULL);
-    tcp_notes_heard_told(&pair->notes);
+    control_queue_heard_told(&pair->control);
     own->has_greeted = true;
     return true;
 }
@@ -410,7 +411,7 @@ static void fill_batch(struct tcp_pair *pair, struct tcp_pair_stream *own)
     struct tcp_stream *stream = &own->stream;
     if (!own->has_greeted && !greet(pair, own)) return;
     int index = 0;
-    if (own->is_up) add_notes(pair, stream);
+    if (own->is_up) add_control(pair, stream);
     while (tcp_stream_room(stream) > 0 && (index = link_set_next(&pair->due, (unsigned)index)) >= 0)
         add_credit(pair, stream, (unsigned)index, false);
     if (!own->is_up) return;
@@ -508,12 +509,12 @@ bool tcp_pair_has_awaited_output(const struct tcp_pair *pair)
     if (!link_set_is_empty(&pair->small) || !link_set_is_empty(&pair->large) ||
         !link_set_is_empty(&pair->due))
         return true;
-    const bool has_notes = pair->notes.owes_heard || !tcp_notes_are_sent(&pair->notes);
+    const bool has_control = pair->control.owes_heard || !control_queue_are_sent(&pair->control);
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {
         const struct tcp_pair_stream *own = &pair->streams[s];
         if (own->stream.socket.fd >= 0 && (tcp_stream_has_output(&own->stream) || !own->has_greeted))
             return true;
-        if (own->is_up && has_notes) return true;
+        if (own->is_up && has_control) return true;
     }
     return false;
 }
@@ -535,7 +536,7 @@ bool tcp_pair_is_owed_data(const struct tcp_pair *pair)
 
 bool tcp_pair_is_settled(const struct tcp_pair *pair)
 {
-    return pair->state == PEER_BROKEN || (!tcp_pair_is_owed_data(pair) && are_notes_settled(pair) &&
+    return pair->state == PEER_BROKEN || (!tcp_pair_is_owed_data(pair) && is_control_settled(pair) &&
                                           (pair->state != PEER_UP || !tcp_pair_has_output(pair)));
 }
 
@@ -638,7 +639,7 @@ static const char *take_ready(struct reader *reader, const struct tcp_frame *fra
     if (frame->sequence != (uint64_t)pair->rank) return "it is another rank";
     if (frame->offset != shape->piece_bytes || frame->place != shape->place_count)
         return "its pieces have other limits";
-    if (!tcp_notes_acked(&pair->notes, frame->consumed)) return "it heard what was not told";
+    if (!control_queue_acked(&pair->control, frame->consumed)) return "it heard what was not told";
     if (!pair->is_stopped) resume_others(pair, reader->own);
     reader->own->is_up = true;
     set_state(pair, PEER_UP);
@@ -646,25 +647,25 @@ static const char *take_ready(struct reader *reader, const struct tcp_frame *fra
     return NULL;
 }
 
-static const char *begin_note(struct reader *reader, const struct tcp_frame *frame, char **target)
+static const char *begin_control(struct reader *reader, const struct tcp_frame *frame, char **target)
 {
     struct tcp_pair_stream *own = reader->own;
-    if (!own->is_up) return "a note came before its connection was ready";
-    if (frame->sequence < own->note_next) return "a note came twice";
-    const char *const wrong = tcp_notes_begin(&reader->pair->notes, frame->sequence);
+    if (!own->is_up) return "a control message came before its connection was ready";
+    if (frame->sequence < own->control_next) return "a control message came twice";
+    const char *const wrong = control_queue_begin(&reader->pair->control, frame->sequence);
     if (wrong != NULL) return wrong;
-    own->note_next = frame->sequence + 1;
-    *target = own->note;
+    own->control_next = frame->sequence + 1;
+    *target = own->message;
     return NULL;
 }
 
 static const char *take_heard(struct reader *reader, const struct tcp_frame *frame)
 {
-    if (!reader->own->is_up) return "a note was heard before its connection was ready";
-    const uint64_t acked = reader->pair->notes.acked;
-    if (!tcp_notes_acked(&reader->pair->notes, frame->consumed))
+    if (!reader->own->is_up) return "a control message was heard before its connection was ready";
+    const uint64_t acked = reader->pair->control.acked;
+    if (!control_queue_acked(&reader->pair->control, frame->consumed))
         return "it heard what was not told";
-    if (reader->pair->notes.acked > acked) heads_are_right(reader->pair);
+    if (reader->pair->control.acked > acked) heads_are_right(reader->pair);
     return NULL;
 }
 
@@ -676,7 +677,7 @@ static const char *begin_frame(void *context, const struct tcp_frame *frame, cha
     case TCP_FRAME_DATA: return begin_piece(reader, frame, index, target);
     case TCP_FRAME_CREDIT: return take_grant(reader, frame, index);
     case TCP_FRAME_READY: return take_ready(reader, frame);
-    case TCP_FRAME_NOTE: return begin_note(reader, frame, target);
+    case TCP_FRAME_CONTROL: return begin_control(reader, frame, target);
     case TCP_FRAME_HEARD: return take_heard(reader, frame);
     }
     return "a frame of no known kind";
@@ -690,20 +691,20 @@ static void end_piece(struct tcp_pair *pair, const struct tcp_frame *frame)
     heads_are_right(pair);
 }
 
-static void end_note(struct reader *reader, const struct tcp_frame *frame, bool is_intact)
+static void end_control(struct reader *reader, const struct tcp_frame *frame, bool is_intact)
 {
     struct tcp_pair *pair = reader->pair;
     const struct tcp_shared *shared = pair->shared;
     heads_are_right(pair);
-    pair->mended += is_intact && tcp_notes_is_mended(&pair->notes, frame->sequence);
-    if (!tcp_notes_end(&pair->notes, frame->sequence)) return;
+    pair->mended += is_intact && control_queue_is_mended(&pair->control, frame->sequence);
+    if (!control_queue_end(&pair->control, frame->sequence)) return;
     mark_busy(pair);
     if (shared->hears != NULL && is_intact)
-        shared->hears(shared->hears_context, pair->rank, reader->own->note, frame->bytes);
+        shared->hears(shared->hears_context, pair->rank, reader->own->message, frame->bytes);
 }
 
 /* A changed frame that is of no use any more is treated as intact: pieces of a stopped pair, and
- * notes of a corrupt one, which would otherwise come again and again. */
+ * control messages of a corrupt one, which would otherwise come again and again. */
 static bool matters(const struct tcp_pair *pair, const struct tcp_frame *frame)
 {
     return frame->kind == TCP_FRAME_DATA ? !pair->is_stopped : !pair->is_corrupt;
@@ -714,7 +715,7 @@ static bool end_frame(void *context, const struct tcp_frame *frame, bool is_inta
     struct reader *reader = context;
     if (!is_intact && matters(reader->pair, frame)) return false;
     if (frame->kind == TCP_FRAME_DATA) end_piece(reader->pair, frame);
-    if (frame->kind == TCP_FRAME_NOTE) end_note(reader, frame, is_intact);
+    if (frame->kind == TCP_FRAME_CONTROL) end_control(reader, frame, is_intact);
     return true;
 }
 
@@ -727,7 +728,8 @@ static bool came_changed_before(struct tcp_pair *pair, const struct tcp_stream *
         pair->has_changed_head = true;
         return had_changed_head;
     }
-    if (frame->kind == TCP_FRAME_NOTE) return tcp_notes_came_changed(&pair->notes, frame->sequence);
+    if (frame->kind == TCP_FRAME_CONTROL)
+        return control_queue_came_changed(&pair->control, frame->sequence);
     const unsigned index = frame->slot * TRANSPORT_CHANNEL_COUNT + (unsigned)frame->channel;
     return tcp_rx_came_changed(pair->rx[index], frame->sequence);
 }

@@ -11,7 +11,7 @@
  * be lost yet. So if a link has no CREDIT before READY, nothing of it has come over the former
  * connection.
  *
- * Notes and credits go first, then small pieces, then the others, links in turn. Urgent frames wait
+ * Control messages and credits go first, then small pieces, then the others, links in turn. Urgent frames wait
  * only for the frame that is being written and for the bytes that the kernel already has. Credits
  * also go with the pieces of the link back.
  *
@@ -22,7 +22,7 @@
  * If a frame comes changed, its connection is given up. If the same frame comes changed again, the
  * pair is stopped, and its links are at fault.
  *
- * A pair that is stopped moves notes only. It ends frames that it is in the middle of without the
+ * A pair that is stopped moves control messages only. It ends frames that it is in the middle of without the
  * memory of links: it copies bytes that were to be written from there, and reads and drops bytes
  * that come. New connections start with READY at once.
  *
@@ -35,8 +35,8 @@
 #include <stdint.h>
 
 #include "transport/link_set.h"
+#include "transport/tcp/control_queue.h"
 #include "transport/tcp/link.h"
-#include "transport/tcp/notes.h"
 #include "transport/tcp/stream.h"
 #include "transport/tcp/tcp.h"
 #include "transport/tcp/window.h"
@@ -50,7 +50,7 @@ struct tcp_shared {
     uint64_t *const *signatures; /* the transport's, one a slot; links keep their address */
     void (*wants)(void *context, int peer, unsigned stream);
     void *wants_context;
-    void (*hears)(void *context, int peer, const void *note, size_t bytes); /* or NULL */
+    void (*hears)(void *context, int peer, const void *message, size_t bytes); /* or NULL */
     void *hears_context;
     char *discard;          /* room for the longest frame, never read */
     struct tcp_pair **busy; /* pairs that may have something to write: room for all pairs */
@@ -72,10 +72,10 @@ struct tcp_pair_stream {
     bool dies_unsaid;   /* see tcp_path.h */
     uint64_t looks;     /* of the transport, when the window was last adjusted */
     struct tcp_window window;
-    unsigned resume_next;                /* link of which the peer is to be told next */
-    struct link_set resumed;             /* links to the peer of which it said what has come */
-    uint64_t note_next;                  /* numbers of notes rise on a connection */
-    char note[TCP_FRAME_NOTE_BYTES_MAX]; /* that is coming */
+    unsigned resume_next;    /* link of which the peer is to be told next */
+    struct link_set resumed; /* links to the peer of which it said what has come */
+    uint64_t control_next;   /* numbers of control messages rise on a connection */
+    char message[TCP_FRAME_CONTROL_BYTES_MAX]; /* that is coming */
 };
 
 struct tcp_pair {
@@ -91,10 +91,11 @@ struct tcp_pair {
     struct link_set untold;       /* or when there is nothing better to do */
     unsigned small_turn, large_turn;
     int short_stream; /* over which something came last, if that was a short piece; or -1 */
-    struct tcp_notes notes;
-    bool is_busy;                 /* one of shared->busy */
-    bool is_stopped;              /* links are dead */
-    bool is_at_fault, is_corrupt; /* links have to say so; the peer is corrupt: notes go on */
+    struct tcp_control_queue control;
+    bool is_busy;    /* one of shared->busy */
+    bool is_stopped; /* links are dead */
+    bool is_at_fault,
+        is_corrupt;        /* links have to say so; the peer is corrupt: control messages go on */
     bool has_changed_head; /* one came changed, and since then nothing that gets on with anything */
     uint64_t mended;
     enum peer_state state;
@@ -111,7 +112,7 @@ enum tutti_status tcp_pair_open_tx(struct tcp_pair *pair, unsigned index, struct
 enum tutti_status tcp_pair_open_rx(struct tcp_pair *pair, unsigned index, struct tcp_rx **rx);
 
 /* As tcp_tell says. */
-enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *note, size_t bytes,
+enum tutti_status tcp_pair_tell(struct tcp_pair *pair, const void *message, size_t bytes,
                                 bool is_final);
 /* A link has got something to send. And: bytes of a link were consumed, or are expected. Urgent
  * frames are written at once. */
@@ -131,7 +132,7 @@ void tcp_pair_tell_all(struct tcp_pair *pair);
 bool tcp_pair_has_output(const struct tcp_pair *pair);
 /* The same, not counting output that the peer may be told later. */
 bool tcp_pair_has_awaited_output(const struct tcp_pair *pair);
-/* Whether every note has been given to the kernel at least once. */
+/* Whether every control message has been given to the kernel at least once. */
 bool tcp_pair_has_told_all(const struct tcp_pair *pair);
 /* Whether the peer has consumed and heard everything, and knows that this rank did the same with
  * the peer's messages; or is broken. A peer whose connections are lost may come back. */
@@ -148,7 +149,7 @@ uint64_t tcp_pair_answered_ns(const struct tcp_pair *pair, uint64_t now_ns);
 void tcp_pair_give_up_silent(struct tcp_pair *pair, unsigned first);
 /* As tcp_give_up_dead says. */
 void tcp_pair_give_up_dead(struct tcp_pair *pair);
-/* From now on links are dead, and none of their memory is touched; notes go on. */
+/* From now on links are dead, and none of their memory is touched; control messages go on. */
 void tcp_pair_stop(struct tcp_pair *pair);
 
 #endif

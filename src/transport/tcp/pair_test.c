@@ -308,8 +308,8 @@ static const struct tcp_frame small = {
 static const struct tcp_frame large = {
     .kind = TCP_FRAME_DATA, .bytes = 300, .signature = SIGNATURE, .place = 0};
 
-static const struct tcp_frame note = {
-    .kind = TCP_FRAME_NOTE, .bytes = TCP_FRAME_NOTE_BYTES_MAX, .place = TCP_FRAME_NO_PLACE};
+static const struct tcp_frame message = {
+    .kind = TCP_FRAME_CONTROL, .bytes = TCP_FRAME_CONTROL_BYTES_MAX, .place = TCP_FRAME_NO_PLACE};
 static const struct tcp_frame heard = {.kind = TCP_FRAME_HEARD, .place = TCP_FRAME_NO_PLACE};
 
 static void put_frame(int fd, struct tcp_frame frame)
@@ -442,31 +442,31 @@ static void frames_that_make_no_sense_break_their_peer(void **state)
     assert_true(BREAKS(with(with(grant, consume_too_much), use_closed_link), ready));
 }
 
-static void notes_that_make_no_sense_break_their_peer(void **state)
+static void control_messages_that_make_no_sense_break_their_peer(void **state)
 {
     (void)state;
-    assert_false(BREAKS(ready, note, with(note, be_next), small));
+    assert_false(BREAKS(ready, message, with(message, be_next), small));
     assert_false(BREAKS(ready, heard, heard));
 
-    assert_true(BREAKS(note)); /* not ready */
+    assert_true(BREAKS(message)); /* not ready */
     assert_true(BREAKS(heard));
-    assert_true(BREAKS(ready, note, note)); /* twice on one connection */
-    assert_true(BREAKS(ready, with(note, be_next)));
+    assert_true(BREAKS(ready, message, message)); /* twice on one connection */
+    assert_true(BREAKS(ready, with(message, be_next)));
     assert_true(BREAKS(ready, with(heard, consume_too_much)));
     assert_true(BREAKS(with(ready, consume_too_much)));
 }
 
-/* A peer that tells more notes than it can have heard acknowledged floods this rank. */
-static void a_flood_of_notes_breaks_its_peer(void **state)
+/* A peer that tells more control messages than it can have heard acknowledged floods this rank. */
+static void a_flood_of_control_messages_breaks_its_peer(void **state)
 {
     (void)state;
     for (unsigned rest = 0; rest < 2; rest++) {
         struct lonely lonely = open_lonely();
-        struct tcp_frame next = note;
+        struct tcp_frame next = message;
         put_frame(lonely.fd, ready);
         for (; next.sequence < CONTROL_MESSAGES_MAX; next.sequence++) put_frame(lonely.fd, next);
         if (rest > 0) progress(lonely.transport, NULL); /* it says so */
-        put_frame(lonely.fd, with(note, be_the_last_that_may_come));
+        put_frame(lonely.fd, with(message, be_the_last_that_may_come));
         progress(lonely.transport, NULL);
         assert_int_equal(state_of(lonely.transport, 1), rest > 0 ? PEER_UP : PEER_BROKEN);
         /* A broken peer is told nothing, and nothing waits for it. */
@@ -534,9 +534,9 @@ static void what_is_still_being_written_cannot_be_consumed(void **state)
     close_lonely(&lonely);
 }
 
-/* Pieces that are still here when a note is told come behind the note, but for the piece that is
+/* Pieces that are still here when a control message is told come behind the control message, but for the piece that is
  * being written. */
-static void notes_overtake_pieces(void **state)
+static void control_messages_overtake_pieces(void **state)
 {
     (void)state;
     enum { BYTES = 1 << 20, PIECE = 16 << 10, STREAM_BYTES = 2 << 20 };
@@ -568,16 +568,16 @@ static void notes_overtake_pieces(void **state)
         progress(transport, NULL);
     }
     assert_in_range(written, PIECE, BYTES / 2); /* the kernel had some, but not all */
-    size_t pieces_behind = 0, note_at = 0;
+    size_t pieces_behind = 0, message_at = 0;
     for (size_t at = 0; at < all;) {
         struct tcp_frame frame;
         assert_null(tcp_frame_read((const unsigned char *)came + at, &frame));
-        if (frame.kind == TCP_FRAME_NOTE) {
-            note_at = at;
+        if (frame.kind == TCP_FRAME_CONTROL) {
+            message_at = at;
             assert_memory_equal(came + at + TCP_FRAME_HEAD_BYTES, "why", 3);
         }
         if (frame.kind == TCP_FRAME_DATA && at >= written) {
-            assert_true(note_at > 0);
+            assert_true(message_at > 0);
             pieces_behind++;
         }
         at += TCP_FRAME_HEAD_BYTES + frame.bytes;
@@ -848,9 +848,9 @@ int main(void)
         cmocka_unit_test(a_link_opened_while_a_connection_is_replaced_loses_nothing),
         cmocka_unit_test(who_finishes_cuts_nothing_off),
         cmocka_unit_test(frames_that_make_no_sense_break_their_peer),
-        cmocka_unit_test(notes_that_make_no_sense_break_their_peer),
-        cmocka_unit_test(a_flood_of_notes_breaks_its_peer),
-        cmocka_unit_test(notes_overtake_pieces),
+        cmocka_unit_test(control_messages_that_make_no_sense_break_their_peer),
+        cmocka_unit_test(a_flood_of_control_messages_breaks_its_peer),
+        cmocka_unit_test(control_messages_overtake_pieces),
         cmocka_unit_test(wrong_order_of_bytes_is_a_fault_of_the_link),
         cmocka_unit_test(what_is_still_being_written_cannot_be_consumed),
         cmocka_unit_test(the_kernel_holds_little_that_it_cannot_send),

@@ -14,17 +14,17 @@
         "which differed by up to a quarter"
 
 static const struct path_row rows[] = {
-    {TCP_ROW, .way = PATH_INLINE, .completion = PATH_AT_ONCE, .work = {1, 1, 1, 1, 2, 1},
+    {TCP_ROW, .path = PATH_INLINE, .completion = PATH_AT_ONCE, .work = {1, 1, 1, 1, 2, 1},
      .cost = {5467900, 1124700, 0, 0}},
-    {TCP_ROW, .way = PATH_SLOT, .completion = PATH_AT_ONCE, .work = {1, 1, 1, 1, 2, 1},
+    {TCP_ROW, .path = PATH_SLOT, .completion = PATH_AT_ONCE, .work = {1, 1, 1, 1, 2, 1},
      .cost = {6508100, 2781300, 232, 186}},
-    {TCP_ROW, .way = PATH_READ, .completion = PATH_CONSUMED, .work = {0, 0, 1, 0, 2, 1},
+    {TCP_ROW, .path = PATH_READ, .completion = PATH_CONSUMED, .work = {0, 0, 1, 0, 2, 1},
      .cost = {5921200, 7234200, 209, 187}},
-    {TCP_ROW, .way = PATH_WRITE, .completion = PATH_AT_ONCE, .work = {0, 0, 0, 0, 2, 1},
+    {TCP_ROW, .path = PATH_WRITE, .completion = PATH_AT_ONCE, .work = {0, 0, 0, 0, 2, 1},
      .cost = {13288900, 11654700, 197, 123}},
-    {TCP_ROW, .way = PATH_DIRECT, .completion = PATH_AT_ONCE, .work = {0, 0, 0, 0, 2, 1},
+    {TCP_ROW, .path = PATH_DIRECT, .completion = PATH_AT_ONCE, .work = {0, 0, 0, 0, 2, 1},
      .cost = {6072200, 6839300, 224, 130}},
-    {TCP_ROW, .way = PATH_STAGE, .completion = PATH_AT_ONCE, .work = {2, 2, 1, 0, 2, 1},
+    {TCP_ROW, .path = PATH_STAGE, .completion = PATH_AT_ONCE, .work = {2, 2, 1, 0, 2, 1},
      .cost = {7262700, 7201700, 267, 178}},
 };
 

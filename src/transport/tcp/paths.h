@@ -1,4 +1,4 @@
-/* paths.h - the ways that lead to a rank over connections, and the sizes from which each is worth
+/* paths.h - the paths that lead to a rank over connections, and the sizes from which each is worth
  * taking. */
 #ifndef TUTTI_TRANSPORT_TCP_PATHS_H
 #define TUTTI_TRANSPORT_TCP_PATHS_H

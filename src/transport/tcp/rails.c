@@ -21,7 +21,7 @@ static_assert(FIRST_STREAM + RAILS_FURTHER_MAX <= TCP_STREAMS_MAX, "a connection
 enum {
     PORT_NS = 1000000,      /* between looks at the port while a connection is wanted */
     SILENCE_NS = 200000000, /* between looks for connections on which nothing is answered */
-    PATIENCE_S = 5,         /* of a first attempt; without success there is no way */
+    PATIENCE_S = 5,         /* of a first attempt; without success there is no rail */
     RETURN_S = 1,           /* of an attempt after a loss: pieces under way wait for it */
     BREAKS_MAX = 3,         /* in a row, of connections that do not last */
     ASK_NS = 50000000,      /* until the higher rank is asked, and then again */
@@ -33,7 +33,7 @@ static const uint64_t AGAIN_NS = 10000000000u; /* after an attempt in vain, when
 static const uint64_t HOME_NS = 30000000000u;  /* from a detour back to its own card */
 static const uint64_t LASTING_NS = 2000000000u; /* it lasts if it was there so long */
 
-struct way {
+struct rail {
     bool is_wanted, is_there;
     bool was_there;   /* once: pieces may have been lost on it */
     bool goes_around; /* by the first card: the next attempt, or the one under way */
@@ -49,7 +49,7 @@ struct way {
 struct rails_peer {
     bool has_met, owes_note;
     struct rails_addresses heard;
-    struct way ways[RAILS_FURTHER_MAX];
+    struct rail rails[RAILS_FURTHER_MAX];
 };
 
 struct rails {
@@ -127,10 +127,10 @@ unsigned rails_stream_count(const struct rails *rails)
     return FIRST_STREAM + (rails != NULL ? rails->own.count : 0);
 }
 
-static struct way *way_of(struct rails *rails, int peer, unsigned stream)
+static struct rail *rail_of(struct rails *rails, int peer, unsigned stream)
 {
     if (rails == NULL || stream < FIRST_STREAM) return NULL;
-    return &peer_of(rails, peer)->ways[stream - FIRST_STREAM];
+    return &peer_of(rails, peer)->rails[stream - FIRST_STREAM];
 }
 
 static void soon(struct rails *rails, uint64_t when_ns)
@@ -146,89 +146,90 @@ static bool connects_to(const struct rails *rails, int peer)
 static void warn(struct rails *rails, int peer, unsigned number, const char *why)
 {
     struct endpoint *const endpoint = rails->endpoint;
-    struct way *const way = &peer_of(rails, peer)->ways[number];
+    struct rail *const rail = &peer_of(rails, peer)->rails[number];
     struct peer_report report;
     tcp_report(endpoint->tcp, peer, &report);
     if (report.state != PEER_UP || endpoint_peer_of(endpoint, peer)->is_forgotten)
-        return; /* there is no way at all, and it is known why */
+        return; /* there is no rail at all, and it is known why */
     char who[128], own[NET_ADDRESS_TEXT_MAX], other[NET_ADDRESS_TEXT_MAX];
     endpoint->names(endpoint->context, peer, who, sizeof who);
     net_address_print_host(&rails->own.addresses[number],
                            own); /* its port number is the listener's */
     net_address_print(&peer_of(rails, peer)->heard.addresses[number], other);
-    log_write(way->is_warned_of ? LOG_INFO : LOG_WARN,
+    log_write(rail->is_warned_of ? LOG_INFO : LOG_WARN,
               "%s: no connection by rail %u from %s to %s (%.160s); data goes by other rails", who,
               number + 1, own, other, why);
-    way->is_warned_of = true;
+    rail->is_warned_of = true;
 }
 
 /* -------------------------------------------------------------------------------------- what happens */
 
 bool rails_want(struct rails *rails, int peer, unsigned stream)
 {
-    struct way *const way = way_of(rails, peer, stream);
-    if (way == NULL) return false;
+    struct rail *const rail = rail_of(rails, peer, stream);
+    if (rail == NULL) return false;
     const uint64_t now = clock_now_ns();
-    if (way->is_there && now - way->there_ns >= LASTING_NS)
-        way->pause_ns = way->breaks = 0;
-    else if (way->is_there)
-        way->breaks++;
-    way->is_wanted = true;
-    way->is_there = false;
-    way->next_ns = now + way->pause_ns + (connects_to(rails, peer) ? 0 : ASK_NS);
-    way->pause_ns = way->pause_ns == 0 ? PAUSE_NS_MIN : 2 * way->pause_ns;
-    if (way->pause_ns > AGAIN_NS) way->pause_ns = AGAIN_NS;
-    soon(rails, way->next_ns);
+    if (rail->is_there && now - rail->there_ns >= LASTING_NS)
+        rail->pause_ns = rail->breaks = 0;
+    else if (rail->is_there)
+        rail->breaks++;
+    rail->is_wanted = true;
+    rail->is_there = false;
+    rail->next_ns = now + rail->pause_ns + (connects_to(rails, peer) ? 0 : ASK_NS);
+    rail->pause_ns = rail->pause_ns == 0 ? PAUSE_NS_MIN : 2 * rail->pause_ns;
+    if (rail->pause_ns > AGAIN_NS) rail->pause_ns = AGAIN_NS;
+    soon(rails, rail->next_ns);
     return true;
 }
 
 static void arrived(struct rails *rails, int peer, unsigned number)
 {
-    struct way *const way = &peer_of(rails, peer)->ways[number];
+    struct rail *const rail = &peer_of(rails, peer)->rails[number];
     const uint64_t now = clock_now_ns();
-    way->is_wanted = false;
-    way->is_there = way->was_there = true;
-    way->there_ns = now;
-    way->attempt_ns = 0;
-    way->is_around = way->goes_around;
-    way->goes_around = false;
-    if (way->breaks == BREAKS_MAX) warn(rails, peer, number, "it was closed soon, again and again");
-    if (!connects_to(rails, peer) || !way->is_around) return;
-    way->next_ns = now + HOME_NS;
-    soon(rails, way->next_ns);
+    rail->is_wanted = false;
+    rail->is_there = rail->was_there = true;
+    rail->there_ns = now;
+    rail->attempt_ns = 0;
+    rail->is_around = rail->goes_around;
+    rail->goes_around = false;
+    if (rail->breaks == BREAKS_MAX)
+        warn(rails, peer, number, "it was closed soon, again and again");
+    if (!connects_to(rails, peer) || !rail->is_around) return;
+    rail->next_ns = now + HOME_NS;
+    soon(rails, rail->next_ns);
 }
 
-static void asked_for(struct rails *rails, struct way *way)
+static void asked_for(struct rails *rails, struct rail *rail)
 {
-    if (way->is_wanted || way->attempt_ns != 0) return;
-    way->is_wanted = true;
-    way->next_ns = clock_now_ns();
-    soon(rails, way->next_ns);
+    if (rail->is_wanted || rail->attempt_ns != 0) return;
+    rail->is_wanted = true;
+    rail->next_ns = clock_now_ns();
+    soon(rails, rail->next_ns);
 }
 
 static void not_reached(struct rails *rails, int peer, unsigned number)
 {
-    struct way *const way = &peer_of(rails, peer)->ways[number];
+    struct rail *const rail = &peer_of(rails, peer)->rails[number];
     const uint64_t now = clock_now_ns();
-    const bool went_around = way->goes_around;
-    way->attempt_ns = 0;
-    way->goes_around = way->is_wanted && way->was_there && !went_around;
-    way->next_ns = now + (way->goes_around  ? 0
-                          : !way->is_wanted ? HOME_NS
-                          : way->was_there  ? SECOND_NS
-                                            : AGAIN_NS);
-    soon(rails, way->next_ns);
+    const bool went_around = rail->goes_around;
+    rail->attempt_ns = 0;
+    rail->goes_around = rail->is_wanted && rail->was_there && !went_around;
+    rail->next_ns = now + (rail->goes_around  ? 0
+                           : !rail->is_wanted ? HOME_NS
+                           : rail->was_there  ? SECOND_NS
+                                              : AGAIN_NS);
+    soon(rails, rail->next_ns);
     if (!went_around) warn(rails, peer, number, tutti_error_message());
 }
 
 bool rails_take(struct rails *rails, int peer, unsigned stream, int fd)
 {
-    struct way *const way = way_of(rails, peer, stream);
-    if (way == NULL) return false;
+    struct rail *const rail = rail_of(rails, peer, stream);
+    if (rail == NULL) return false;
     if (fd >= 0)
         arrived(rails, peer, stream - FIRST_STREAM);
     else if (fd == PORT_CALLBACK)
-        asked_for(rails, way);
+        asked_for(rails, rail);
     else
         not_reached(rails, peer, stream - FIRST_STREAM);
     return true;
@@ -279,7 +280,7 @@ void rails_hear(struct rails *rails, int peer, const void *message, size_t bytes
     if (about->heard.count > rails->own.count) about->heard.count = rails->own.count;
     /* A rank that was connected because the peer wanted it has not asked for these by itself. */
     for (unsigned i = 0; i < about->heard.count; i++)
-        about->ways[i].is_wanted |= !about->ways[i].is_there;
+        about->rails[i].is_wanted |= !about->rails[i].is_there;
     soon(rails, 0);
 }
 
@@ -298,13 +299,13 @@ static void attempt(struct rails *rails, int peer, unsigned number, uint64_t now
 {
     struct endpoint *const endpoint = rails->endpoint;
     struct rails_peer *const about = peer_of(rails, peer);
-    struct way *const way = &about->ways[number];
-    const bool around = way->goes_around;
+    struct rail *const rail = &about->rails[number];
+    const bool around = rail->goes_around;
     struct net_address from = rails->own.addresses[number];
     from.port = 0; /* any, not the listener's */
     const uint64_t patience_ns =
-        SECOND_NS * (way->was_there && way->is_wanted && !around ? RETURN_S : PATIENCE_S);
-    way->attempt_ns = now + patience_ns + SECOND_NS;
+        SECOND_NS * (rail->was_there && rail->is_wanted && !around ? RETURN_S : PATIENCE_S);
+    rail->attempt_ns = now + patience_ns + SECOND_NS;
     if (port_connect_from(&endpoint->client, peer, FIRST_STREAM + number, around ? NULL : &from,
                           around ? &endpoint_peer_of(endpoint, peer)->is_at.port
                                  : &about->heard.addresses[number],
@@ -312,23 +313,23 @@ static void attempt(struct rails *rails, int peer, unsigned number, uint64_t now
         not_reached(rails, peer, number);
 }
 
-/* Does what this way needs now; returns when it next needs something. */
+/* Does what this rail needs now; returns when it next needs something. */
 static uint64_t move(struct rails *rails, int peer, unsigned number, uint64_t now)
 {
     struct endpoint *const endpoint = rails->endpoint;
     struct rails_peer *const about = peer_of(rails, peer);
-    struct way *const way = &about->ways[number];
+    struct rail *const rail = &about->rails[number];
     const bool connects = connects_to(rails, peer);
-    const bool comes_home = connects && way->is_there && way->is_around;
-    if ((!way->is_wanted && !comes_home) || !leads_there(rails, about, number)) return UINT64_MAX;
-    if (!connects && !way->was_there) return now + PORT_NS; /* the peer connects by itself */
-    if (now >= way->attempt_ns) way->attempt_ns = 0;
-    if (way->attempt_ns != 0) return now + PORT_NS;
-    if (now < way->next_ns) return way->next_ns;
+    const bool comes_home = connects && rail->is_there && rail->is_around;
+    if ((!rail->is_wanted && !comes_home) || !leads_there(rails, about, number)) return UINT64_MAX;
+    if (!connects && !rail->was_there) return now + PORT_NS; /* the peer connects by itself */
+    if (now >= rail->attempt_ns) rail->attempt_ns = 0;
+    if (rail->attempt_ns != 0) return now + PORT_NS;
+    if (now < rail->next_ns) return rail->next_ns;
     if (connects) {
         attempt(rails, peer, number, now);
     } else {
-        way->next_ns = now + REASK_NS;
+        rail->next_ns = now + REASK_NS;
         (void)port_request_callback(&endpoint->client, peer, FIRST_STREAM + number,
                                     &endpoint_peer_of(endpoint, peer)->is_at.port);
     }
@@ -341,7 +342,7 @@ static bool tell(struct endpoint *endpoint, int peer, const struct rails_address
     return tcp_tell(endpoint->tcp, peer, &message, sizeof message) == TUTTI_OK;
 }
 
-/* Tells a peer that is there our addresses if it lacks them, and does what all ways to it need. */
+/* Tells a peer that is there our addresses if it lacks them, and does what all rails to it need. */
 static void move_all(struct rails *rails, int peer, uint64_t now)
 {
     struct rails_peer *const about = peer_of(rails, peer);

@@ -227,7 +227,7 @@ static bool tcp_is_awaited(const struct transport *transport)
     return false;
 }
 
-/* Of data alone: notes are control's. */
+/* Of data alone: control messages are control's. */
 static bool links_are_settled(const struct transport *transport, int peer)
 {
     const struct tcp_pair *pair = pair_of((const struct tcp *)transport, peer);
@@ -374,8 +374,8 @@ static void add_pair(const struct tcp_pair *pair, struct transport_footprint *fo
     const size_t small_bytes = TCP_WINDOW * TCP_SMALL_BYTES,
                  slot_bytes = shape->place_count * shape->piece_bytes;
     footprint->private_bytes += sizeof *pair + pair->shared->stream_count * sizeof *pair->streams;
-    if (pair->notes.queue != NULL)
-        footprint->private_bytes += CONTROL_MESSAGES_MAX * sizeof *pair->notes.queue;
+    if (pair->control.queue != NULL)
+        footprint->private_bytes += CONTROL_MESSAGES_MAX * sizeof *pair->control.queue;
     for (unsigned s = 0; s < pair->shared->stream_count; s++) {
         footprint->descriptor_count += pair->streams[s].stream.socket.fd >= 0;
         footprint->private_bytes += byte_stream_bytes(&pair->streams[s].stream.socket);
@@ -510,25 +510,25 @@ enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned str
     return tcp_pair_attach(pair, stream, socket);
 }
 
-static enum tutti_status tell(struct transport *transport, int peer, const void *note, size_t bytes,
-                              bool is_final)
+static enum tutti_status tell(struct transport *transport, int peer, const void *message,
+                              size_t bytes, bool is_final)
 {
     struct tcp_pair *pair;
     assert(peer >= 0 && peer < transport->size && peer != transport->rank);
-    assert(bytes > 0 && bytes <= TCP_FRAME_NOTE_BYTES_MAX);
+    assert(bytes > 0 && bytes <= TCP_FRAME_CONTROL_BYTES_MAX);
     TRY(find_pair(tcp_of(transport), peer, &pair));
-    return tcp_pair_tell(pair, note, bytes, is_final);
+    return tcp_pair_tell(pair, message, bytes, is_final);
 }
 
-enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes)
+enum tutti_status tcp_tell(struct transport *transport, int peer, const void *message, size_t bytes)
 {
-    return tell(transport, peer, note, bytes, false);
+    return tell(transport, peer, message, bytes, false);
 }
 
-enum tutti_status tcp_tell_final(struct transport *transport, int peer, const void *note,
+enum tutti_status tcp_tell_final(struct transport *transport, int peer, const void *message,
                                  size_t bytes)
 {
-    return tell(transport, peer, note, bytes, true);
+    return tell(transport, peer, message, bytes, true);
 }
 
 void tcp_report(const struct transport *transport, int peer, struct peer_report *report)
@@ -551,10 +551,10 @@ uint64_t tcp_answered_ns(const struct transport *transport, int peer)
     return pair != NULL ? tcp_pair_answered_ns(pair, clock_now_ns()) : 0;
 }
 
-unsigned tcp_unheard_notes(const struct transport *transport, int peer)
+unsigned tcp_unheard_control(const struct transport *transport, int peer)
 {
     const struct tcp_pair *pair = pair_of((const struct tcp *)transport, peer);
-    return pair != NULL ? (unsigned)(pair->notes.told - pair->notes.acked) : 0;
+    return pair != NULL ? (unsigned)(pair->control.told - pair->control.acked) : 0;
 }
 
 bool tcp_is_idle(const struct transport *transport)

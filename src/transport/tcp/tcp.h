@@ -11,7 +11,7 @@
  * receiver is shown a posted message piece by piece, and may take each piece as a message of its
  * own.
  *
- * If there are several connections, the first carries only urgent frames: notes, credits, small
+ * If there are several connections, the first carries only urgent frames: control messages, credits, small
  * pieces.
  *
  * Invariants
@@ -28,9 +28,9 @@
  *      `checks` asks for it) counts as not received: its connection is given up as if it had been
  *      lost, so the frame comes again. The changed bytes are never shown, wherever they were put.
  *      If the same frame comes changed twice, the peer is *corrupt* for good. Its links are at
- *      fault, but notes go on, so that the peer can be told why. On an encrypted connection the
+ *      fault, but control messages go on, so that the peer can be told why. On an encrypted connection the
  *      cipher finds all changes; each time the connection is lost, and the peer is never corrupt.
- *   5. Only create, open, attach, stop and the first note to a peer allocate memory. Only sleep
+ *   5. Only create, open, attach, stop and the first control message to a peer allocate memory. Only sleep
  *      waits.
  *
  * If no rank waits for a message, the peer is told that it was consumed only with the next frame that
@@ -78,10 +78,10 @@ struct tcp_options {
      * this module: it should remember the connection, and connect and attach later. May be NULL. */
     void (*wants)(void *context, int peer, unsigned stream);
     void *wants_context;
-    /* A note has come from that peer; valid during the call. Called from progress and functions
-     * that make progress, in the order in which notes were told. It may call tcp_tell and nothing
-     * else of this module: it should remember the note, and act later. NULL: notes are dropped. */
-    void (*hears)(void *context, int peer, const void *note, size_t bytes);
+    /* A control message has come from that peer; valid during the call. Called from progress and functions
+     * that make progress, in the order in which control messages were told. It may call tcp_tell and nothing
+     * else of this module: it should remember the control message, and act later. NULL: control messages are dropped. */
+    void (*hears)(void *context, int peer, const void *message, size_t bytes);
     void *hears_context;
 };
 
@@ -95,14 +95,14 @@ enum tutti_status tcp_attach(struct transport *transport, int peer, unsigned str
                              struct byte_stream socket);
 
 /* These are what control (transport/control.h) needs, which says what they do. */
-enum tutti_status tcp_tell(struct transport *transport, int peer, const void *note, size_t bytes);
-enum tutti_status tcp_tell_final(struct transport *transport, int peer, const void *note,
+enum tutti_status tcp_tell(struct transport *transport, int peer, const void *message, size_t bytes);
+enum tutti_status tcp_tell_final(struct transport *transport, int peer, const void *message,
                                  size_t bytes);
-unsigned tcp_unheard_notes(const struct transport *transport, int peer);
+unsigned tcp_unheard_control(const struct transport *transport, int peer);
 void tcp_report(const struct transport *transport, int peer, struct peer_report *report);
 uint64_t tcp_answered_ns(const struct transport *transport, int peer);
 /* Whether a peer has consumed and heard all that was sent to it, and knows what was consumed and
- * heard here. When stopped only notes count. */
+ * heard here. When stopped only control messages count. */
 bool tcp_is_settled(const struct transport *transport, int peer);
 
 /* Whether nothing waits here to be sent: all was given to the kernel, and peers were told of
@@ -112,7 +112,7 @@ bool tcp_is_idle(const struct transport *transport);
 /* Whether a link to or from the peer was opened; else its connections are for messages alone. */
 bool tcp_has_links(const struct transport *transport, int peer);
 /* Gives up those connections numbered `first` and above on which a peer's host has answered nothing
- * for some seconds, so that they become wanted again: for callers that have another way to that
+ * for some seconds, so that they become wanted again: for callers that have another path to that
  * host. The kernel would wait for a quarter of an hour. */
 void tcp_give_up_silent(struct transport *transport, unsigned first);
 /* Gives up connections that no longer lead anywhere although the kernel does not say so

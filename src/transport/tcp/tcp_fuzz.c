@@ -26,7 +26,7 @@ struct script {
     char *expected[LINKS];
     uint64_t sent[LINKS];
     uint64_t sequence[LINKS + 1], offset[LINKS + 1]; /* of the peer's next piece, if it behaved */
-    uint64_t told, heard;                            /* notes */
+    uint64_t told, heard;                            /* control messages */
     bool is_checked[STREAMS];                        /* bytes that the peer sends there */
     bool is_stopped;
 };
@@ -69,16 +69,17 @@ static void put_bytes(struct script *script, unsigned stream)
     script->left -= bytes;
 }
 
-static void hear(void *context, int peer, const void *note, size_t bytes)
+static void hear(void *context, int peer, const void *message, size_t bytes)
 {
     struct script *script = context;
-    const unsigned char *data = note;
-    if (peer != 1 || bytes == 0 || bytes > TCP_FRAME_NOTE_BYTES_MAX) abort();
+    const unsigned char *data = message;
+    if (peer != 1 || bytes == 0 || bytes > TCP_FRAME_CONTROL_BYTES_MAX) abort();
     size_t sum = 0;
     for (size_t i = 0; i < bytes; i++) sum += data[i];
     if (sum > 255 * bytes) abort(); /* all of it is there to be read */
     script->heard++;
-    if (sum % 2 == 0 && tcp_tell(script->transport, peer, note, bytes) == TUTTI_OK) script->told++;
+    if (sum % 2 == 0 && tcp_tell(script->transport, peer, message, bytes) == TUTTI_OK)
+        script->told++;
 }
 
 static void put_ready(struct script *script, unsigned stream)
@@ -123,8 +124,8 @@ static void put_frame(struct script *script, unsigned stream)
         script->sequence[link] = frame.sequence + 1;
         script->offset[link] = frame.offset + frame.bytes;
     }
-    if (frame.kind == TCP_FRAME_NOTE) {
-        frame.bytes = next(script) * 5 % (TCP_FRAME_NOTE_BYTES_MAX + 2);
+    if (frame.kind == TCP_FRAME_CONTROL) {
+        frame.bytes = next(script) * 5 % (TCP_FRAME_CONTROL_BYTES_MAX + 2);
         frame.sequence = draw_number(script, script->heard);
     }
     if (frame.kind == TCP_FRAME_HEARD) frame.consumed = draw_number(script, script->told);
@@ -187,9 +188,9 @@ static void consume(struct script *script, unsigned link)
 
 static void tell(struct script *script)
 {
-    char note[TCP_FRAME_NOTE_BYTES_MAX] = {9};
+    char message[TCP_FRAME_CONTROL_BYTES_MAX] = {9};
     const size_t bytes = 1 + next(script) * 2;
-    if (tcp_tell(script->transport, 1, note, bytes) == TUTTI_OK) script->told++;
+    if (tcp_tell(script->transport, 1, message, bytes) == TUTTI_OK) script->told++;
 }
 
 /* A rank that gives up its links gives its memory away. */
