@@ -6,7 +6,8 @@
 
 What a collective does is drawn here; what an algorithm does by `tutti-plan draw`, for every algorithm of its list.
 Topologies (examples/*.json) are drawn by `tutti-topo`, schedules of pipelines by `tutti-schedule`, which lie beside `tutti-plan`. The step of a
-training is drawn by step_picture.py from a profile of it, docs/pictures/step.json. A new one is made with
+training is drawn by step_picture.py from a profile of it, docs/pictures/step.json. Ratios to the peers' times are drawn by bench/curves from the
+tables of bench/RESULTS.md. A new profile is made with
 
     build/bin/tutti-run -n 8 build/bin/gpt --mesh pp=2,dp=2,tp=2 --width 256 --batch 16 --micro-batch 2 --steps 12 --write 0 --held-out 0 \\
         --profile step.json --profile-steps 1 && scripts/step_picture.py --shorten step.json >docs/pictures/step.json
@@ -336,6 +337,9 @@ PIPELINES = {
 }
 
 
+MEASURED = "Beside the peers, 2"   # the section of bench/RESULTS.md whose ratios are drawn
+
+
 class Tool:
     def __init__(self, program):
         self.program = program
@@ -449,6 +453,11 @@ def make_all(root, tool, topo):
         made["docs/pictures/pipelines/%s.svg" % name] = schedule.run(*words, "--draw", "-").stdout.decode()
     with open(os.path.join(root, "docs/pictures/step.json"), encoding="utf-8") as file:
         made["docs/pictures/step.svg"] = step_picture.draw(json.load(file))
+    curves = Tool(os.path.join(root, "bench/curves")).run("-F", os.path.join(root, "bench/RESULTS.md"), "-s", MEASURED, "-m",
+                                                          "2, 4 and 8 ranks on two cores of a Xeon.")
+    if curves.returncode != 0:
+        raise SystemExit("pictures.py: " + curves.stderr.decode())
+    made["docs/pictures/measured.svg"] = curves.stdout.decode()
     made["docs/reference/gallery.md"] = gallery(root, drawn, ranks)
     return made
 

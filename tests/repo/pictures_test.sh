@@ -41,7 +41,7 @@ fi
 # It can fail: a picture that is missing, one that is different, and one too many.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp -r docs examples "$work"
+cp -r docs examples bench "$work"
 rm "$work/docs/pictures/algorithms/allreduce-ring.svg"
 echo >>"$work/docs/pictures/primitives/gather.svg"
 cp "$work/docs/pictures/primitives/gather.svg" "$work/docs/pictures/algorithms/gather-surprise.svg"

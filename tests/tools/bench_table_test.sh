@@ -134,22 +134,34 @@ prints "| reduce, 2 ranks | 100.0 | **0.50** | 1.25 | 1.00 |"
 prints "dtypes below their floor: 1 of 3"
 exits 1
 
-# The same figures as curves: the best repeat, and the fastest peer of each size.
+# What bench/table prints, as curves: the mean over the ranks, and a dot for each cell; the first table of an operation counts.
 : >"$raw"
 limits 12.0 16.777216 145 800
-for size in 1048576 67108864; do
-    line tutti allreduce 2 "$size" 1000 1
-    line tutti allreduce 2 "$size" 100 1
-    line slow allreduce 2 "$size" 100000 1
-    line fast allreduce 2 "$size" 10000 1
-    line liar allreduce 2 "$size" 10 1 BAD
-done
-printed=$(bench/curves -F "$raw" -o allreduce)
-prints '<path class="tutti" d="M64.0 288.0L314.0 288.0"/>'
-prints '<path class="peer" d="M64.0 98.0L314.0 98.0"/>'
-prints '<path class="floor" d="M64.0 278.8L314.0 107.2"/>'
-: >"$raw"
-if bench/curves -F "$raw" 2>/dev/null; then fail "curves of nothing"; fi
+line tutti allreduce 2 8 1 1
+line peer allreduce 2 8 2 2
+line tutti allreduce 4 8 1 1
+line peer allreduce 4 8 8 8
+line tutti allreduce 2 67108864 1000 1000
+line peer allreduce 2 67108864 1000 1000
+line liar allreduce 2 67108864 10 10 BAD
+line tutti barrier 2 0 1 1
+line peer barrier 2 0 9 9
+tables=$(bench/table -F "$raw")
+later=$(printf '# Later\n\nallreduce: best peer / Tutti (us)\n\n| bytes | 2 ranks |\n|---:|---:|\n| 8 B | 8.00 (1.00; peer 8.00) |')
+# The heights of 4 and 1 are those of the lines there.
+height_of() { sed -nE "s/.*<path class=\"[er]\" d=\"M52 ([0-9.]+)h330\".*/\1/p" <<<"$printed" | sed -n "$1p"; }
+printed=$(bench/curves <<<"$tables
+$later")
+prints "<path class=\"l l0\" d=\"M60.0 $(height_of 4)L374.0 $(height_of 2)\"/>"
+prints "cx=\"60.0\" cy=\"$(height_of 3)\" r=\"2.1\"/>"
+prints "cx=\"60.0\" cy=\"$(height_of 5)\" r=\"3.0\"/>"
+prints '>4 ranks</text>'
+if grep -q 'barrier' <<<"$printed"; then fail "barrier has no sizes"; fi
+printed=$(bench/curves -s Later <<<"$tables
+$later")
+if grep -q '4 ranks' <<<"$printed"; then fail "curves read what stands under another heading"; fi
+prints "cx=\"60.0\" cy=\"$(height_of 5)\""
+if bench/curves </dev/null 2>/dev/null; then fail "curves of nothing"; fi
 
 if ((faults > 0)); then exit 1; fi
 echo "bench/table says what the measurements say"
