@@ -28,7 +28,29 @@ static void draw_heads(const struct draw_picture *picture)
         const bool root = collective_is_rooted(shape->collective) && rank == shape->root;
         snprintf(text, sizeof text, root ? "rank %d (root)" : "rank %d", rank);
         draw_print_text(picture, draw_box_left(picture, rank) + picture->box_width / 2,
-                        DRAW_HEAD - 10, "r", text);
+                        draw_head(picture) - 10, "r", text);
+    }
+}
+
+/* A frame around the columns of ranks that stand side by side on one host. */
+static void draw_hosts(const struct draw_picture *picture)
+{
+    const int *const host_of = picture->options->host_of;
+    const int rank_count = picture->plan->shape.rank_count, margin = DRAW_BOX_SPACE / 2 - 3;
+    const int top = draw_head(picture) - DRAW_HOSTS - 22;
+    const int bottom = picture->height - DRAW_FOOT + margin;
+    if (host_of == NULL) return;
+    for (int first = 0, end; first < rank_count; first = end) {
+        end = first + 1;
+        while (end < rank_count && host_of[end] == host_of[first]) end++;
+        const int left = draw_box_left(picture, first) - margin;
+        const int width = draw_box_left(picture, end - 1) + picture->box_width + margin - left;
+        char text[32];
+        fprintf(picture->file,
+                "<rect class=\"y\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"12\"/>\n",
+                left, top, width, bottom - top);
+        snprintf(text, sizeof text, "host %d", host_of[first]);
+        draw_print_text(picture, left + width / 2, top + 18, "r", text);
     }
 }
 
@@ -60,6 +82,7 @@ static void draw_sheet(struct draw_picture *picture)
     draw_define_boxes(picture);
     fputs("<rect class=\"g\" width=\"100%\" height=\"100%\" rx=\"10\"/>\n", picture->file);
     draw_heads(picture);
+    draw_hosts(picture);
     draw_row(picture, 0);
     contents_show_round(&picture->contents, 0);
     for (uint32_t round = 1; round <= picture->rounds->round_count; round++) {

@@ -19,6 +19,7 @@ enum { DRAW_RANKS_MAX = 32, DRAW_CELLS_MAX = 256, DRAW_ROUNDS_MAX = 128 };
 struct draw_options {
     struct rounds_options rounds; /* of example values, if there are any, the sums are shown */
     const char *title;            /* or NULL: what the plan is */
+    const int *host_of; /* the hosts of the ranks, which are framed; NULL: they are not shown. The caller's */
 };
 
 /* Writes an SVG. On failure (UNSUPPORTED: too large for a picture; INVALID_ALGORITHM: it comes to a halt;

@@ -74,7 +74,7 @@ static void print_colours(const struct draw_picture *picture, struct shades shad
 
 /* The classes. Texts: t title, u beside the boxes, r ranks, n and d in light and dark cells, s and small z in chips.
  * Grounds: g of the picture, b box, e empty cell, a veil over unwanted cells, h halo of an arrow, i inside of a chip.
- * Shapes: k cells, o their edges, l lines, q chips; v strokes of the ranks that a chunk has gone through, w strokes of
+ * Shapes: y frames of hosts, k cells, o their edges, l lines, q chips; v strokes of the ranks that a chunk has gone through, w strokes of
  * all ranks. */
 void draw_print_style(const struct draw_picture *picture)
 {
@@ -102,13 +102,16 @@ void draw_print_style(const struct draw_picture *picture)
         file);
     print_colours(picture, (struct shades){84, 43, 26});
     fputs("@media(prefers-color-scheme:dark){.g,.e{fill:#0d1117}.h,.i{stroke:#0d1117}"
-          ".b{fill:#161b22;stroke:#30363d}.e{stroke:#3d444d}.t,.n,.s,.r{fill:#e6edf3}"
+          ".b{fill:#161b22;stroke:#30363d}.e{stroke:#3d444d}.t,.n,.s,.r{fill:#"
+          "e6edf3}"
           ".u,.x{fill:#9198a1}.v{stroke:#e6edf3}.w{stroke-opacity:.25}.a{fill:#161b22;stroke:#"
           "161b22}.cg{fill:#9198a1}"
           ".cg,.lg{stroke:#9198a1}.pg{fill:#2b323b;stroke:#2b323b}\n",
           file);
     print_colours(picture, (struct shades){24, 48, 78});
     fputs("}\n", file);
+    if (picture->options->host_of != NULL)
+        fputs(".y{fill:none;stroke:#8b97a7;stroke-width:1.5}", file);
     for (uint32_t i = 0; i < colour_count(picture); i++)
         fprintf(file, ".l%u{marker-end:url(#m%u)}", i, i);
     fputs(".q,.j{marker-end:none}</style>\n", file);

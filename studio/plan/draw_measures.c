@@ -23,7 +23,7 @@ void draw_measure(struct draw_picture *picture)
     if (gap > 140) gap = 140;
     picture->row_pitch = picture->box_height + gap;
     picture->width = DRAW_GUTTER + rank_count * (picture->box_width + DRAW_BOX_SPACE);
-    picture->height = DRAW_HEAD + (int)picture->rounds->round_count * picture->row_pitch +
+    picture->height = draw_head(picture) + (int)picture->rounds->round_count * picture->row_pitch +
                       picture->box_height + DRAW_FOOT;
 }
 

@@ -28,6 +28,7 @@
 enum {
     DRAW_GUTTER = 84, /* left of the boxes */
     DRAW_HEAD = 92,
+    DRAW_HOSTS = 28, /* more, where hosts are shown */
     DRAW_FOOT = 58,
     DRAW_BOX_PAD = 8,
     DRAW_BOX_SPACE = 24
@@ -80,9 +81,15 @@ static inline int draw_box_left(const struct draw_picture *picture, int rank)
     return DRAW_GUTTER + rank * (picture->box_width + DRAW_BOX_SPACE);
 }
 
+/* Where the boxes begin. */
+static inline int draw_head(const struct draw_picture *picture)
+{
+    return DRAW_HEAD + (picture->options->host_of != NULL ? DRAW_HOSTS : 0);
+}
+
 static inline int draw_row_top(const struct draw_picture *picture, uint32_t round)
 {
-    return DRAW_HEAD + (int)round * picture->row_pitch;
+    return draw_head(picture) + (int)round * picture->row_pitch;
 }
 
 /* draw_measures.c */

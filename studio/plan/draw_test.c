@@ -78,6 +78,29 @@ static void numbers_add_up_in_the_picture(void **state)
     free(picture);
 }
 
+static void hosts_are_framed(void **state)
+{
+    (void)state;
+    static const int apart[] = {0, 1}, together[] = {3, 3};
+    struct draw_options options = {.rounds = {.ports = 1}, .host_of = apart};
+    char *picture;
+    const char *message;
+    assert_int_equal(draw(exchange, &options, &picture, &message), TUTTI_OK);
+    assert_well_formed(picture);
+    assert_int_equal(count(picture, "<rect class=\"y\""), 2);
+    assert_int_equal(count(picture, ">host 0</text>"), 1);
+    assert_int_equal(count(picture, ">host 1</text>"), 1);
+    free(picture);
+    options.host_of = together;
+    assert_int_equal(draw(exchange, &options, &picture, &message), TUTTI_OK);
+    assert_int_equal(count(picture, "<rect class=\"y\""), 1);
+    assert_int_equal(count(picture, ">host 3</text>"), 1);
+    free(picture);
+    assert_int_equal(draw(exchange, NULL, &picture, &message), TUTTI_OK);
+    assert_int_equal(count(picture, "<rect class=\"y\""), 0);
+    free(picture);
+}
+
 static void contributions_are_named_without_numbers(void **state)
 {
     (void)state;
@@ -218,6 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_add_up_in_the_picture),
+        cmocka_unit_test(hosts_are_framed),
         cmocka_unit_test(contributions_are_named_without_numbers),
         cmocka_unit_test(a_title_cannot_break_the_picture),
         cmocka_unit_test(every_collective_can_be_drawn),

@@ -1,6 +1,9 @@
 /* draw.c - sizes are found from the smallest boxes to the root and places from the root back, both by walking the array
- * of nodes, since parents come before children. In a box, children stand in shelves, sort by sort: switches on top
- * and cards below them, so that lines between machines are short; then processors, then accelerators.
+ * of nodes, since parents come before children. In a box, children stand in shelves, sort by sort: switches on top,
+ * tier by tier, and cards below them, so that lines between machines are short; then processors, then accelerators.
+ *
+ * Lines pass over a box in which they end somewhere, and behind all others, so that no line crosses a name in them.
+ * The names of the former lie on a patch of their box's colour.
  */
 #include "studio/topo/draw.h"
 
@@ -30,6 +33,7 @@ enum {
 };
 
 enum { STYLE_COUNT = 8 };
+enum { TIER_COUNT = 4 }; /* of switches; higher ones stand with the highest */
 
 struct box {
     int x, y, width, height;
@@ -37,6 +41,8 @@ struct box {
     char note[TOPO_LABEL_SIZE]; /* below the title: the link to what contains it */
     bool crossed;               /* links join what is in it */
     bool arched;                /* links leave children of it downwards and come up to their like */
+    bool is_open;               /* lines end in what it contains */
+    int tier; /* of a switch: 0 where a link leaves the switches of its parent, 1 above those */
 };
 
 /* The point at which a link meets one of its ends. */
@@ -111,9 +117,10 @@ static void write_counts(const struct topo *topo, char *text, size_t size)
         [TOPO_RACK] = "racks",       [TOPO_SWITCH] = "switches",
         [TOPO_MACHINE] = "machines", [TOPO_PACKAGE] = "packages",
         [TOPO_CORE] = "cores",       [TOPO_PU] = "processing units",
-        [TOPO_NIC] = "nics",         [TOPO_ACCELERATOR] = "accelerators",
+        [TOPO_NIC] = "NICs",         [TOPO_ACCELERATOR] = "accelerators",
         [TOPO_RANK] = "ranks"};
-    static const char *const singulars[TOPO_KIND_COUNT] = {[TOPO_PU] = "processing unit"};
+    static const char *const singulars[TOPO_KIND_COUNT] = {
+        [TOPO_PU] = "processing unit", [TOPO_NIC] = "NIC"};
     int counts[TOPO_KIND_COUNT] = {0};
     size_t used = 0;
     text[0] = '\0';
@@ -165,21 +172,66 @@ static void sort_links(struct picture *picture)
     }
 }
 
+static bool are_sibling_switches(const struct topo *topo, int a, int b)
+{
+    return topo->nodes[a].kind == TOPO_SWITCH && topo->nodes[b].kind == TOPO_SWITCH &&
+           topo->nodes[a].parent == topo->nodes[b].parent;
+}
+
+/* The tiers of switches: how many links lie between one and the nearest of its siblings that has a link to something else. A switch
+ * that has no such sibling is at the bottom. */
+static void find_tiers(struct picture *picture)
+{
+    enum { UNKNOWN = TIER_COUNT };
+    const struct topo *topo = picture->topo;
+    for (int i = 0; i < topo->node_count; i++) picture->boxes[i].tier = UNKNOWN;
+    for (int i = 0; i < topo->link_count; i++)
+        for (int k = 0; k < 2; k++)
+            if (!are_sibling_switches(topo, topo->links[i].ends[0], topo->links[i].ends[1]))
+                picture->boxes[topo->links[i].ends[k]].tier = 0;
+    for (int tier = 1; tier < TIER_COUNT; tier++)
+        for (int i = 0; i < topo->link_count; i++)
+            for (int k = 0; k < 2; k++) {
+                struct box *const box = &picture->boxes[topo->links[i].ends[k]];
+                const struct box *const other = &picture->boxes[topo->links[i].ends[1 - k]];
+                if (box->tier == UNKNOWN && other->tier == tier - 1) box->tier = tier;
+            }
+    for (int i = 0; i < topo->node_count; i++)
+        if (picture->boxes[i].tier == UNKNOWN) picture->boxes[i].tier = 0;
+}
+
+static void find_open_boxes(struct picture *picture)
+{
+    const struct topo *topo = picture->topo;
+    for (int i = 0; i < picture->line_count; i++)
+        for (int k = 0; k < 2; k++) {
+            int up = topo->nodes[topo->links[picture->lines[i].link].ends[k]].parent;
+            for (; up >= 0; up = topo->nodes[up].parent) picture->boxes[up].is_open = true;
+        }
+}
+
 /* --------------------------------------------------------------------------------------------------- sizes */
 
 /* The sorts of children, from top to bottom. */
-static int shelf_of(enum topo_kind kind)
+enum shelf {
+    SHELF_SWITCHES, /* the highest tier; then the others */
+    SHELF_NICS = SHELF_SWITCHES + TIER_COUNT,
+    SHELF_OTHERS,
+    SHELF_ACCELERATORS,
+    SHELF_RANKS,
+    SHELF_COUNT
+};
+
+static int shelf_of(const struct picture *picture, int node)
 {
-    switch (kind) {
-    case TOPO_SWITCH: return 0;
-    case TOPO_NIC: return 1;
-    case TOPO_ACCELERATOR: return 3;
-    case TOPO_RANK: return 4;
-    default: return 2;
+    switch (picture->topo->nodes[node].kind) {
+    case TOPO_SWITCH: return SHELF_SWITCHES + TIER_COUNT - 1 - picture->boxes[node].tier;
+    case TOPO_NIC: return SHELF_NICS;
+    case TOPO_ACCELERATOR: return SHELF_ACCELERATORS;
+    case TOPO_RANK: return SHELF_RANKS;
+    default: return SHELF_OTHERS;
     }
 }
-
-enum { SHELF_COUNT = 5 };
 
 static int head_of(const struct box *box)
 {
@@ -211,7 +263,7 @@ static int row_length(const struct picture *picture, int node, int shelf, int wi
 {
     int count = 0, fit = 0, x = 0;
     for (int child = picture->first[node]; child >= 0; child = picture->next[child]) {
-        if (shelf_of(picture->topo->nodes[child].kind) != shelf) continue;
+        if (shelf_of(picture, child) != shelf) continue;
         x += picture->boxes[child].width + GAP;
         if (count == fit && x - GAP <= width) fit++;
         count++;
@@ -228,7 +280,7 @@ static int fill_shelf(struct picture *picture, int node, int shelf, int y, int w
     int x = 0, row_height = 0, in_row = 0;
     for (int child = picture->first[node]; child >= 0; child = picture->next[child]) {
         struct box *box = &picture->boxes[child];
-        if (shelf_of(picture->topo->nodes[child].kind) != shelf) continue;
+        if (shelf_of(picture, child) != shelf) continue;
         if (in_row == length) {
             x = in_row = 0;
             y += row_height + GAP;
@@ -248,7 +300,7 @@ static int fill_shelf(struct picture *picture, int node, int shelf, int y, int w
 static void shift_shelf(struct picture *picture, int node, int shelf, int by)
 {
     for (int child = picture->first[node]; child >= 0; child = picture->next[child])
-        if (shelf_of(picture->topo->nodes[child].kind) == shelf) picture->boxes[child].x += by;
+        if (shelf_of(picture, child) == shelf) picture->boxes[child].x += by;
 }
 
 static void measure_container(struct picture *picture, int node)
@@ -257,16 +309,16 @@ static void measure_container(struct picture *picture, int node)
     /* Boxes that are joined by lines stand in one row, so that the lines go around the row. */
     const int wanted = box->crossed ? ROW_WIDTH_MAX : width_wanted(picture, node);
     int rows[SHELF_COUNT] = {0}, widest = text_room(box) - 2 * PAD, y = head_of(box) + PAD;
-    bool spread = false; /* there is room below the switches */
+    bool below_switches = false;
     for (int shelf = 0; shelf < SHELF_COUNT; shelf++) {
-        const int room = box->crossed && shelf > 0 && rows[0] > 0 && !spread ? LINE_ROOM : 0;
+        const int room = box->crossed && below_switches ? LINE_ROOM : 0;
         const int end = fill_shelf(picture, node, shelf, y + room, wanted, &rows[shelf]);
         if (end == y + room) continue; /* nothing is there */
-        spread |= shelf > 0;
+        below_switches = shelf < SHELF_NICS;
         y = end;
         if (rows[shelf] > widest) widest = rows[shelf];
     }
-    for (int shelf = 0; shelf < 2; shelf++) /* switches and cards stand in the middle */
+    for (int shelf = 0; shelf <= SHELF_NICS; shelf++) /* switches and cards stand in the middle */
         shift_shelf(picture, node, shelf, (widest - rows[shelf]) / 2);
     box->width = widest + 2 * PAD;
     box->height = y - GAP + PAD + (box->arched ? ARC_ROOM : 0);
@@ -361,7 +413,7 @@ static void print_text(const struct picture *picture, const char *look, int x, i
     fputs("</text>\n", picture->file);
 }
 
-/* t title, u what is written beside, n names, m notes, c names in chips, w in those of ranks; g ground; b0 and b1 boxes,
+/* t title, u what is written beside, n names, m notes, c names in chips, w in those of ranks; g ground; b0 and b1 boxes, p a patch,
  * bs switches, bn cards, ba accelerators, bp processors; rK ranks, lK lines of a colour, h their halo. */
 static void print_style(const struct picture *picture)
 {
@@ -374,7 +426,7 @@ static void print_style(const struct picture *picture)
     fputs("<style>text{font-weight:600;font-size:12px}.t{font-size:19px}.u{font-weight:400}"
           ".m{font-weight:400;font-size:10px}.c,.w{text-anchor:middle;font-weight:400}"
           ".w{fill:#fff;font-weight:600}.l,.h{fill:none}.l{stroke-width:2}.h{stroke-width:5}"
-          ".as{stroke-dasharray:5 4}"
+          ".as{stroke-dasharray:5 4}rect.p{stroke:none}"
           ".n{paint-order:stroke;stroke-width:4;stroke-linejoin:round;stroke-opacity:.8}\n"
           ".g{fill:#fff}.h,.n{stroke:#f8fafc}.h{stroke-opacity:.75}.t,.n{fill:#0f172a}.u,.m{fill:#"
           "64748b}"
@@ -406,7 +458,15 @@ static const char *look_of(const struct topo_node *node, int depth)
     }
 }
 
-static void draw_box(const struct picture *picture, int node, int depth)
+static int depth_of(const struct picture *picture, int node)
+{
+    int depth = 0;
+    for (int up = picture->topo->nodes[node].parent; up >= 0; up = picture->topo->nodes[up].parent)
+        depth++;
+    return depth;
+}
+
+static void draw_box(const struct picture *picture, int node)
 {
     const struct topo_node *what = &picture->topo->nodes[node];
     const struct box *box = &picture->boxes[node];
@@ -414,7 +474,7 @@ static void draw_box(const struct picture *picture, int node, int depth)
     if (what->kind == TOPO_RANK)
         fprintf(file, "<rect class=\"r%d\"", picture->hues[node]);
     else
-        fprintf(file, "<rect class=\"%s\"", look_of(what, depth));
+        fprintf(file, "<rect class=\"%s\"", look_of(what, depth_of(picture, node)));
     fprintf(file, " x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\"/>\n", box->x, box->y,
             box->width, box->height, is_chip(what) ? 4 : 7);
 }
@@ -429,19 +489,22 @@ static void draw_label(const struct picture *picture, int node)
                    box->title);
         return;
     }
+    if (box->is_open) {
+        const int title = text_width(box->title, 76), note = text_width(box->note, 60);
+        fprintf(picture->file,
+                "<rect class=\"%s p\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n",
+                look_of(what, depth_of(picture, node)), box->x + PAD - 2, box->y + 3,
+                (title > note ? title : note) + 4, head_of(box));
+    }
     print_text(picture, "n", box->x + PAD, box->y + 16, box->title);
     if (box->note[0] != '\0')
         print_text(picture, "m", box->x + PAD, box->y + 16 + NOTE_LINE, box->note);
 }
 
-static void draw_boxes(const struct picture *picture)
+static void draw_boxes(const struct picture *picture, bool open)
 {
-    for (int i = 0; i < picture->topo->node_count; i++) {
-        int depth = 0;
-        for (int up = picture->topo->nodes[i].parent; up >= 0; up = picture->topo->nodes[up].parent)
-            depth++;
-        draw_box(picture, i, depth);
-    }
+    for (int i = 0; i < picture->topo->node_count; i++)
+        if (picture->boxes[i].is_open == open) draw_box(picture, i);
 }
 
 static void draw_line(const struct picture *picture, const struct line *line)
@@ -500,8 +563,9 @@ static void draw_sheet(const struct picture *picture)
     fputs("<rect class=\"g\" width=\"100%\" height=\"100%\" rx=\"10\"/>\n", file);
     print_text(picture, "t", MARGIN, 32, picture->heading);
     print_text(picture, "u", MARGIN, 52, picture->counts);
-    draw_boxes(picture);
+    draw_boxes(picture, true);
     for (int i = 0; i < picture->line_count; i++) draw_line(picture, &picture->lines[i]);
+    draw_boxes(picture, false);
     for (int i = 0; i < picture->topo->node_count; i++) draw_label(picture, i);
     draw_legend(picture);
     fputs("</svg>\n", file);
@@ -536,6 +600,8 @@ enum tutti_status topo_draw_svg(const struct topo *topo, const char *title, FILE
         write_titles(&picture);
         write_counts(topo, picture.counts, sizeof picture.counts);
         sort_links(&picture);
+        find_tiers(&picture);
+        find_open_boxes(&picture);
         measure(&picture);
         for (int i = 0; i < picture.line_count; i++) place_line(&picture, &picture.lines[i]);
         spread_ports(&picture, ports);

@@ -69,7 +69,7 @@ struct rectangle {
     int x, y, width, height;
 };
 
-/* The rectangles in the order of the nodes. */
+/* The rectangles in the order in which they are drawn. */
 static int read_rectangles(const char *text, struct rectangle *rectangles)
 {
     int found = 0;
@@ -99,11 +99,18 @@ static void boxes_contain_what_their_nodes_contain_and_nothing_else(void **state
 {
     (void)state;
     enum { MACHINES = 9, ACCELERATORS = 5, NODES = 2 + MACHINES * (2 + 2 * ACCELERATORS) };
-    static struct rectangle rectangles[NODES + 1];
+    static struct rectangle drawn_boxes[NODES + 1], rectangles[NODES];
     struct topo topo = sample(MACHINES, ACCELERATORS);
     char *text = drawn(&topo, NULL);
     assert_int_equal(topo.node_count, NODES);
-    assert_int_equal(read_rectangles(text, rectangles), NODES);
+    assert_int_equal(read_rectangles(text, drawn_boxes), NODES);
+    /* Lines end in racks and machines; all other boxes are drawn after the lines. */
+    for (int pass = 0, next = 0; pass < 2; pass++)
+        for (int i = 0; i < NODES; i++) {
+            const enum topo_kind kind = topo.nodes[i].kind;
+            if ((kind == TOPO_RACK || kind == TOPO_MACHINE) == (pass == 0))
+                rectangles[i] = drawn_boxes[next++];
+        }
     for (int i = 1; i < NODES; i++) {
         assert_true(is_in(rectangles[i], rectangles[topo.nodes[i].parent]));
         for (int k = 1; k < i; k++)
@@ -122,6 +129,55 @@ static void each_link_is_a_line_or_a_note(void **state)
     assert_int_equal(count(text, "7 GB/s, assumed"), 3);       /* from a nic to its machine */
     assert_int_equal(count(text, "50 GB/s, assumed"), 1);      /* in the legend */
     assert_int_equal(count(text, " as\" d=\"M"), 6 + 4);       /* with dashes */
+    free(text);
+    topo_release(&topo);
+}
+
+/* The height at which a text stands, and where it is in the file. */
+static const char *find_label(const char *text, const char *label, int *y)
+{
+    const char *found = strstr(text, label), *start = found;
+    assert_non_null(found);
+    while (strncmp(start, "<text", 5) != 0) start--;
+    assert_int_equal(sscanf(start, "<text class=\"%*[a-z]\" x=\"%*d\" y=\"%d\"", y), 1);
+    return found;
+}
+
+static void switches_stand_in_tiers(void **state)
+{
+    (void)state;
+    struct topo topo = sample(2, 1);
+    const int low = 1; /* the switch of the sample, to which the machines are joined */
+    const int high = add(&topo, TOPO_SWITCH, 0, -1, "high"),
+              middle = add(&topo, TOPO_SWITCH, 0, -1, "middle");
+    add(&topo, TOPO_SWITCH, 0, -1, "alone");
+    join(&topo, middle, high, 1);
+    join(&topo, low, middle, 1);
+    char *text = drawn(&topo, NULL);
+    int high_y, middle_y, alone_y, machine_y;
+    find_label(text, ">switch high<", &high_y);
+    find_label(text, ">switch middle<", &middle_y);
+    find_label(text, ">switch alone<", &alone_y);
+    find_label(text, ">machine 0<", &machine_y);
+    assert_true(high_y + 40 < middle_y && middle_y + 40 < alone_y && alone_y < machine_y);
+    free(text);
+    topo_release(&topo);
+}
+
+static void names_stand_above_the_lines(void **state)
+{
+    (void)state;
+    struct topo topo = sample(2, 2);
+    char *text = drawn(&topo, NULL), *line = text, *last_line = NULL;
+    int y;
+    for (; (line = strstr(line, "<path class=\"h\"")) != NULL; line++) last_line = line;
+    assert_non_null(last_line);
+    assert_true(find_label(text, ">machine 0<", &y) > last_line);
+    /* A patch lies below the name, and above the lines; the card's box hides lines by itself. */
+    const char *patch = strstr(last_line, " p\" ");
+    assert_true(patch != NULL && patch < find_label(text, ">machine 0<", &y));
+    assert_int_equal(count(text, " p\" "), 1 + 2);
+    assert_non_null(strstr(last_line, "<rect class=\"bn\""));
     free(text);
     topo_release(&topo);
 }
@@ -172,6 +228,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(boxes_contain_what_their_nodes_contain_and_nothing_else),
         cmocka_unit_test(each_link_is_a_line_or_a_note),
+        cmocka_unit_test(switches_stand_in_tiers),
+        cmocka_unit_test(names_stand_above_the_lines),
         cmocka_unit_test(links_of_many_kinds_share_a_colour),
         cmocka_unit_test(names_are_escaped_and_the_title_is_ours_to_say),
         cmocka_unit_test(what_is_too_large_is_not_drawn),

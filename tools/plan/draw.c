@@ -96,11 +96,12 @@ static const char *prove(const struct plan *plan, bool in_place, bool *is_proven
 /* ------------------------------------------------------------------------------------------------- the drawing */
 
 static enum tutti_status write_picture(const struct plan *plan, const struct rounds_options *rounds,
-                                       const char *title, FILE *file, char *message,
-                                       size_t message_bytes)
+                                       const char *title, const struct options *options, FILE *file,
+                                       char *message, size_t message_bytes)
 {
     const char *why = "";
-    const struct draw_options how = {.rounds = *rounds, .title = title};
+    const struct draw_options how = {
+        .rounds = *rounds, .title = title, .host_of = options->hosts.host_of};
     const enum tutti_status status = plan_draw_svg(plan, &how, file, &why);
     snprintf(message, message_bytes, "%s", why);
     return status;
@@ -133,8 +134,9 @@ static enum exit_code draw_with(const struct plan *plan, const struct rounds_opt
     if (file == NULL) return file_fail(what, strerror(errno));
     write_title(plan, options, title, sizeof title);
     const enum tutti_status status =
-        is_page(options) ? write_page(plan, rounds, title, options, file, message, sizeof message)
-                         : write_picture(plan, rounds, title, file, message, sizeof message);
+        is_page(options)
+            ? write_page(plan, rounds, title, options, file, message, sizeof message)
+            : write_picture(plan, rounds, title, options, file, message, sizeof message);
     const bool written = fclose(file) == 0;
     enum exit_code code;
     if (status != TUTTI_OK)
