@@ -42,7 +42,7 @@
     X(NO_DESCRIPTORS, "out of file descriptors; raise `ulimit -n`")                                \
     X(SYSTEM, "a system call or a GPU failed; the message has its error")                          \
     X(UNSUPPORTED, "not possible here; the message says why")                                      \
-    X(INTERNAL, "a bug in Tutti; please report it with the message")                               \
+    X(INTERNAL, "a bug in Tutti; report it in the project's issue tracker, with the message")      \
     X(INVALID_TAG, "not a tag; tags of messages are 0 or more")                                    \
     X(TRUNCATED,                                                                                   \
       "a message is longer than its receive, or of another dtype; receive it as it is sent")       \

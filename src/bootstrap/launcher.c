@@ -544,8 +544,8 @@ static enum tutti_status nobody_found(void)
     }
     return error_set(
         TUTTI_INVALID_OPTIONS,
-        "no launcher is recognised: %s; start with tutti-run or another launcher, set RANK "
-        "and WORLD_SIZE, or give rank, size and id in the options",
+        "no launcher is recognised: %s; start with tutti-run or another launcher, or set RANK "
+        "and WORLD_SIZE",
         half);
 }
 

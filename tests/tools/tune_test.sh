@@ -52,6 +52,15 @@ says out "tutti-tune --show FILE"
 exits 0 --version
 says out "tutti-tune "
 
+echo "alone, it says how to start it"
+for variable in $(compgen -e | grep -E '^(TUTTI_(RANK|SIZE|PODS)|(MV2_|OMPI_|PMIX?_|PET_|SLURM_|FLUX_|LOCAL_|GROUP_|MASTER_|TORCHELASTIC_|JOB_COMP).*|RANK|WORLD_SIZE)$'); do
+    unset "$variable"
+done
+exits 1 --sizes 8
+says err "no launcher is recognised"
+says err "tutti-run -n 2 tutti-tune"
+grep -q "id in the options" err && fail "it has no such options: $(cat err)"
+
 echo "two ranks measure two sizes"
 tunes 2 --collectives allreduce --sizes 1k-4k --time 0.02 --margin 50% -o table.json
 says err "tutti-tune: measured: 2; entries: "

@@ -34,8 +34,8 @@ static const char help[] =
     "          [--format svg|html] [--values 2,4,6/1,2,3/4,8,12] [--ports P] [--title TITLE]\n"
     "          [--in-place] [-o FILE | --output FILE]\n"
     "      draws a plan, in rounds in which a lane sends P messages (1; 0: any number), with the\n"
-    "      sums if each rank's values are given: as SVG, or as a page that plays it in a browser,\n"
-    "      which also takes --hosts with FILE and shows them\n"
+    "      sums if each rank's values are given: as SVG, or as a page that plays it in a browser;\n"
+    "      --hosts, also with FILE, shows the hosts\n"
     "  tutti-plan export COLLECTIVE ALGORITHM --ranks N --format msccl|rccl|mscclpp [--root R]\n"
     "          [--radix K]\n"
     "  tutti-plan export FILE --format msccl|rccl|mscclpp\n"
@@ -383,8 +383,7 @@ static enum exit_code check_subject(const struct options *options)
     }
     if (options->file != NULL) {
         const bool takes_hosts =
-            options->format != NULL && (strcmp(options->format, FORMAT_MSCCLPP) == 0 ||
-                                        strcmp(options->format, FORMAT_HTML) == 0);
+            draws || (options->format != NULL && strcmp(options->format, FORMAT_MSCCLPP) == 0);
         if ((options->ranks_min > 0 && !(takes_hosts && options->host_sizes != NULL)) ||
             options->root != ALL_ROOTS || options->radix > 0 || options->order != NULL)
             return usage_error("the ranks of a plan in a file are as they are");

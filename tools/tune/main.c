@@ -206,7 +206,12 @@ static enum exit_code tune(const struct options *options)
     struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
     struct tuner tuner = {.options = options};
     comm_options.algorithms = "";
-    if (tutti_comm_create(&comm_options, &tuner.comm) != TUTTI_OK) return fail();
+    if (tutti_comm_create(&comm_options, &tuner.comm) != TUTTI_OK) {
+        if (tutti_launcher(NULL, NULL) != NULL) return fail();
+        fprintf(stderr, "tutti-tune: %s\nRun it as all ranks of a job: tutti-run -n 2 tutti-tune\n",
+                tutti_error_message());
+        return EXIT_WRONG;
+    }
     tuner.site = &tuner.comm->team.members.site;
     tuner.is_first = tutti_comm_rank(tuner.comm) == 0;
     tuner.shows = tuner.is_first && isatty(STDERR_FILENO) == 1;
