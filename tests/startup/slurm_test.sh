@@ -103,6 +103,32 @@ fi
 # shellcheck disable=SC2016
 TUTTI_INIT_TIMEOUT=1s MASTER_ADDR=10.77.0.1 MASTER_PORT=29513 refuse 'rank 2' \
     "${two[@]}" sh -c '[ $SLURM_PROCID != 2 ] || exit 3; exec "$0"' "$bin/hello"
+
+# The script that users start with, as a batch job: its output is in $work/job.
+batch=$(realpath "${TUTTI_ROOT:?}/share/slurm/ddp.sbatch")
+submit() {
+    : >job
+    launch "${host0[@]}" sbatch --wait --output="$work/job" "$@"
+}
+batch_fails() { # why, what was submitted
+    complain "$1; the job said: $(cat job)" sbatch "${@:2}"
+}
+submit "$batch" "$rank" rank || batch_fails "a job that ends well is expected" "$batch" "$rank" rank
+if (($(grep -cE 'of 4 by environment, local [01] of .*: fine' job) != 4)) || grep -q 'TUTTI_SECRET' job; then
+    batch_fails "four ranks with a secret are expected" "$batch" "$rank" rank
+fi
+submit --ntasks-per-node=1 "$batch" "$bin/hello" || batch_fails "a job that ends well is expected" "$batch" hello
+if (($(grep -cE '^rank [01] of 2 .* and got 3 6 9$' job) != 2)); then batch_fails "two sums are expected" "$batch" hello; fi
+# shellcheck disable=SC2016
+if TUTTI_INIT_TIMEOUT=1s submit "$batch" sh -c '[ $RANK != 2 ] || exit 3; exec "$0"' "$bin/hello" || ! grep -q 'rank 2' job; then
+    batch_fails "an error that names rank 2 is expected" "$batch"
+fi
+if submit "$batch" || ! grep -q 'usage: sbatch' job; then batch_fails "the usage is expected" "$batch"; fi
+left=$(compgen -G "$work/.tutti-secret*")
+if [[ $left ]]; then
+    echo "failed: the batch script leaves $left"
+    failed=1
+fi
 cluster_expect_quiet '^(munged|slurmd|slurmctld|.*slurmscriptd.*)$'
 left=$(find "$work/folder" -mindepth 1)
 if [[ $left ]]; then
