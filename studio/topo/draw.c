@@ -94,6 +94,7 @@ static void write_title(const struct topo_node *node, char title[TOPO_LABEL_SIZE
     struct topo_node shown = *node;
     if (node->kind == TOPO_PACKAGE) shown.name[0] = '\0';
     topo_label(&shown, title);
+    if (node->kind == TOPO_NIC) memcpy(title, "NIC", 3); /* in files it is "nic" */
 }
 
 static void write_titles(struct picture *picture)
