@@ -402,8 +402,8 @@ def gallery(root, drawn, ranks):
              "This page shows what every operation does, and how every algorithm does it. The pictures of operations have one colour for",
              "each rank's data; \N{GREEK CAPITAL LETTER SIGMA} is a reduction, with a stroke for every rank that is in it.",
              "Those of algorithms are drawn by `tutti-plan draw` from the plan that runs; [Plans](../explanation/plan.md#the-picture) tells",
-             "how to read them, and how to step through a plan in [a browser](../explanation/plan.md#the-player). [Algorithms](algorithms.md) explains the",
-             "costs.", ""]
+             "how to read them, and how to step through a plan in [a browser](../explanation/plan.md#the-player). Frames show which ranks stand on one host",
+             "(`tutti-plan draw --hosts`). [Algorithms](algorithms.md) explains the costs.", ""]
     collectives = []
     for one in ranks:
         if one[0] not in collectives:
