@@ -41,7 +41,20 @@ fi
 # shellcheck source=tests/startup/launchers.sh
 source "${TUTTI_ROOT:?}/tests/startup/launchers.sh"
 manifest=$(realpath "${TUTTI_ROOT:?}/share/kubernetes/ddp.yaml")
-python3 -c 'import yaml, numpy' 2>/dev/null || skip "python3 has no yaml or no numpy (python3-yaml, python3-numpy)"
+# Whichever python3 has a package: that of PATH, or Debian's. In pods it is called python3.
+python_with() {
+    local candidate
+    for candidate in python3 /usr/bin/python3; do
+        if "$candidate" -c "import $1" 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+reader=$(python_with yaml) || skip "no python3 has yaml (python3-yaml)"
+runner=$(python_with numpy) || skip "no python3 has numpy (python3-numpy)"
+if [[ $runner == /usr/bin/python3 ]]; then PATH=/usr/bin:$PATH; fi
 
 # ------------------------------------------------------------------------------------------------- the schema
 
@@ -106,7 +119,7 @@ for index in range(spec["completions"]):
         file.write("\0".join(env + ["JOB_COMPLETION_INDEX=%d" % index] + rank["command"]) + "\0")
 END
 read_manifest() {
-    mkdir -p "$2" && python3 "$work/read.py" "$1" "$2" 2>&1
+    mkdir -p "$2" && "$reader" "$work/read.py" "$1" "$2" 2>&1
 }
 said=$(read_manifest "$manifest" "$work/pods") || { fail "$said"; exit 1; }
 for edit in 's/completions: 2/completions: 3/' 's/ddp-0.ddp/ddp-1.ddp/' 's/subdomain: ddp/subdomain: dpd/' 's/clusterIP: None/clusterIP: ""/'; do

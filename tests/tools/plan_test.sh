@@ -130,6 +130,12 @@ exits 0 list --collective barrier
 says out "[hosts]"
 exits 0 draw allgather hierarchical --hosts 2x2 -o hosts.svg
 says hosts.svg "hierarchical allgather of 4 ranks"
+says hosts.svg ">host 1</text>"
+exits 0 draw hosts -o plain.svg
+grep -q ">host 1<" plain.svg && fail "hosts that nobody named are drawn"
+exits 0 draw hosts --hosts 3,1 -o hosts.svg
+says hosts.svg ">host 1</text>"
+exits 1 draw hosts --hosts 3x2 -o hosts.svg
 
 echo "values that do not fit are refused"
 for values in "" 1 1,2,3 1,2,3/4,5,6/7,8 1,2,3/4,5,6/7,8,9,10 1,2,3/4,5,6/7,8,nan 1,2,3/4,5,6/7,8,9/ 1/2/3; do
