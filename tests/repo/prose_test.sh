@@ -28,11 +28,11 @@ show_all = sys.argv[5] == "all"
 # A path of the sources, alone or as the target of a link.
 SOURCE = re.compile(r"(?<![\w./-])(?:\.\./)*(?:src|tests|train|studio|tools|bindings)/[\w./*-]+\.(?:c|h|py|sh|inc)\b")
 # A noun is left out: "ones", "the other one", "that of", "the same of".
-ELLIPSIS = re.compile(r"\bones\b|\b(?:the|this|that|such|other|another|first|second|last|next|same|own|new|old|large|larger|largest|"
-                      r"small|smaller|smallest|right|wrong|latest|earlier|later|lower|higher|fast|faster|fastest|slow|slower|"
-                      r"slowest|common|private|long|longer|short|shorter|best|better|usual|remote|local|newest|oldest) one\b"
-                      r"(?! (?:of|from|that|with|to)\b.{0,12}\bone\b)|"
-                      r"\b(?:that|those) of\b|\bthe same of\b", re.I)
+ADJECTIVE = ("first|second|last|next|same|own|new|old|large|larger|largest|small|smaller|smallest|right|wrong|latest|earlier|later|lower|"
+             "higher|fast|faster|fastest|slow|slower|slowest|common|private|long|longer|short|shorter|best|better|usual|remote|local|newest|oldest")
+ELLIPSIS = re.compile(r"\bones\b|\b(?:%s) one\b|\b(?:the|this|that|such|other|another) one\b(?=[.,;:!?)]|$| (?:is|are|was|were|has|had|that|which|"
+                      r"and|or|in|on|from|with|for|to|by|as|does|can|may|must|until|before|after|comes|gets|goes)\b)|"
+                      r"\b(?:that|those) of\b|\bthe same of\b" % ADJECTIVE, re.I)
 # A word that the field says otherwise.
 WORDS = {r"folders?": "directory", r"(?:network |rdma )?cards?": "NIC", r"so is it, too": "say who does it",
          r"figures? of speech": "plain words", r"in vain": "say what happens"}
