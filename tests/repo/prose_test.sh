@@ -1,7 +1,7 @@
 #!/bin/bash
 # Pages read as a technical editor would leave them, as far as a machine can tell. Each finding is a line FILE:LINE: rule: text; counts
 # of every shelf follow. Findings in the shelves of `strict` fail this test; those of the other shelves are counted, and shown with
-# TUTTI_PROSE=all.
+# PROSE_SHOW=all.
 # ctest: label=once label=nosan
 set -euo pipefail
 cd "${TUTTI_ROOT:?}"
@@ -16,8 +16,8 @@ if ! command -v python3 >/dev/null; then
     echo "python3 is not here"
     exit 77
 fi
-check_prose() { # tree; TUTTI_PROSE=all shows the findings of all shelves
-    python3 - "$1" "$strict" "$counted" "$for_users" "${TUTTI_PROSE:-}" <<'PYTHON'
+check_prose() { # tree; PROSE_SHOW=all shows the findings of all shelves
+    python3 - "$1" "$strict" "$counted" "$for_users" "${PROSE_SHOW:-}" <<'PYTHON'
 import os, re, sys
 
 WORDS_MAX = 45
@@ -29,7 +29,8 @@ show_all = sys.argv[5] == "all"
 SOURCE = re.compile(r"(?<![\w./-])(?:\.\./)*(?:src|tests|train|studio|tools|bindings)/[\w./*-]+\.(?:c|h|py|sh|inc)\b")
 # A noun is left out: "ones", "the other one", "that of", "the same of".
 ADJECTIVE = ("first|second|last|next|same|own|new|old|large|larger|largest|small|smaller|smallest|right|wrong|latest|earlier|later|lower|"
-             "higher|fast|faster|fastest|slow|slower|slowest|common|private|long|longer|short|shorter|best|better|usual|remote|local|newest|oldest")
+             "higher|fast|faster|fastest|slow|slower|slowest|common|private|long|longer|short|shorter|best|better|usual|remote|local|newest|oldest|"
+             "primary|single|main|whole|wide|narrow|near|far|free|full|empty|idle|busy")
 ELLIPSIS = re.compile(r"\bones\b|\b(?:%s) one\b|\b(?:the|this|that|such|other|another) one\b(?=[.,;:!?)]|$| (?:is|are|was|were|has|had|that|which|"
                       r"and|or|in|on|from|with|for|to|by|as|does|can|may|must|until|before|after|comes|gets|goes)\b)|"
                       r"\b(?:that|those) of\b|\bthe same of\b" % ADJECTIVE, re.I)
@@ -148,7 +149,7 @@ mkdir -p "$work/docs"/{start,how-to,reference,explanation,develop}
 } >"$work/docs/start/a.md"
 printf '# A\n\nSee `src/a.c`.\n' | tee "$work/docs/develop/b.md" >"$work/README.md"
 cp "$work/docs/develop/b.md" "$work/docs/reference/c.md"
-said=$(TUTTI_PROSE='' check_prose "$work" || true)
+said=$(PROSE_SHOW='' check_prose "$work" || true)
 expected='README.md:3:source path
 docs/start/a.md:1:heading
 docs/start/a.md:3:ellipsis
