@@ -35,8 +35,8 @@ ELLIPSIS = re.compile(r"\bones\b|\b(?:%s) one\b|\b(?:the|this|that|such|other|an
                       r"and|or|in|on|from|with|for|to|by|as|does|can|may|must|until|before|after|comes|gets|goes)\b)|"
                       r"\b(?:that|those) of\b|\bthe same of\b" % ADJECTIVE, re.I)
 # A word that the field says otherwise.
-WORDS = {r"folders?": "directory", r"(?:network |rdma )?cards?": "NIC", r"so is it, too": "say who does it",
-         r"figures? of speech": "plain words", r"in vain": "say what happens"}
+WORDS = {r"folders?": "directory", r"(?:network |rdma )?cards?": "NIC", r"under way|on (?:its|their) way": "in flight",
+         r"in vain": "say what happens", r"numbers for Prometheus": "metrics"}
 WORDS = [(re.compile(r"\b(?:%s)\b" % word, re.I), better) for word, better in WORDS.items()]
 RULES = "heading", "source path", "long sentence", "ellipsis", "word", "free who"
 
