@@ -1,7 +1,6 @@
 #include "connect/port.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -570,9 +569,9 @@ static void receive_unfit(const struct accepted_connection *accepted, struct por
                           int peer)
 {
     if (client == NULL || accepted->status != TUTTI_INVALID_OPTIONS) {
-        uint64_t left_out;
-        if (log_limit_allows(&unfit, clock_now_ns(), &left_out))
-            log_write(LOG_WARN, "%s (%" PRIu64 " times more)", accepted->text, left_out);
+        char more[LOG_LIMIT_TEXT_SIZE];
+        if (log_limit_allows(&unfit, clock_now_ns(), more))
+            log_write(LOG_WARN, "%s%s", accepted->text, more);
         return;
     }
     (void)error_set(accepted->status, "rank %d came, and rank %d refused it: %s", peer,

@@ -26,7 +26,6 @@
  *
  * What comes from another host is foreign: numbers are checked, texts ended.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,11 +117,11 @@ static bool is_there(const struct network *network, int rank)
 
 void remote_count_untold(struct network *network, int rank)
 {
-    uint64_t left_out;
+    char more[LOG_LIMIT_TEXT_SIZE];
     network->untold++;
-    if (!log_limit_allows(&network->untold_limit, clock_now_ns(), &left_out)) return;
-    log_write(LOG_WARN, "rank %d: could not tell rank %d something (%" PRIu64 " times more): %s",
-              network->health->team->rank, rank, left_out, tutti_error_message());
+    if (!log_limit_allows(&network->untold_limit, clock_now_ns(), more)) return;
+    log_write(LOG_WARN, "rank %d: could not tell rank %d something%s: %s",
+              network->health->team->rank, rank, more, tutti_error_message());
 }
 
 /* Tells a control message that may be lost, because it will be asked for or said again. */

@@ -1,7 +1,6 @@
 #include "transport/tcp/rails.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -268,12 +267,10 @@ void rails_hear(struct rails *rails, int peer, const void *message, size_t bytes
     const struct rails_addresses *const heard = &said.rails;
     struct rails_peer *const about = peer_of(rails, peer);
     if (!makes_sense(heard)) {
-        uint64_t left_out;
-        if (log_limit_allows(&rails->nonsense, clock_now_ns(), &left_out))
-            log_write(LOG_WARN,
-                      "rank %d: what it says of its network cards makes no sense (%" PRIu64
-                      " times more)",
-                      peer, left_out);
+        char more[LOG_LIMIT_TEXT_SIZE];
+        if (log_limit_allows(&rails->nonsense, clock_now_ns(), more))
+            log_write(LOG_WARN, "rank %d: what it says of its network cards makes no sense%s", peer,
+                      more);
         return;
     }
     about->heard = *heard;
