@@ -494,12 +494,14 @@ static void explain_configurations(const struct hello *hello, char text[HELLO_TE
 
 static void explain_authentication(const struct hello *hello, char text[HELLO_TEXT_MAX])
 {
-    const char *hint = "";
-    if (hello->peer.key.is_secret && !hello->self.key.is_secret)
-        hint = " (it has a secret, this rank has none: TUTTI_SECRET)";
-    if (!hello->peer.key.is_secret && hello->self.key.is_secret)
-        hint = " (this rank has a secret, it has none: TUTTI_SECRET)";
-    snprintf(text, HELLO_TEXT_MAX, "%s%s", hello->why, hint);
+    const bool has_one = hello->self.key.is_secret, peer_has_one = hello->peer.key.is_secret;
+    if (has_one == peer_has_one)
+        snprintf(text, HELLO_TEXT_MAX, "%s", hello->why);
+    else
+        snprintf(text, HELLO_TEXT_MAX,
+                 "%s: set TUTTI_SECRET_FILE or TUTTI_SECRET alike on all ranks",
+                 has_one ? "this rank has a secret and it has none"
+                         : "it has a secret and this rank has none");
 }
 
 void hello_explain(const struct hello *hello, char text[HELLO_TEXT_MAX])

@@ -176,8 +176,10 @@ static void a_side_without_a_secret_is_told_so(void **state)
     without.key = run_key;
     start(&pair, &with, &without, &to_rank_3);
     run(&pair, HELLO_BYTES);
-    expect(&pair.caller, HELLO_FAILED, TUTTI_AUTH_FAILED, "this rank has a secret");
-    expect(&pair.answerer, HELLO_FAILED, TUTTI_AUTH_FAILED, "it has a secret");
+    expect(&pair.caller, HELLO_FAILED, TUTTI_AUTH_FAILED,
+           "this rank has a secret and it has none: set TUTTI_SECRET_FILE or TUTTI_SECRET alike");
+    expect(&pair.answerer, HELLO_FAILED, TUTTI_AUTH_FAILED,
+           "it has a secret and this rank has none: set TUTTI_SECRET_FILE or TUTTI_SECRET alike");
 }
 
 static void versions_are_negotiated_or_named(void **state)

@@ -494,6 +494,16 @@ bool port_trouble(const struct port_client *client, int peer, char text[PORT_TRO
     return text[0] != '\0';
 }
 
+bool port_refusal(uint64_t since_ns, char text[PORT_TROUBLE_MAX])
+{
+    char why[CONNECTOR_TEXT_MAX] = "";
+    pthread_mutex_lock(&lock);
+    const bool is_known = listener != NULL && listener_refusal(listener, since_ns, why);
+    pthread_mutex_unlock(&lock);
+    snprintf(text, PORT_TROUBLE_MAX, "%.*s", PORT_TROUBLE_MAX - 1, why);
+    return is_known;
+}
+
 void port_give_up(struct port_client *client, int peer)
 {
     pthread_mutex_lock(&lock);
