@@ -275,11 +275,47 @@ static bool may_learn_more(struct tutti_comm *comm, const struct call_request *r
     return waited_ns < request->call.timeout_ns + ANSWER_NS;
 }
 
+/* A rank that does not answer: the one that the call waits for, or else any that is known to be
+ * stopped before the end of this call; -1. */
+static int silent_rank(const struct tutti_comm *comm, const struct call_request *request, int peer,
+                       uint64_t now_ns)
+{
+    char text[KNOWN_SILENCE_MAX];
+    if (peer >= 0 && known_silence(&comm->health, peer, now_ns, text)) return peer;
+    for (int r = 0; r < comm->team.size; r++)
+        if (r != comm->team.rank &&
+            !board_has_ended(known_calls(&comm->health, r, request->slot), request->begun) &&
+            known_to_be_stopped(&comm->health, r, now_ns))
+            return r;
+    return -1;
+}
+
+/* The board tells that a rank of this host has not called it, even if that rank does not run. What
+ * a rank of another host has called since its last answer is not known. */
+static bool fail_silent(struct tutti_comm *comm, const struct call_request *request, int rank,
+                        uint64_t now_ns)
+{
+    char who[128], why[KNOWN_SILENCE_MAX], trouble[COMM_TROUBLE_MAX];
+    if (rank < 0 || !known_silence(&comm->health, rank, now_ns, why)) return false;
+    const bool is_absent =
+        team_shares_host(&comm->team, rank) && call_has_not_begun(comm, request, rank);
+    health_name_rank(&comm->health, rank, who, sizeof who);
+    remote_trouble(&comm->health, rank, trouble);
+    recorder_set_stopped(&comm->health.recorder, request->base.sequence, rank,
+                         known_to_be_stopped(&comm->health, rank, now_ns));
+    call_fail(comm, &request->base, TUTTI_TIMEOUT, rank, "%s %s%s; deadline of %.3g s%s", who,
+              is_absent ? "has not called it, and " : "", why,
+              (double)request->call.timeout_ns * 1e-9, trouble);
+    return true;
+}
+
 static void fail_late(struct tutti_comm *comm, struct call_request *request)
 {
     const double seconds = (double)request->call.timeout_ns * 1e-9;
+    const uint64_t now_ns = clock_now_ns();
     char who[128], trouble[COMM_TROUBLE_MAX];
     const int r = absentee(comm, request);
+    if (fail_silent(comm, request, r, now_ns)) return;
     if (r >= 0) {
         health_name_rank(&comm->health, r, who, sizeof who);
         remote_trouble(&comm->health, r, trouble);
@@ -297,6 +333,7 @@ static void fail_late(struct tutti_comm *comm, struct call_request *request)
                   who, seconds);
         return;
     }
+    if (fail_silent(comm, request, silent_rank(comm, request, peer, now_ns), now_ns)) return;
     if (peer >= 0)
         health_name_rank(&comm->health, peer, who, sizeof who);
     else

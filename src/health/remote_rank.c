@@ -307,6 +307,18 @@ bool remote_is_stopped(const struct health *health, int rank, uint64_t now_ns)
            network->control->ops->unheard(network->control, rank) > 0;
 }
 
+uint64_t remote_silent_ns(const struct health *health, int rank, uint64_t now_ns)
+{
+    const struct network *network = health->network;
+    const struct remote_rank *remote = remote_find(network, rank);
+    if (network->is_stopped || remote == NULL || remote->waited_ns == 0 ||
+        network->control->ops->unheard(network->control, rank) == 0)
+        return 0;
+    const uint64_t heard_ns = remote_heard_ns(health, rank);
+    const uint64_t since_ns = heard_ns > remote->waited_ns ? heard_ns : remote->waited_ns;
+    return now_ns > since_ns ? now_ns - since_ns : 0;
+}
+
 void remote_invite(struct health *health, int rank)
 {
     struct remote_flags *remote = remote_of(health, rank);
