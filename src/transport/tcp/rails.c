@@ -234,6 +234,13 @@ bool rails_take(struct rails *rails, int peer, unsigned stream, int fd)
     return true;
 }
 
+void rails_lose(struct rails *rails, int peer, unsigned stream)
+{
+    char why[ERROR_TEXT_MAX];
+    error_copy(why, sizeof why);
+    if (rails_want(rails, peer, stream)) warn(rails, peer, stream - FIRST_STREAM, why);
+}
+
 void rails_meet(struct rails *rails, int peer)
 {
     if (rails == NULL || !endpoint_peer_of(rails->endpoint, peer)->is_at.is_remote) return;
