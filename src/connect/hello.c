@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "os/at_exit.h"
 
 /* Every record begins with a prefix:
  *
@@ -142,7 +143,10 @@ static bool compute_mac(struct hello *hello, enum record record, unsigned char m
         mac_compute(hello->self.key.bytes, sizeof hello->self.key.bytes, hello->transcript,
                     begins[record + 1] - MAC_BYTES, mac);
     if (status == TUTTI_OK) return true;
-    finish(hello, HELLO_FAILED, status, "a message authentication code cannot be computed");
+    if (at_exit_has_begun())
+        finish(hello, HELLO_STRAY, TUTTI_PROC_FAILED, "this process is ending");
+    else
+        finish(hello, HELLO_FAILED, status, "a message authentication code cannot be computed");
     return false;
 }
 
