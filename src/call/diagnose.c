@@ -21,7 +21,7 @@ enum {
     COMPARE_NS = 200000000,  /* without progress this long: compare calls */
     REPORT_NS = 1500000000u, /* say who holds it up */
     ANSWER_NS = 1000000000,  /* so long another host may take to say what a rank has called */
-    /* So long what a rank sent before it left may take: */
+    /* So long what a rank sent before it left may take, after the last that came of it: */
     REST_NS = 500000000, /* on a new connection, after one was lost */
     REST_OPEN_S = 5      /* while there is one, whose end has not come */
 };
@@ -119,27 +119,29 @@ static void fail_short(struct tutti_comm *comm, const struct call_request *reque
               "rank %d expects more than %s sent: their counts differ", comm->team.rank, who);
 }
 
-static uint64_t last_bytes_ns(const struct control *control, int rank)
+static uint64_t last_bytes_ns(const struct peer_report *report)
 {
-    struct peer_report report;
-    control->ops->report(control, rank, &report);
-    if (report.streams_up > 0) return REST_OPEN_S * UINT64_C(1000000000);
-    return report.state == PEER_LOST ? REST_NS : 0;
+    if (report->streams_up > 0) return REST_OPEN_S * UINT64_C(1000000000);
+    return report->state == PEER_LOST ? REST_NS : 0;
 }
 
 bool diagnose_await_last_words(struct tutti_comm *comm, struct tutti_request *request, int rank)
 {
     const struct control *control = comm->team.transports.set.control;
-    uint64_t most_ns = 0;
+    struct peer_report report;
+    uint64_t most_ns = 0, heard_ns = 0;
     for (int r = 0; control != NULL && r < comm->team.size; r++) {
         if (r == comm->team.rank || (rank >= 0 && r != rank)) continue;
-        const uint64_t ns = last_bytes_ns(control, r);
+        control->ops->report(control, r, &report);
+        const uint64_t ns = last_bytes_ns(&report);
         if (most_ns < ns) most_ns = ns;
+        if (ns > 0 && heard_ns < report.heard_ns) heard_ns = report.heard_ns;
     }
     if (most_ns == 0) return false;
     const uint64_t now_ns = clock_now_ns();
     if (request->left_ns == 0) request->left_ns = now_ns;
-    return now_ns - request->left_ns < most_ns;
+    const uint64_t since_ns = heard_ns > request->left_ns ? heard_ns : request->left_ns;
+    return now_ns < since_ns + most_ns;
 }
 
 /* Everything that a rank ever sent was visible before it left, except for what a connection still
