@@ -332,7 +332,10 @@ static void a_deadline_says_that_a_rank_does_not_run(void **state)
         .kind = RANKS_PROCESSES, .deadline_ms = 60000, .comm_options = &comm_options};
     for (int hosts = 1; hosts <= 2; hosts++) {
         memset(shared, 0, sizeof *shared);
-        if (hosts == 2) setenv("TUTTI_TEST_HOSTS", "2", 1);
+        if (hosts == 2)
+            setenv("TUTTI_TEST_HOSTS", "2", 1);
+        else
+            unsetenv("TUTTI_TEST_HOSTS");
         const int bad = ranks_run(2, &options, wait_for_a_stopped_rank, texts[hosts - 1]);
         unsetenv("TUTTI_TEST_HOSTS");
         assert_int_equal(bad, 0);
