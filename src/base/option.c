@@ -286,6 +286,16 @@ enum tutti_status option_check(enum option_id option)
     return TUTTI_OK;
 }
 
+enum tutti_status option_check_job(void)
+{
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const enum group group = rows[i].group;
+        if ((group == GROUP_JOB || group == GROUP_NETWORK) && rows[i].kind != IS_WISH)
+            TRY(option_check((enum option_id)i));
+    }
+    return TUTTI_OK;
+}
+
 /* ------------------------------------------------------------------------------------------- the table */
 
 const char *option_name(enum option_id option)

@@ -54,6 +54,10 @@ enum tutti_status option_refuse(enum option_id option, const char *value);
 /* Whether what is set fits the kind in the table; of a wish, too. OK where nothing is set, and for every TEXT, of which only its reader knows. */
 enum tutti_status option_check(enum option_id option);
 
+/* The same of all options of the job and the network together, whoever will read them, but for wishes, which option_mistake_tell tells
+ * of. The message names the first that does not fit. */
+enum tutti_status option_check_job(void);
+
 /* TUTTI_ and the name. */
 const char *option_name(enum option_id option);
 /* The option that has this name, which ends at '=' or with the text; OPTION_COUNT: there is none. */

@@ -35,7 +35,7 @@
     X(DESYNC, "ranks called different operations; make the order of calls the same on all ranks")  \
     X(ABORTED, "the communicator was aborted; free it")                                            \
     X(AUTH_FAILED,                                                                                 \
-      "the other side is not of this job; check TUTTI_SECRET, and whether another job has its id") \
+      "the other side is not of this job; check TUTTI_SECRET_FILE, TUTTI_SECRET and the job's id") \
     X(VERSION, "ranks run versions of Tutti that cannot talk to each other; install one version")  \
     X(NO_MEMORY, "out of memory; free some, or raise the limit")                                   \
     X(NO_SPACE, "shared memory could not be reserved; free some, or raise the memory limit")       \

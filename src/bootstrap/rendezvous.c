@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/log_limit.h"
 #include "base/rank_list.h"
 #include "base/status.h"
 #include "os/clock.h"
@@ -83,7 +84,8 @@ struct meeting {
     bool is_taken;   /* there are such */
     bool was_let_go; /* by the parent, once: if nobody listens there now, it is gone */
     unsigned dropped;
-    bool heard;      /* the failure came from above */
+    struct log_limit misfits; /* the lines about processes that were refused */
+    bool heard;               /* the failure came from above */
     bool is_foreign; /* or at least from another rank, which has said whose failure it is */
 };
 
@@ -213,7 +215,9 @@ static bool is_welcome(struct meeting *m, struct incoming *incoming, const struc
                          name_of(m, packet->rank), (int)pid);
     }
     if (message[0] == '\0') return true;
-    log_write(LOG_WARN, "start-up: %s", message);
+    char more[LOG_LIMIT_TEXT_SIZE];
+    if (log_limit_allows(&m->misfits, clock_now_ns(), more))
+        log_write(LOG_WARN, "start-up: %s%s", message, more);
     refuse(m, incoming, verdict, message);
     return false;
 }

@@ -26,6 +26,7 @@
 #include "os/clock.h"
 #include "os/local_socket.h"
 #include "os/process.h"
+#include "tests/kit/kept_log.h"
 
 enum { RANKS_MAX = 150 };
 
@@ -279,6 +280,28 @@ static void who_thinks_of_another_size_is_refused(void **state)
     assert_non_null(strstr(participants[3].message, "3 ranks"));
     assert_non_null(strstr(participants[3].message, "rank 2 of 4"));
     release(participants, 4);
+}
+
+static void of_many_that_are_refused_one_line_tells(void **state)
+{
+    (void)state;
+    enum { REFUSED = 8 };
+    struct participant participants[3 + REFUSED];
+    struct kept_log log;
+    prepare(participants, 3 + REFUSED, 3, 5000000000u);
+    for (int r = 3; r < 3 + REFUSED; r++) {
+        participants[r].options.rank = 2;
+        participants[r].options.size = 4;
+    }
+    participants[2].delay_ms = 150; /* the meeting must still be open when the others come */
+    kept_log_begin(&log);
+    run(participants, 3 + REFUSED);
+    const unsigned lines = kept_log_end(&log, "start-up: ", "as rank 2 of 4");
+    for (int r = 0; r < 3; r++) assert_int_equal(participants[r].status, TUTTI_OK);
+    for (int r = 3; r < 3 + REFUSED; r++)
+        assert_int_equal(participants[r].status, TUTTI_INVALID_RANK);
+    assert_int_equal(lines, 1);
+    release(participants, 3 + REFUSED);
 }
 
 static void who_has_another_key_does_not_disturb(void **state)
@@ -563,6 +586,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_fails_alone_is_named_as_users_call_it),
         cmocka_unit_test(without_rank_0_that_is_said),
         cmocka_unit_test(who_thinks_of_another_size_is_refused),
+        cmocka_unit_test(of_many_that_are_refused_one_line_tells),
         cmocka_unit_test(who_has_another_key_does_not_disturb),
         cmocka_unit_test(two_ranks_0_cannot_meet_in_one_place),
         cmocka_unit_test(each_meeting_has_an_identity_of_its_own),

@@ -21,7 +21,7 @@ enum {
     COMPARE_NS = 200000000,  /* without progress this long: compare calls */
     REPORT_NS = 1500000000u, /* say who holds it up */
     ANSWER_NS = 1000000000,  /* so long another host may take to say what a rank has called */
-    /* So long what a rank sent before it left may take: */
+    /* So long what a rank sent before it left may take, after the last that came of it: */
     REST_NS = 500000000, /* on a new connection, after one was lost */
     REST_OPEN_S = 5      /* while there is one, whose end has not come */
 };
@@ -119,27 +119,29 @@ static void fail_short(struct tutti_comm *comm, const struct call_request *reque
               "rank %d expects more than %s sent: their counts differ", comm->team.rank, who);
 }
 
-static uint64_t last_bytes_ns(const struct control *control, int rank)
+static uint64_t last_bytes_ns(const struct peer_report *report)
 {
-    struct peer_report report;
-    control->ops->report(control, rank, &report);
-    if (report.streams_up > 0) return REST_OPEN_S * UINT64_C(1000000000);
-    return report.state == PEER_LOST ? REST_NS : 0;
+    if (report->streams_up > 0) return REST_OPEN_S * UINT64_C(1000000000);
+    return report->state == PEER_LOST ? REST_NS : 0;
 }
 
 bool diagnose_await_last_words(struct tutti_comm *comm, struct tutti_request *request, int rank)
 {
     const struct control *control = comm->team.transports.set.control;
-    uint64_t most_ns = 0;
+    struct peer_report report;
+    uint64_t most_ns = 0, heard_ns = 0;
     for (int r = 0; control != NULL && r < comm->team.size; r++) {
         if (r == comm->team.rank || (rank >= 0 && r != rank)) continue;
-        const uint64_t ns = last_bytes_ns(control, r);
+        control->ops->report(control, r, &report);
+        const uint64_t ns = last_bytes_ns(&report);
         if (most_ns < ns) most_ns = ns;
+        if (ns > 0 && heard_ns < report.heard_ns) heard_ns = report.heard_ns;
     }
     if (most_ns == 0) return false;
     const uint64_t now_ns = clock_now_ns();
     if (request->left_ns == 0) request->left_ns = now_ns;
-    return now_ns - request->left_ns < most_ns;
+    const uint64_t since_ns = heard_ns > request->left_ns ? heard_ns : request->left_ns;
+    return now_ns < since_ns + most_ns;
 }
 
 /* Everything that a rank ever sent was visible before it left, except for what a connection still
@@ -275,11 +277,47 @@ static bool may_learn_more(struct tutti_comm *comm, const struct call_request *r
     return waited_ns < request->call.timeout_ns + ANSWER_NS;
 }
 
+/* A rank that does not answer: the one that the call waits for, or else any that is known to be
+ * stopped before the end of this call; -1. */
+static int silent_rank(const struct tutti_comm *comm, const struct call_request *request, int peer,
+                       uint64_t now_ns)
+{
+    char text[KNOWN_SILENCE_MAX];
+    if (peer >= 0 && known_silence(&comm->health, peer, now_ns, text)) return peer;
+    for (int r = 0; r < comm->team.size; r++)
+        if (r != comm->team.rank &&
+            !board_has_ended(known_calls(&comm->health, r, request->slot), request->begun) &&
+            known_to_be_stopped(&comm->health, r, now_ns))
+            return r;
+    return -1;
+}
+
+/* The board tells that a rank of this host has not called it, even if that rank does not run. What
+ * a rank of another host has called since its last answer is not known. */
+static bool fail_silent(struct tutti_comm *comm, const struct call_request *request, int rank,
+                        uint64_t now_ns)
+{
+    char who[128], why[KNOWN_SILENCE_MAX], trouble[COMM_TROUBLE_MAX];
+    if (rank < 0 || !known_silence(&comm->health, rank, now_ns, why)) return false;
+    const bool is_absent =
+        team_shares_host(&comm->team, rank) && call_has_not_begun(comm, request, rank);
+    health_name_rank(&comm->health, rank, who, sizeof who);
+    remote_trouble(&comm->health, rank, trouble);
+    recorder_set_stopped(&comm->health.recorder, request->base.sequence, rank,
+                         known_to_be_stopped(&comm->health, rank, now_ns));
+    call_fail(comm, &request->base, TUTTI_TIMEOUT, rank, "%s %s%s; deadline of %.3g s%s", who,
+              is_absent ? "has not called it, and " : "", why,
+              (double)request->call.timeout_ns * 1e-9, trouble);
+    return true;
+}
+
 static void fail_late(struct tutti_comm *comm, struct call_request *request)
 {
     const double seconds = (double)request->call.timeout_ns * 1e-9;
+    const uint64_t now_ns = clock_now_ns();
     char who[128], trouble[COMM_TROUBLE_MAX];
     const int r = absentee(comm, request);
+    if (fail_silent(comm, request, r, now_ns)) return;
     if (r >= 0) {
         health_name_rank(&comm->health, r, who, sizeof who);
         remote_trouble(&comm->health, r, trouble);
@@ -297,6 +335,7 @@ static void fail_late(struct tutti_comm *comm, struct call_request *request)
                   who, seconds);
         return;
     }
+    if (fail_silent(comm, request, silent_rank(comm, request, peer, now_ns), now_ns)) return;
     if (peer >= 0)
         health_name_rank(&comm->health, peer, who, sizeof who);
     else

@@ -28,7 +28,8 @@
 
 enum {
     UNEXPECTED_COUNT_MAX = 65536,
-    STUCK_NS = 100000000 /* a receive that nothing can reach is given up after this */
+    LONG_NS = 1500000000u, /* after this, whether the peer runs is of interest */
+    STUCK_NS = 100000000   /* a receive that nothing can reach is given up after this */
 };
 
 /* ---------------------------------------------------------------------------- a communicator of one */
@@ -425,11 +426,14 @@ static void fail_left(struct tutti_comm *comm, const struct message_request *req
 static void fail_late(struct tutti_comm *comm, const struct message_request *request)
 {
     const int peer = request->message.peer;
-    char who[128] = "any rank", trouble[COMM_TROUBLE_MAX];
+    char who[128] = "any rank", trouble[COMM_TROUBLE_MAX], why[KNOWN_SILENCE_MAX];
+    const bool is_silent =
+        peer != TUTTI_ANY_RANK && known_silence(&comm->health, peer, clock_now_ns(), why);
     if (peer != TUTTI_ANY_RANK) health_name_rank(&comm->health, peer, who, sizeof who);
     remote_trouble(&comm->health, peer != TUTTI_ANY_RANK ? peer : -1, trouble);
     call_fail(comm, &request->base, TUTTI_TIMEOUT, peer,
-              "rank %d still waits for %s; deadline of %.3g s%s", comm->team.rank, who,
+              "rank %d still waits for %s%s%s; deadline of %.3g s%s", comm->team.rank, who,
+              is_silent ? ", which " : "", is_silent ? why : "",
               (double)request->call.timeout_ns * 1e-9, trouble);
 }
 
@@ -437,9 +441,14 @@ bool diagnose_message(struct tutti_comm *comm, struct message_request *request, 
 {
     const uint64_t waited_ns = now_ns - request->base.started_ns;
     const int peer = request->message.peer;
-    if (atomic_load_explicit(&request->base.is_waited_for, memory_order_relaxed))
+    if (atomic_load_explicit(&request->base.is_waited_for, memory_order_relaxed)) {
         recorder_wait(&comm->health.message_recorder, request->record, peer,
                       request->base.started_ns, now_ns);
+        if (waited_ns >= LONG_NS || waited_ns >= request->call.timeout_ns)
+            recorder_set_stopped(&comm->health.message_recorder, request->record, peer,
+                                 peer != TUTTI_ANY_RANK &&
+                                     known_to_be_stopped(&comm->health, peer, now_ns));
+    }
     const int leaver = leaver_waited_for(comm, peer);
     /* Messages of the rank that left may still lie here, and have no room. */
     if (leaver >= 0 && (request->message.is_send || p2p_held_back(comm->messages.p2p, peer) < 0)) {

@@ -186,7 +186,11 @@ void report_call(struct tutti_comm *comm, struct call_request *request, uint64_t
     struct board_finding finding;
     if (now_ns < report->listens_until_ns || now_ns - report->looked_ns < LOOK_APART_NS) return;
     report->looked_ns = now_ns;
-    if (!find(comm, request, now_ns, &finding)) return;
+    const bool is_found = find(comm, request, now_ns, &finding);
+    const int whom = is_found ? finding.rank : operation_waits_for(&request->operation);
+    recorder_set_stopped(&comm->health.recorder, request->base.sequence, whom,
+                         is_found && finding.is_stopped);
+    if (!is_found) return;
     board_set_finding(comm->health.board, comm->health.board_number, request->slot, request->begun,
                       &finding);
     if (report->is_open && (report->rank != finding.rank || report->request != request))

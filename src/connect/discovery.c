@@ -374,17 +374,21 @@ static void look_at_own_port(const struct net_address *own, char *text, size_t t
     if (fd >= 0) close(fd);
 }
 
-static enum tutti_status say_who_is_missing(const struct discovery *discovery, double seconds)
+static enum tutti_status say_who_is_missing(const struct discovery *discovery, uint64_t begin_ns)
 {
+    const double seconds = (double)(clock_now_ns() - begin_ns) * 1e-9;
     struct rank_list missing = RANK_LIST_EMPTY;
     const int size = discovery->facts->size;
-    char own[208];
+    char own[208], refusal[PORT_TROUBLE_MAX];
     for (int r = 0; r < size; r++)
         if (!discovery->is_known[r]) rank_list_add(&missing, r);
     look_at_own_port(&discovery->options->self.address, own, sizeof own);
-    return error_set(TUTTI_INIT_TIMEOUT,
-                     "start-up: %d of %d ranks did not report to rank 0 within %.1f s: rank%s %s%s",
-                     missing.count, size, seconds, missing.count > 1 ? "s" : "", missing.text, own);
+    const bool was_refused = port_refusal(begin_ns, refusal);
+    return error_set(
+        TUTTI_INIT_TIMEOUT,
+        "start-up: %d of %d ranks did not report to rank 0 within %.1f s: rank%s %s%s%s%s",
+        missing.count, size, seconds, missing.count > 1 ? "s" : "", missing.text, own,
+        was_refused ? "; refused " : "", was_refused ? refusal : "");
 }
 
 /* Waits until all ranks have reported. */
@@ -405,7 +409,7 @@ static enum tutti_status collect(struct discovery *discovery)
         }
         if (discovery->known_count < size) TRY(check_port(discovery));
         if (discovery->known_count < size && clock_now_ns() > discovery->options->deadline_ns)
-            return say_who_is_missing(discovery, (double)(clock_now_ns() - begin_ns) * 1e-9);
+            return say_who_is_missing(discovery, begin_ns);
         nap();
     }
     return discovery->unfit[0] == '\0'

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "os/at_exit.h"
 
 /* Every record begins with a prefix:
  *
@@ -142,7 +143,10 @@ static bool compute_mac(struct hello *hello, enum record record, unsigned char m
         mac_compute(hello->self.key.bytes, sizeof hello->self.key.bytes, hello->transcript,
                     begins[record + 1] - MAC_BYTES, mac);
     if (status == TUTTI_OK) return true;
-    finish(hello, HELLO_FAILED, status, "a message authentication code cannot be computed");
+    if (at_exit_has_begun())
+        finish(hello, HELLO_STRAY, TUTTI_PROC_FAILED, "this process is ending");
+    else
+        finish(hello, HELLO_FAILED, status, "a message authentication code cannot be computed");
     return false;
 }
 
@@ -494,12 +498,14 @@ static void explain_configurations(const struct hello *hello, char text[HELLO_TE
 
 static void explain_authentication(const struct hello *hello, char text[HELLO_TEXT_MAX])
 {
-    const char *hint = "";
-    if (hello->peer.key.is_secret && !hello->self.key.is_secret)
-        hint = " (it has a secret, this rank has none: TUTTI_SECRET)";
-    if (!hello->peer.key.is_secret && hello->self.key.is_secret)
-        hint = " (this rank has a secret, it has none: TUTTI_SECRET)";
-    snprintf(text, HELLO_TEXT_MAX, "%s%s", hello->why, hint);
+    const bool has_one = hello->self.key.is_secret, peer_has_one = hello->peer.key.is_secret;
+    if (has_one == peer_has_one)
+        snprintf(text, HELLO_TEXT_MAX, "%s", hello->why);
+    else
+        snprintf(text, HELLO_TEXT_MAX,
+                 "%s: set TUTTI_SECRET_FILE or TUTTI_SECRET alike on all ranks",
+                 has_one ? "this rank has a secret and it has none"
+                         : "it has a secret and this rank has none");
 }
 
 void hello_explain(const struct hello *hello, char text[HELLO_TEXT_MAX])

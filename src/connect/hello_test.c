@@ -2,11 +2,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "connect/hello.h"
+#include "os/at_exit.h"
 
 static const uint64_t CONFIGURATION = 0x1122334455667788;
 
@@ -176,8 +180,48 @@ static void a_side_without_a_secret_is_told_so(void **state)
     without.key = run_key;
     start(&pair, &with, &without, &to_rank_3);
     run(&pair, HELLO_BYTES);
-    expect(&pair.caller, HELLO_FAILED, TUTTI_AUTH_FAILED, "this rank has a secret");
-    expect(&pair.answerer, HELLO_FAILED, TUTTI_AUTH_FAILED, "it has a secret");
+    expect(&pair.caller, HELLO_FAILED, TUTTI_AUTH_FAILED,
+           "this rank has a secret and it has none: set TUTTI_SECRET_FILE or TUTTI_SECRET alike");
+    expect(&pair.answerer, HELLO_FAILED, TUTTI_AUTH_FAILED,
+           "it has a secret and this rank has none: set TUTTI_SECRET_FILE or TUTTI_SECRET alike");
+}
+
+static bool greets_late;
+static struct pair late;
+static struct hello_self late_self;
+
+/* Registered before OpenSSL's handler, so it runs after it: a caller, and an answerer that hears a call. */
+static void greet_late(void)
+{
+    if (!greets_late) return;
+    unsigned char nonce[HELLO_NONCE_BYTES] = {7};
+    const bool has_answered = carry(&late.caller, &late.answerer, HELLO_BYTES) > 0;
+    struct hello caller;
+    hello_start_call(&caller, &late_self, &to_rank_3, nonce, 0);
+    _exit(at_exit_has_begun() && has_answered && caller.state == HELLO_STRAY &&
+                  late.answerer.state == HELLO_STRAY && strstr(caller.why, "is ending") != NULL
+              ? 0
+              : 1);
+}
+
+/* Its threads may meet others until the last moment, which is no failure of those, and no news. */
+static void a_process_that_ends_is_a_stray(void **state)
+{
+    (void)state;
+    int fate;
+    skip_without_openssl();
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        const struct hello_self self = self_of("the secret", 3);
+        late_self = self_of("the secret", 5);
+        start(&late, &late_self, &self, &to_rank_3);
+        greets_late = true;
+        exit(2);
+    }
+    assert_int_equal(waitpid(pid, &fate, 0), pid);
+    assert_true(WIFEXITED(fate));
+    assert_int_equal(WEXITSTATUS(fate), 0);
 }
 
 static void versions_are_negotiated_or_named(void **state)
@@ -485,12 +529,14 @@ static void what_is_known_of_the_key_is_wiped(void **state)
 
 int main(void)
 {
+    if (atexit(greet_late) != 0) return 99;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_learn_who_the_other_is),
         cmocka_unit_test(payloads_of_any_length_arrive),
         cmocka_unit_test(another_secret_is_told_to_both),
         cmocka_unit_test(a_caller_gives_no_proof_to_an_answerer_without_the_key),
         cmocka_unit_test(a_side_without_a_secret_is_told_so),
+        cmocka_unit_test(a_process_that_ends_is_a_stray),
         cmocka_unit_test(versions_are_negotiated_or_named),
         cmocka_unit_test(other_configurations_and_ranks_are_told_to_both),
         cmocka_unit_test(who_encrypts_gets_a_key_of_this_hello),

@@ -44,6 +44,8 @@ struct listener {
     struct listener_counts logged; /* the counts that the log has */
     uint64_t log_ns;               /* the next line does not come before */
     char last_stray[CONNECTOR_TEXT_MAX];
+    char last_refusal[CONNECTOR_TEXT_MAX]; /* see listener_refusal */
+    uint64_t refusal_ns;
 
     unsigned incoming_max;
     struct incoming incoming[];
@@ -94,7 +96,7 @@ static void incoming_drop(struct listener *listener, struct incoming *incoming)
 }
 
 /* Acts on the outcome of the handshake, if it is over. */
-static void incoming_settle(struct listener *listener, struct incoming *incoming)
+static void incoming_settle(struct listener *listener, struct incoming *incoming, uint64_t now_ns)
 {
     const struct hello *const hello = &incoming->handshake.hello;
     switch (hello->state) {
@@ -120,13 +122,15 @@ static void incoming_settle(struct listener *listener, struct incoming *incoming
     }
     listener->counts.auth_failed++;
     incoming_drop(listener, incoming);
+    memcpy(listener->last_refusal, listener->last_stray, sizeof listener->last_refusal);
+    listener->refusal_ns = now_ns;
 }
 
 static void incoming_progress(struct listener *listener, struct incoming *incoming, uint64_t now_ns)
 {
     if (incoming->state != INCOMING_HANDSHAKE) return;
     handshake_progress(&listener->loop, &incoming->handshake, &incoming->entry, now_ns);
-    incoming_settle(listener, incoming);
+    incoming_settle(listener, incoming, now_ns);
 }
 
 /* The incoming connection that is closed when another comes; NULL: all are ready. */
@@ -372,6 +376,13 @@ enum tutti_status listener_starves(const struct listener *listener, uint64_t sin
                                    uint64_t now_ns, uint64_t for_ns)
 {
     return handshake_loop_starves(&listener->loop, since_ns, now_ns, for_ns);
+}
+
+bool listener_refusal(const struct listener *listener, uint64_t since_ns,
+                      char text[CONNECTOR_TEXT_MAX])
+{
+    memcpy(text, listener->last_refusal, sizeof listener->last_refusal);
+    return text[0] != '\0' && listener->refusal_ns >= since_ns;
 }
 
 void listener_count(const struct listener *listener, struct listener_counts *counts)

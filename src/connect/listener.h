@@ -81,6 +81,10 @@ int listener_descriptor(const struct listener *listener);
 void listener_progress(struct listener *listener, uint64_t now_ns);
 /* The accepted connection that came first; false when there is none. Take all of them after each progress. */
 bool listener_take(struct listener *listener, struct accepted_connection *accepted);
+/* Why the last peer that came since then without this job's key was not let in: "10.0.0.2:4711: it has a secret and ...". What such a peer
+ * says proves nothing: it is a hint for a person. False: none came. */
+bool listener_refusal(const struct listener *listener, uint64_t since_ns,
+                      char text[CONNECTOR_TEXT_MAX]);
 void listener_count(const struct listener *listener, struct listener_counts *counts);
 /* OK, or why no connection could be let in or begun for longer than for_ns, as the system says: NO_DESCRIPTORS, NO_MEMORY; SYSTEM: a sandbox
  * denies it, say. Failures before since_ns do not count. */

@@ -1,7 +1,6 @@
 #include "connect/port.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -495,6 +494,16 @@ bool port_trouble(const struct port_client *client, int peer, char text[PORT_TRO
     return text[0] != '\0';
 }
 
+bool port_refusal(uint64_t since_ns, char text[PORT_TROUBLE_MAX])
+{
+    char why[CONNECTOR_TEXT_MAX] = "";
+    pthread_mutex_lock(&lock);
+    const bool is_known = listener != NULL && listener_refusal(listener, since_ns, why);
+    pthread_mutex_unlock(&lock);
+    snprintf(text, PORT_TROUBLE_MAX, "%.*s", PORT_TROUBLE_MAX - 1, why);
+    return is_known;
+}
+
 void port_give_up(struct port_client *client, int peer)
 {
     pthread_mutex_lock(&lock);
@@ -570,9 +579,9 @@ static void receive_unfit(const struct accepted_connection *accepted, struct por
                           int peer)
 {
     if (client == NULL || accepted->status != TUTTI_INVALID_OPTIONS) {
-        uint64_t left_out;
-        if (log_limit_allows(&unfit, clock_now_ns(), &left_out))
-            log_write(LOG_WARN, "%s (%" PRIu64 " times more)", accepted->text, left_out);
+        char more[LOG_LIMIT_TEXT_SIZE];
+        if (log_limit_allows(&unfit, clock_now_ns(), more))
+            log_write(LOG_WARN, "%s%s", accepted->text, more);
         return;
     }
     (void)error_set(accepted->status, "rank %d came, and rank %d refused it: %s", peer,

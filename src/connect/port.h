@@ -99,6 +99,8 @@ unsigned port_foreign_answers(const struct port_client *client, int peer);
 /* Why connections to a peer (-1: to any peer) fail now, if they do: "connecting to 10.0.0.1:80: Network is unreachable". Connections that
  * others can stand in for do not count. */
 bool port_trouble(const struct port_client *client, int peer, char text[PORT_TROUBLE_MAX]);
+/* Why this process refused the last connection since then of somebody without this job's key, if any: see listener_refusal. */
+bool port_refusal(uint64_t since_ns, char text[PORT_TROUBLE_MAX]);
 /* Ends the connectors to a peer. */
 void port_give_up(struct port_client *client, int peer);
 /* Moves the hellos of all clients as far as they go now, unless another thread is doing so. */

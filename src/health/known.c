@@ -1,7 +1,12 @@
 #include "health/known.h"
 
+#include <stdio.h>
+
 #include "health/deaths.h"
 #include "health/remote_rank.h"
+
+/* A rank that was asked answers much earlier, even if its application does not call anything. */
+static const uint64_t SILENT_NS = 500000000;
 
 enum rank_state known_state(const struct health *health, int rank)
 {
@@ -48,6 +53,22 @@ bool known_to_be_stopped(const struct health *health, int rank, uint64_t now_ns)
 {
     if (!team_shares_host(health->team, rank)) return remote_is_stopped(health, rank, now_ns);
     return health_is_stopped(health, rank);
+}
+
+bool known_silence(const struct health *health, int rank, uint64_t now_ns,
+                   char text[static KNOWN_SILENCE_MAX])
+{
+    if (team_shares_host(health->team, rank)) {
+        snprintf(text, KNOWN_SILENCE_MAX, "does not run (stopped by a signal or a debugger)");
+        return health_is_stopped(health, rank);
+    }
+    const uint64_t silent_ns = remote_silent_ns(health, rank, now_ns);
+    snprintf(text, KNOWN_SILENCE_MAX, "has not answered for %.1f s: its process %s",
+             (double)silent_ns * 1e-9,
+             remote_is_stopped(health, rank, now_ns)
+                 ? "does not run, but its host answers"
+                 : "does not run, or its host cannot be reached");
+    return silent_ns >= SILENT_NS;
 }
 
 bool known_to_have_ended(struct health *health, int rank)

@@ -44,12 +44,23 @@ void recorder_wait(struct recorder *recorder, uint64_t number, int peer, uint64_
     if (number == 0 || atomic_load_explicit(&entry->number, memory_order_relaxed) != number) return;
     const uint64_t before = atomic_load_explicit(&entry->waits, memory_order_relaxed);
     const uint64_t whom = (uint64_t)(peer + 1);
-    if (before >> RECORDER_WAITS_MS_BITS == whom) return;
+    if ((before & ~RECORDER_STOPPED) >> RECORDER_WAITS_MS_BITS == whom) return;
     if (before != 0) since_ns = now_ns; /* it waited for another rank before */
     const uint64_t since_ms =
         since_ns > recorder->base_ns ? (since_ns - recorder->base_ns) / 1000000 : 0;
     const uint64_t mask = ((uint64_t)1 << RECORDER_WAITS_MS_BITS) - 1;
     atomic_store_explicit(&entry->waits, whom << RECORDER_WAITS_MS_BITS | (since_ms & mask),
+                          memory_order_relaxed);
+}
+
+void recorder_set_stopped(struct recorder *recorder, uint64_t number, int peer, bool is_stopped)
+{
+    struct record_entry *entry = recorder_place(recorder, number);
+    if (number == 0 || atomic_load_explicit(&entry->number, memory_order_relaxed) != number) return;
+    const uint64_t waits =
+        atomic_load_explicit(&entry->waits, memory_order_relaxed) & ~RECORDER_STOPPED;
+    if (peer < 0 || waits >> RECORDER_WAITS_MS_BITS != (uint64_t)peer + 1) return;
+    atomic_store_explicit(&entry->waits, waits | (is_stopped ? RECORDER_STOPPED : 0),
                           memory_order_relaxed);
 }
 
@@ -74,6 +85,7 @@ bool recorder_read(const struct recorder *recorder, uint64_t number, struct reco
     const uint64_t begin = atomic_load_explicit(&entry->begin_ticks, memory_order_acquire);
     const uint64_t end = atomic_load_explicit(&entry->end_ticks, memory_order_acquire);
     const uint64_t waits = atomic_load_explicit(&entry->waits, memory_order_acquire);
+    const uint64_t whom = (waits & ~RECORDER_STOPPED) >> RECORDER_WAITS_MS_BITS;
     const uint32_t what = atomic_load_explicit(&entry->what, memory_order_acquire);
     const uint64_t count = atomic_load_explicit(&entry->count, memory_order_acquire);
     *record =
@@ -92,7 +104,8 @@ bool recorder_read(const struct recorder *recorder, uint64_t number, struct reco
                         .root = atomic_load_explicit(&entry->root, memory_order_acquire),
                         .algorithm = atomic_load_explicit(&entry->algorithm, memory_order_acquire),
                         .status = (enum tutti_status)(what >> 24),
-                        .waits_for = (int)(waits >> RECORDER_WAITS_MS_BITS) - 1};
+                        .waits_for = (int)whom - 1,
+                        .is_stopped = (waits & RECORDER_STOPPED) != 0};
     if (atomic_load_explicit(&entry->number, memory_order_relaxed) != number) return false;
     record->begin_ns = begin == 0 ? clock_now_ns() : nanoseconds(recorder, begin);
     if (end != 0) record->end_ns = end == begin ? record->begin_ns : nanoseconds(recorder, end);

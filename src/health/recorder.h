@@ -47,7 +47,8 @@ struct record_entry {
     _Atomic uint64_t count; /* and, from RECORDER_PATHS_SHIFT on, the paths that its messages took */
     _Atomic uint64_t signature; /* of a call; the tag of a message */
     const char *_Atomic algorithm;
-    _Atomic uint64_t waits; /* 0: for nobody; else since when, in ms of the ring, and then the peer + 1 */
+    _Atomic uint64_t
+        waits; /* 0: for nobody; else since when, in ms of the ring, the peer + 1, RECORDER_STOPPED */
     _Atomic uint32_t
         what; /* kind, dtype, op, slot, started, varies, gated, purpose, status at its end: see recorder_begin */
     _Atomic int32_t root; /* of a message: the peer */
@@ -82,6 +83,7 @@ struct record {
     uint64_t begin_ns, end_ns; /* end 0: not over */
     enum tutti_status status;  /* of a call that is over */
     int waits_for;             /* -1: for nobody, as far as was noticed */
+    bool is_stopped;           /* that rank does not run, as far as was noticed */
     uint64_t waits_since_ns;
 };
 
@@ -144,6 +146,7 @@ static inline uint32_t record_what(unsigned kind, enum tutti_dtype dtype, unsign
            (uint32_t)varies << 18 | purpose << 20;
 }
 enum { RECORDER_GATED = 1 << 19 };
+#define RECORDER_STOPPED (UINT64_C(1) << 63) /* of `waits` */
 static_assert(RECORD_KINDS <= 16 && DTYPE_COUNT <= 16 && OP_COUNT <= 16, "four bits each");
 static_assert(TRANSPORT_SLOT_COUNT <= 32 && STATUS_COUNT <= 256, "five and eight bits");
 
@@ -188,6 +191,9 @@ void recorder_set_gated(struct recorder *recorder, uint64_t number, bool is_gate
 /* When a wait has become long: says for which peer this entry waits; -1: the peer is not known. */
 void recorder_wait(struct recorder *recorder, uint64_t number, int peer, uint64_t since_ns,
                    uint64_t now_ns);
+/* After recorder_wait: says whether the peer is known not to run. Nothing happens if this entry
+ * waits for another one. */
+void recorder_set_stopped(struct recorder *recorder, uint64_t number, int peer, bool is_stopped);
 
 /* ------------------------------------------------------------------------------------------ reading: any thread */
 

@@ -118,10 +118,23 @@ static void who_is_waited_for_is_kept_with_since_when(void **state)
     assert_true(recorder_read(&recorder, 1, &record));
     assert_in_range(record.waits_since_ns, start_ns - 1000000, start_ns + 1000000);
     recorder_wait(&recorder, 1, 65535, start_ns, start_ns + 3 * second);
+    recorder_set_stopped(&recorder, 1, 65535, true);
+    recorder_wait(&recorder, 1, 65535, start_ns, start_ns + 4 * second);
     assert_true(recorder_read(&recorder, 1, &record));
+    assert_true(record.is_stopped);
     assert_int_equal(record.waits_for, 65535);
     assert_in_range(record.waits_since_ns, start_ns + 3 * second - 1000000,
                     start_ns + 3 * second + 1000000);
+    recorder_set_stopped(&recorder, 1, 65535, false); /* it goes on */
+    assert_true(recorder_read(&recorder, 1, &record));
+    assert_false(record.is_stopped);
+    assert_int_equal(record.waits_for, 65535);
+    recorder_set_stopped(&recorder, 1, 65535, true);
+    recorder_wait(&recorder, 1, 7, start_ns, start_ns + 5 * second);
+    recorder_set_stopped(&recorder, 1, 65535, true); /* not this one */
+    assert_true(recorder_read(&recorder, 1, &record));
+    assert_int_equal(record.waits_for, 7);
+    assert_false(record.is_stopped);
     recorder_release(&recorder);
 }
 

@@ -26,7 +26,6 @@
  *
  * What comes from another host is foreign: numbers are checked, texts ended.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,11 +117,11 @@ static bool is_there(const struct network *network, int rank)
 
 void remote_count_untold(struct network *network, int rank)
 {
-    uint64_t left_out;
+    char more[LOG_LIMIT_TEXT_SIZE];
     network->untold++;
-    if (!log_limit_allows(&network->untold_limit, clock_now_ns(), &left_out)) return;
-    log_write(LOG_WARN, "rank %d: could not tell rank %d something (%" PRIu64 " times more): %s",
-              network->health->team->rank, rank, left_out, tutti_error_message());
+    if (!log_limit_allows(&network->untold_limit, clock_now_ns(), more)) return;
+    log_write(LOG_WARN, "rank %d: could not tell rank %d something%s: %s",
+              network->health->team->rank, rank, more, tutti_error_message());
 }
 
 /* Tells a control message that may be lost, because it will be asked for or said again. */
@@ -306,6 +305,18 @@ bool remote_is_stopped(const struct health *health, int rank, uint64_t now_ns)
     const uint64_t answered_ns = remote_answered_ns(health, rank);
     return answered_ns > remote->waited_ns + SILENT_NS / 4 && now_ns < answered_ns + FRESH_NS &&
            network->control->ops->unheard(network->control, rank) > 0;
+}
+
+uint64_t remote_silent_ns(const struct health *health, int rank, uint64_t now_ns)
+{
+    const struct network *network = health->network;
+    const struct remote_rank *remote = remote_find(network, rank);
+    if (network->is_stopped || remote == NULL || remote->waited_ns == 0 ||
+        network->control->ops->unheard(network->control, rank) == 0)
+        return 0;
+    const uint64_t heard_ns = remote_heard_ns(health, rank);
+    const uint64_t since_ns = heard_ns > remote->waited_ns ? heard_ns : remote->waited_ns;
+    return now_ns > since_ns ? now_ns - since_ns : 0;
 }
 
 void remote_invite(struct health *health, int rank)

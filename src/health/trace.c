@@ -59,7 +59,8 @@ static void put_times(FILE *file, const struct health *health, const struct reco
     if (record->waits_for >= 0 && record->waits_for < health->team->size) {
         fputs(", \"waits_for\": ", file);
         put_rank(file, health, record->waits_for);
-        fprintf(file, ", \"since_ns\": %" PRIu64 "}", record->waits_since_ns);
+        fprintf(file, ", \"since_ns\": %" PRIu64 "%s}", record->waits_since_ns,
+                record->is_stopped ? ", \"stopped\": true" : "");
     }
     fputs("}", file);
 }

@@ -121,14 +121,11 @@ static enum tutti_status read_deterministic(int *is_deterministic)
     return TUTTI_OK;
 }
 
-/* Checks variables that are read where they are needed: so a wrong word is found before ranks
- * meet. */
+/* Checks variables that are read where they are needed, or that nothing reads in this job: so a
+ * wrong word is found before ranks meet. */
 static enum tutti_status check_others(void)
 {
-    bool probes;
-    uint64_t period_ns;
-    TRY(options_probe(&probes));
-    TRY(options_heartbeat(&period_ns));
+    TRY(option_check_job());
     TRY(progress_check_options());
     return monitor_check_options();
 }

@@ -1,6 +1,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +10,9 @@
 #include "team/options.h"
 
 static const char *const variables[] = {
-    "TUTTI_TIMEOUT",       "TUTTI_INIT_TIMEOUT", "TUTTI_ALGORITHMS",
-    "TUTTI_DETERMINISTIC", "TUTTI_PROBE",        "TUTTI_INTEGRITY",
-    "TUTTI_HEARTBEAT",     "TUTTI_ENCRYPTION",   "TUTTI_PROGRESS_CPUS"};
+    "TUTTI_TIMEOUT",       "TUTTI_INIT_TIMEOUT", "TUTTI_ALGORITHMS", "TUTTI_DETERMINISTIC",
+    "TUTTI_PROBE",         "TUTTI_INTEGRITY",    "TUTTI_HEARTBEAT",  "TUTTI_ENCRYPTION",
+    "TUTTI_PROGRESS_CPUS", "TUTTI_RAILS",        "TUTTI_UNEXPECTED", "TUTTI_SOCKET_FAMILY"};
 
 static int clear_environment(void **state)
 {
@@ -129,6 +130,28 @@ static void cpus_of_the_progress_thread_are_a_list(void **state)
         assert_int_equal(complete(&options), TUTTI_INVALID_OPTIONS);
         assert_non_null(strstr(tutti_error_message(), bad[i]));
     }
+}
+
+/* No network card and no message is in sight. */
+static void what_nothing_reads_here_is_checked_too(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"TUTTI_RAILS", "9"}, {"TUTTI_UNEXPECTED", "much"}, {"TUTTI_SOCKET_FAMILY", "ipx"}};
+    struct tutti_comm_options options;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "%s=%s: ", bad[i][0], bad[i][1]);
+        setenv(bad[i][0], bad[i][1], 1);
+        assert_int_equal(complete(&options), TUTTI_INVALID_OPTIONS);
+        assert_non_null(strstr(tutti_error_message(), text));
+        unsetenv(bad[i][0]);
+    }
+    setenv("TUTTI_RAILS", "4", 1);
+    setenv("TUTTI_KERNEL", "avx3", 1); /* a wish */
+    const enum tutti_status status = complete(&options);
+    unsetenv("TUTTI_KERNEL");
+    assert_int_equal(status, TUTTI_OK);
 }
 
 static void empty_variables_say_nothing(void **state)
@@ -296,6 +319,7 @@ int main(void)
         TEST(nonsense_is_refused_by_name),
         TEST(heartbeats_are_in_milliseconds),
         TEST(cpus_of_the_progress_thread_are_a_list),
+        TEST(what_nothing_reads_here_is_checked_too),
         TEST(empty_variables_say_nothing),
         TEST(the_callers_word_wins_over_the_environment),
         TEST(integrity_comes_from_either_side_and_is_inherited),

@@ -1,7 +1,6 @@
 #include "transport/data_order.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,10 +125,9 @@ static bool hold(struct data_order *order, int peer, const void *message, size_t
 
 static void log_nonsense(struct data_order *order, int peer)
 {
-    uint64_t left_out;
-    if (!log_limit_allows(&order->nonsense, clock_now_ns(), &left_out)) return;
-    log_write(LOG_WARN, "peer %d: what it says of its links makes no sense (%" PRIu64 " times more)",
-              peer, left_out);
+    char more[LOG_LIMIT_TEXT_SIZE];
+    if (!log_limit_allows(&order->nonsense, clock_now_ns(), more)) return;
+    log_write(LOG_WARN, "peer %d: what it says of its links makes no sense%s", peer, more);
 }
 
 void data_order_hear(struct data_order *order, int peer, const void *sealed, size_t bytes)

@@ -82,6 +82,7 @@ void transports_host_facts(const struct transport_set *set, struct host_facts *f
                                  .publishers_fence = local_publishers_fence(set->host)};
 }
 
+/* Leaves the set as transports_open_host left it. */
 static void close_remote(struct transport_set *set)
 {
     if (set->links != NULL) set->kind->close(set->links);
@@ -89,6 +90,9 @@ static void close_remote(struct transport_set *set)
     data_order_free(set->order);
     set->links = set->tcp = NULL;
     set->order = NULL;
+    set->control = NULL;
+    set->all = set->host;
+    set->is_over_host = false;
 }
 
 /* Combines what leads to ranks of this host, if numbers are given, with what leads to all. */
@@ -134,13 +138,13 @@ enum tutti_status transports_open_remote(struct transport_set *set,
 {
     enum tutti_status status = open_links(set, options);
     if (status == TUTTI_OK) status = endpoint_open(options, set->order, &set->tcp);
-    if (status != TUTTI_OK) {
-        close_remote(set);
-        return status;
+    if (status == TUTTI_OK) {
+        set->control = endpoint_control(set->tcp);
+        if (set->order != NULL) data_order_join(set->order, set->links, set->control);
+        status = join(set, options, numbers, host_size_max);
     }
-    set->control = endpoint_control(set->tcp);
-    if (set->order != NULL) data_order_join(set->order, set->links, set->control);
-    return join(set, options, numbers, host_size_max);
+    if (status != TUTTI_OK) close_remote(set);
+    return status;
 }
 
 /* Whether the host's transport is one of those that `all` consists of. */

@@ -65,7 +65,7 @@ bool transports_process_has_ended(const struct transport *host, int number);
  * host, or -1 if it is on another host; the array stays the caller's, and must last until the set
  * is closed. NULL: the remote transport leads to ranks of this host, too. host_size_max: the number
  * of ranks of the largest host. It makes the limits of links the same on all ranks, also on a rank
- * that is alone on its host. */
+ * that is alone on its host. Failures leave `set` as it was. */
 enum tutti_status transports_open_remote(struct transport_set *set,
                                          const struct remote_options *options, const int *numbers,
                                          int host_size_max);

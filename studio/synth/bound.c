@@ -136,6 +136,54 @@ void synth_bound_release(struct synth_bound *bound)
     *bound = (struct synth_bound){.is_before_cut = NULL};
 }
 
+/* ------------------------------------------------------------------------------------------------ halves of the ranks */
+
+enum { HALVES_MAX = 64 };
+
+/* Sets the narrowest cut between the ranks from `first` on and the others. Two nodes behind the graph's stand for the halves. */
+static enum tutti_status cut_half(const struct synth_graph *graph, int first, struct max_flow *flow,
+                                  int64_t *capacity)
+{
+    const int n = graph->rank_count, before = graph->node_count, behind = graph->node_count + 1;
+    int64_t all = 1; /* more than any cut */
+    TRY(max_flow_init(flow, graph->node_count + 2));
+    for (int i = 0; i < graph->edge_count; i++) {
+        const struct synth_edge *const edge = &graph->edges[i];
+        all += edge->capacity;
+        TRY(max_flow_add(flow, edge->from, edge->to, edge->capacity));
+    }
+    for (int i = 0; i < n; i++) {
+        const int rank = (first + i) % n;
+        TRY(i < n / 2 ? max_flow_add(flow, before, rank, all)
+                      : max_flow_add(flow, rank, behind, all));
+    }
+    *capacity = max_flow_run(flow, before, behind, all);
+    return TUTTI_OK;
+}
+
+enum tutti_status synth_bound_halves(const struct synth_graph *graph, uint64_t deadline_ns,
+                                     struct synth_ratio *ratio)
+{
+    TRY(check(graph, SYNTH_EVERY_RANK));
+    const int n = graph->rank_count, count = n < HALVES_MAX ? n : HALVES_MAX;
+    struct max_flow flow = {0};
+    enum tutti_status status = TUTTI_OK;
+    *ratio = (struct synth_ratio){0, 1};
+    for (int i = 0; i < count && status == TUTTI_OK; i++) {
+        int64_t capacity = 0;
+        status = synth_is_late(deadline_ns)
+                     ? error_set(TUTTI_TIMEOUT, "the time is over before the bound is known")
+                     : cut_half(graph, (int)((int64_t)i * n / count), &flow, &capacity);
+        if (status == TUTTI_OK && capacity == 0)
+            status = error_set(TUTTI_INVALID_OPTIONS, "nothing leads to half of the ranks");
+        const struct synth_ratio across = {(int64_t)(n / 2) * (n - n / 2), capacity};
+        if (status == TUTTI_OK && synth_ratio_compare(across, *ratio) > 0) *ratio = across;
+    }
+    max_flow_release(&flow);
+    *ratio = synth_ratio_reduce(*ratio);
+    return status;
+}
+
 /* ------------------------------------------------------------------------------------------------ so many trees */
 
 /* The least width at which every edge carries as many trees as at this one: n / capacity for one of the edges. */

@@ -36,6 +36,12 @@ enum tutti_status synth_bound_find(const struct synth_graph *graph, int root, ui
                                    struct synth_bound *bound);
 void synth_bound_release(struct synth_bound *bound);
 
+/* For an alltoall, in which every rank has a byte for each other one: the largest ratio of bytes to capacity over the narrowest cuts that
+ * part the ranks into two halves, each a run of their numbers (after the last comes the first); at most 64 such halves, evenly apart.
+ * INVALID_OPTIONS: less than two ranks, or nothing leads from one half to the other; TIMEOUT, NO_MEMORY. Any thread; pure. */
+enum tutti_status synth_bound_halves(const struct synth_graph *graph, uint64_t deadline_ns,
+                                     struct synth_ratio *ratio);
+
 /* The least ratio that exactly k trees of one width for each root attain: `width` is what a unit of capacity has room for then, in trees,
  * and the ratio is width / k. Edges carry whole trees, floor(width * capacity) of them. Reaches the bound for some k. As above. */
 enum tutti_status synth_bound_with(const struct synth_graph *graph, int root, int64_t k,

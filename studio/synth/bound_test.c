@@ -57,6 +57,37 @@ static void broadcast_bounds_are_narrowest_cuts(void **state)
     expect(graph_boxes(2, 8, 300, 25), 5, 1, 200);
 }
 
+static void expect_halves(struct synth_graph graph, int64_t top, int64_t bottom)
+{
+    struct synth_ratio ratio;
+    assert_int_equal(synth_bound_halves(&graph, 0, &ratio), TUTTI_OK);
+    if (ratio.top != top || ratio.bottom != bottom)
+        fail_msg("%lld/%lld instead of %lld/%lld", (long long)ratio.top, (long long)ratio.bottom,
+                 (long long)top, (long long)bottom);
+    synth_graph_release(&graph);
+}
+
+/* A ring of p has p^2 / 4 blocks for two links there, so p^2 / 8; DGX-1 has the published 8/3, by the cut {0, 1, 2, 3}. */
+static void halves_bind_an_alltoall(void **state)
+{
+    (void)state;
+    expect_halves(graph_torus(8, 1), 8, 1);
+    expect_halves(graph_torus(64, 1), 512, 1);
+    expect_halves(graph_torus(200, 1), 5000, 1); /* more ranks than halves that are looked at */
+    expect_halves(graph_torus(7, 1), 6, 1);
+    expect_halves(graph_torus(4, 4), 8, 1);
+    expect_halves(graph_dgx1(1), 8, 3);
+    expect_halves(graph_boxes(2, 8, 300, 25), 8, 25); /* 64 blocks through 8 cards of 25 */
+    struct synth_graph apart = {.rank_count = 4, .node_count = 4};
+    struct synth_ratio ratio;
+    assert_int_equal(synth_bound_halves(&apart, 0, &ratio), TUTTI_INVALID_OPTIONS);
+    apart.rank_count = apart.node_count = 1;
+    assert_int_equal(synth_bound_halves(&apart, 0, &ratio), TUTTI_INVALID_OPTIONS);
+    struct synth_graph ring = graph_torus(4, 1);
+    assert_int_equal(synth_bound_halves(&ring, 1, &ratio), TUTTI_TIMEOUT);
+    synth_graph_release(&ring);
+}
+
 /* Chance graphs of up to 4 ranks and 2 switches have 64 cuts. */
 static void no_cut_is_wider_than_the_bound(void **state)
 {
@@ -130,6 +161,7 @@ int main(void)
         cmocka_unit_test(allgather_bounds_are_those_of_forestcoll),
         cmocka_unit_test(te_ccl_topologies_have_their_bounds),
         cmocka_unit_test(broadcast_bounds_are_narrowest_cuts),
+        cmocka_unit_test(halves_bind_an_alltoall),
         cmocka_unit_test(no_cut_is_wider_than_the_bound),
         cmocka_unit_test(trees_of_one_width_attain_the_bound_for_some_number),
         cmocka_unit_test(what_has_no_bound_is_refused),

@@ -145,7 +145,9 @@ static enum tutti_status read_entry(const struct part *part, struct trace_json *
     entry->started = json_is_true(json_object_get(part->object, "started"));
     entry->is_gated = json_is_true(json_object_get(part->object, "waits_for_gate"));
     TRY(read_place(part, "waits_for", trace, &waits, &entry->waits_for));
-    return entry->waits_for < 0 ? TUTTI_OK : read_number(&waits, "since_ns", true, &entry->since_ns);
+    if (entry->waits_for < 0) return TUTTI_OK;
+    entry->is_stopped = json_is_true(json_object_get(waits.object, "stopped"));
+    return read_number(&waits, "since_ns", true, &entry->since_ns);
 }
 
 static enum tutti_status read_entries(const struct part *whole, const char *key,

@@ -44,6 +44,7 @@ struct trace_entry {
     uint64_t expected_ns; /* 0: not known */
     int waits_for;        /* index into places; -1: nobody */
     uint64_t since_ns;
+    bool is_stopped; /* that rank did not run, as far as this one noticed */
 };
 
 /* An algorithm that was not chosen, or a plan that cannot be. */

@@ -33,7 +33,8 @@ static const char sample[] = HEAD
     "\"expected_ns\": 90, "
     "\"begin_ns\": 8, \"state\": \"running\", \"waits_for_gate\": true, \"waits_for\": {\"rank\": "
     "2, \"host\": \"g\", "
-    "\"pid\": 5, \"since_ns\": 10}}], \"messages\": [{\"number\": 1, \"call\": \"recv\", "
+    "\"pid\": 5, \"since_ns\": 10, \"stopped\": true}}], \"messages\": [{\"number\": 1, \"call\": "
+    "\"recv\", "
     "\"count\": 1, \"dtype\": \"int8\", \"peer\": -1, \"tag\": 3, \"begin_ns\": 1, \"end_ns\": 2, "
     "\"state\": \"TRUNCATED\"}]}";
 
@@ -63,6 +64,7 @@ static void all_members_are_read(void **state)
     assert_int_equal(running->signature, 0x00ff00ff00ff00ffu);
     assert_string_equal(trace.places[running->waits_for].host, "g");
     assert_int_equal(running->since_ns, 10);
+    assert_true(running->is_stopped && !trace.operations[0].is_stopped);
     assert_true(running->is_gated && !trace.operations[0].is_gated);
     assert_int_equal(trace.message_count, 1);
     assert_int_equal(trace.messages[0].peer, -1);

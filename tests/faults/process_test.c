@@ -1,6 +1,6 @@
 /* Ranks that are stopped or late are named while others wait for them, with what they have called last, and nothing fails of it:
  * on one host, and on two that one machine pretends to be. Nobody else is named, not even by a rank that did not run itself
- * for a second.
+ * for a second. At a deadline, the error says of a stopped rank that it does not run.
  *
  * Where the machine kept a rank from running for longer than that, it may be named with good reason, and it is tried again.
  *
@@ -40,6 +40,7 @@ struct shared {
     uint64_t reported_ns; /* the first line that has the word */
     unsigned reports, recoveries, others;
     atomic_bool is_unfit; /* the machine let some rank wait for UNFIT_MS */
+    atomic_bool is_told;  /* the deadline has passed */
     char report[1024];
 };
 static struct shared *shared;
@@ -286,6 +287,61 @@ static void who_did_not_run_itself_names_nobody_else(void **state)
     expect_report(longer);
 }
 
+/* Rank 1 does not run until the deadline of rank 0's call has passed. */
+static int wait_for_a_stopped_rank(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                                   void *context)
+{
+    (void)size, (void)seed;
+    const char *const text = context;
+    const pid_t self = getpid();
+    int32_t data = 1;
+    RANKS_EXPECT(tutti_barrier(comm) == TUTTI_OK);
+    if (rank == 0) {
+        const enum tutti_status status =
+            tutti_allreduce(&data, &data, 1, TUTTI_INT32, TUTTI_SUM, comm);
+        atomic_store(&shared->is_told, true);
+        printf("%s\n", tutti_error_message());
+        struct tutti_failure failure = {.size_bytes = sizeof failure};
+        RANKS_EXPECT(tutti_comm_failure(comm, &failure) == TUTTI_OK);
+        RANKS_EXPECT(status == TUTTI_TIMEOUT && failure.culprit == 1);
+        RANKS_EXPECT(strstr(tutti_error_message(), text) != NULL);
+        return 0;
+    }
+    const pid_t other = fork();
+    RANKS_EXPECT(other >= 0);
+    if (other == 0) {
+        while (!atomic_load(&shared->is_told) && getppid() == self) ranks_nap_ms(10);
+        kill(self, SIGCONT);
+        _exit(0);
+    }
+    raise(SIGSTOP);
+    waitpid(other, NULL, 0);
+    RANKS_EXPECT(tutti_allreduce(&data, &data, 1, TUTTI_INT32, TUTTI_SUM, comm) != TUTTI_OK);
+    return 0;
+}
+
+static void a_deadline_says_that_a_rank_does_not_run(void **state)
+{
+    (void)state;
+    static char *const texts[] = {
+        "has not called it, and does not run (stopped by a signal or a debugger); deadline of 2 s",
+        " s: its process does not run"};
+    struct tutti_comm_options comm_options = TUTTI_COMM_OPTIONS_INIT;
+    comm_options.timeout_ns = 2000000000u;
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 60000, .comm_options = &comm_options};
+    for (int hosts = 1; hosts <= 2; hosts++) {
+        memset(shared, 0, sizeof *shared);
+        if (hosts == 2)
+            setenv("TUTTI_TEST_HOSTS", "2", 1);
+        else
+            unsetenv("TUTTI_TEST_HOSTS");
+        const int bad = ranks_run(2, &options, wait_for_a_stopped_rank, texts[hosts - 1]);
+        unsetenv("TUTTI_TEST_HOSTS");
+        assert_int_equal(bad, 0);
+    }
+}
+
 /* --------------------------------------------------------------------------------------- one rank of a job */
 
 /* Of the clock that /proc/uptime shows, too. */
@@ -344,6 +400,7 @@ int main(int argument_count, char **arguments)
         cmocka_unit_test(who_is_late_is_named_with_its_last_call),
         cmocka_unit_test(who_is_late_on_another_host_is_named_with_its_last_call),
         cmocka_unit_test(who_did_not_run_itself_names_nobody_else),
+        cmocka_unit_test(a_deadline_says_that_a_rank_does_not_run),
     };
     setenv("TUTTI_LOG", "warn", 1);
     setenv("TUTTI_SECRET", "a secret of these tests alone", 1);

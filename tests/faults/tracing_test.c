@@ -376,6 +376,7 @@ static enum tutti_status play(struct tutti_comm *comm, const char *scene)
     if (strcmp(scene, "fine") == 0) return tutti_trace_dump(comm, NULL);
     if (is_odd && strcmp(scene, "die") == 0) raise(SIGKILL);
     if (is_odd && strcmp(scene, "late") == 0) ranks_nap_ms(3000);
+    if (is_odd && strcmp(scene, "stopped") == 0) raise(SIGSTOP);
     if (is_odd && strcmp(scene, "abort") == 0) return tutti_comm_abort(comm, "the loss is NaN");
     if (is_odd && strcmp(scene, "stop") == 0) /* until the script ends it */
         for (;;) pause();

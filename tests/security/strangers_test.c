@@ -61,6 +61,7 @@ struct scene {
     int least[STRANGER_KINDS]; /* connections of each sort: until then the last rank does not come */
     bool is_late;    /* they come when the job runs, which ends when it has seen so many */
     int odd_rank;    /* with a secret of its own; -1: none */
+    bool has_none;   /* it has no secret at all */
     int first_tries; /* also of those that find nobody: until then no rank comes */
     atomic_int tries;
     atomic_int counts[STRANGER_KINDS];
@@ -447,7 +448,10 @@ static int start_in_vain(struct scene *scene, int rank)
     snprintf(who, sizeof who, "rank %d", scene->odd_rank);
     snprintf(port, sizeof port, "127.0.0.1:%d", scene->port);
     options.init_timeout_ns = 3000000000u;
-    if (is_odd) setenv("TUTTI_SECRET", "the secret of another job", 1);
+    if (is_odd && scene->has_none)
+        unsetenv("TUTTI_SECRET");
+    else if (is_odd)
+        setenv("TUTTI_SECRET", "the secret of another job", 1);
     const uint64_t begin_ns = clock_now_ns();
     const enum tutti_status status = tutti_comm_create(&options, &comm);
     fault_time_raise(&scene->refused_ns,
@@ -455,6 +459,10 @@ static int start_in_vain(struct scene *scene, int rank)
     printf("rank %d: %s: %s\n", rank, tutti_status_name(status), tutti_error_message());
     RANKS_EXPECT(comm == NULL && status == (is_odd ? TUTTI_AUTH_FAILED : TUTTI_INIT_TIMEOUT));
     RANKS_EXPECT(strstr(tutti_error_message(), is_odd ? port : who) != NULL);
+    const char *const cause = !scene->has_none ? "key"
+                              : is_odd ? "it has a secret and this rank has none: set TUTTI_SECRET"
+                                       : "this rank has a secret and it has none: set TUTTI_SECRET";
+    if (is_odd || rank == 0) RANKS_EXPECT(strstr(tutti_error_message(), cause) != NULL);
     return 0;
 }
 
@@ -577,9 +585,10 @@ static void a_rank_with_another_secret_is_refused(void **state)
 {
     (void)state;
     static const int odd_ranks[] = {1, RANKS - 1};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         struct scene *scene = set_scene(NULL, 0, 0);
-        scene->odd_rank = odd_ranks[i];
+        scene->odd_rank = odd_ranks[i / 2];
+        scene->has_none = i % 2 != 0;
         run(scene);
         fault_time_print("secret", scene->refused_ns);
         assert_true(scene->without_key > 0);

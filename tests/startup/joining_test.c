@@ -28,6 +28,7 @@
 #include "tests/worlds/ranks.h"
 #include "transport/ofi/ofi.h"
 #include "transport/open.h"
+#include "transport/router/router.h"
 
 enum { RANKS = 5, HOSTS = 2, TEXT = 512 };
 
@@ -74,6 +75,16 @@ enum tutti_status __wrap_transports_open_remote(struct transport_set *set,
 {
     TRY(fail_in("transports_open_remote"));
     return __real_transports_open_remote(set, options, numbers, host_size_max);
+}
+
+enum tutti_status __real_router_create(const struct router_options *, struct transport **);
+enum tutti_status __wrap_router_create(const struct router_options *, struct transport **);
+enum tutti_status __wrap_router_create(const struct router_options *router_options,
+                                       struct transport **transport)
+{
+    *transport = NULL;
+    TRY(fail_in("router_create"));
+    return __real_router_create(router_options, transport);
 }
 
 enum tutti_status __real_plans_prove(struct tutti_comm *);
@@ -240,6 +251,7 @@ static void ranks_of_two_hosts_fail_together(void **state)
     (void)state;
     setenv("TUTTI_TEST_HOSTS", "2", 1);
     expect_all_named(true);
+    expect_named_of(HOSTS, "router_create", TUTTI_NO_SPACE, false); /* nobody tells for the rank */
     expect_named("TUTTI_TOPO_FILE", TUTTI_SYSTEM, false);
     unsetenv("TUTTI_TEST_HOSTS");
 }

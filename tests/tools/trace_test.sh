@@ -112,6 +112,20 @@ tracing=$player player=$gates
 verdict_of 1 gate
 says out '^rank 1 \(host .*, pid [0-9]+\) is late: it has called allreduce\(count 1, int32, sum\) #1, which waits for its gate there for '
 player=$tracing
+export TUTTI_TRACE_DIR=$work/stopped TUTTI_TIMEOUT=2
+start_ranks 3 stopped
+wait "${children[0]}" "${children[2]}"
+kill -9 "${children[1]}"
+wait_for_ranks
+unset TUTTI_TRACE_DIR
+exits 1 verdict stopped
+says out '^rank 1 \(host .*, pid [0-9]+\) is stalled: rank [02] waits for it in allreduce\(count 4, float32, sum\) #4, and found that its process does not run .*; it left no trace$'
+exits 0 show stopped/*-rank0.json
+says out '^failed: TIMEOUT: .*rank 1 \(host .*\) has not called it, and does not run \(stopped by a signal or a debugger\); deadline of 2 s'
+says out ' (TIMEOUT|running) .*#4, waited for rank 1 .*, which did not run'
+exits 0 report stopped -o stopped.html
+says stopped.html 'Rank 1 is stalled'
+says stopped.html '; its process did not run'
 export TUTTI_TIMEOUT=20
 verdict_of 1 die
 says out '^rank 1 \(host .*, pid [0-9]+\) is dead or gone: .*died.*; it left no trace$'

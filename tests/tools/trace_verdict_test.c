@@ -184,7 +184,31 @@ static void a_rank_without_trace_that_somebody_waits_for_is_dead(void **state)
     for (int r = 0; r < 4; r++) hold(&scene.traces[r], 5, 1);
     leave_out(&scene, 1);
     expect(&scene, VERDICT_DEAD, 1,
-           "rank 1 (host host1, pid 101) is dead or gone: it left no trace");
+           "rank 1 (host host1, pid 101) is dead or gone: it left no trace, no other trace says "
+           "whether its process runs, and rank 0 waits for it in call #5");
+}
+
+static void a_rank_that_somebody_found_stopped_is_stalled_and_not_dead(void **state)
+{
+    (void)state;
+    for (int has_trace = 0; has_trace < 2; has_trace++) {
+        struct scene scene = scene_of(4);
+        for (int r = 0; r < 4; r++) hold(&scene.traces[r], 5, r == 0 ? 3 : 1);
+        if (has_trace)
+            hold_back(&scene.traces[1]); /* it wrote it when it went on */
+        else
+            leave_out(&scene, 1);
+        struct trace_json *waiter = &scene.traces[scene.count - 1];
+        waiter->operations[CALLS - 1].is_stopped = true;
+        const struct verdict verdict = judged(&scene);
+        assert_int_equal(verdict.kind, VERDICT_STALLED);
+        assert_int_equal(verdict.culprit, 1);
+        assert_int_equal(verdict.sequence, CALLS);
+        assert_non_null(strstr(verdict.text,
+                               "rank 1 (host host1, pid 101) is stalled: rank 3 waits for it in "
+                               "allreduce(count 64, float32, sum) #5"));
+        assert_int_equal(strstr(verdict.text, "left no trace") == NULL, has_trace);
+    }
 }
 
 static void a_late_rank_is_blamed_before_one_without_trace_that_nobody_names(void **state)
@@ -223,7 +247,8 @@ static void only_a_missing_trace_is_left_to_blame(void **state)
     hold(&scene.traces[0], 5, -1);
     hold(&scene.traces[1], 5, -1);
     leave_out(&scene, 2);
-    expect(&scene, VERDICT_DEAD, 2, "it left no trace");
+    expect(&scene, VERDICT_DEAD, 2,
+           "it left no trace, no other trace says whether its process runs, and others wait");
 }
 
 /* ------------------------------------------------------------------------------------------- disagreements */
@@ -397,6 +422,20 @@ static void traces_that_do_not_fit_are_refused(void **state)
     for (int i = 0; i < 2; i++) trace_json_release(&scene.traces[i]);
 }
 
+static void a_stopped_rank_that_does_not_send_is_stalled(void **state)
+{
+    (void)state;
+    struct scene scene = scene_of(2);
+    struct trace_json *trace = &scene.traces[0];
+    trace->messages = calloc(1, sizeof *trace->messages);
+    assert_non_null(trace->messages);
+    trace->messages[0] = a_message(trace, 5, 1);
+    trace->messages[0].is_stopped = true;
+    trace->message_count = 1;
+    leave_out(&scene, 1);
+    expect(&scene, VERDICT_STALLED, 1, "rank 0 waits for it in recv(count 3, int8, from rank 1");
+}
+
 static void who_has_called_it_and_waits_for_a_gate_is_late(void **state)
 {
     (void)state;
@@ -419,6 +458,7 @@ int main(void)
         cmocka_unit_test(who_has_left_the_window_behind_is_no_different_caller),
         cmocka_unit_test(a_rank_that_all_name_is_dead),
         cmocka_unit_test(a_rank_without_trace_that_somebody_waits_for_is_dead),
+        cmocka_unit_test(a_rank_that_somebody_found_stopped_is_stalled_and_not_dead),
         cmocka_unit_test(a_late_rank_is_blamed_before_one_without_trace_that_nobody_names),
         cmocka_unit_test(a_verdict_names_the_call),
         cmocka_unit_test(only_a_missing_trace_is_left_to_blame),
@@ -433,6 +473,7 @@ int main(void)
         cmocka_unit_test(an_earlier_call_explains_later_ones),
         cmocka_unit_test(nobody_is_named_where_nobody_can_be),
         cmocka_unit_test(who_does_not_send_what_somebody_is_blocked_for_is_late),
+        cmocka_unit_test(a_stopped_rank_that_does_not_send_is_stalled),
         cmocka_unit_test(the_cause_is_sought_in_all_communicators),
         cmocka_unit_test(traces_that_do_not_fit_are_refused),
     };

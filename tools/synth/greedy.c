@@ -62,7 +62,8 @@ static struct synth_ratio port_bound(const struct synth_graph *graph, enum colle
     return most;
 }
 
-/* Across the cut that binds an allgather, an alltoall has a block from each rank before it to each one behind it. */
+/* Across a cut, an alltoall has a block from each rank before it to each one behind it: across that which binds an allgather, and across
+ * those between halves of the ranks. */
 static enum tutti_status alltoall_bound(const struct job *job, struct synth_ratio *ratio)
 {
     const struct synth_graph *const graph = &job->graph;
@@ -78,7 +79,10 @@ static enum tutti_status alltoall_bound(const struct job *job, struct synth_rati
     }
     synth_bound_release(&found);
     const struct synth_ratio across = {(int64_t)before * (graph->rank_count - before), capacity};
+    struct synth_ratio halves;
+    TRY(synth_bound_halves(graph, job->deadline_ns, &halves));
     if (synth_ratio_compare(across, *ratio) > 0) *ratio = across;
+    if (synth_ratio_compare(halves, *ratio) > 0) *ratio = halves;
     return TUTTI_OK;
 }
 

@@ -69,6 +69,9 @@ static const char *const next_steps[] = {
         "Look at what its process does outside of Tutti, or at the work that its device "
         "has to finish first: gdb -p shows where the process is.",
     [VERDICT_FAILED] = "The message says why. The output of that rank may say more.",
+    [VERDICT_STALLED] =
+        "Look at its process: ps -o stat,wchan -p shows its state. A T means that a "
+        "signal or a debugger has stopped it, and kill -CONT lets it go on.",
     [VERDICT_MISMATCHED] = "All ranks have to make a call with the same arguments. Look at where "
                            "that rank gets its own from.",
     [VERDICT_DESYNCHRONISED] = "All ranks have to make the same calls in the same order. Look at "
@@ -81,11 +84,14 @@ static const char look_for_it[] = "Look whether its process is still there: if i
                                   "writes no dump. Its dump may also lie "
                                   "on its own host, or the host may not answer.";
 
-static const char *const colours[] = {
-    [VERDICT_NOTHING] = "fine",      [VERDICT_SLOW_LINK] = "late",
-    [VERDICT_LATE] = "late",         [VERDICT_FAILED] = "failed",
-    [VERDICT_MISMATCHED] = "failed", [VERDICT_DESYNCHRONISED] = "failed",
-    [VERDICT_DEAD] = "failed"};
+static const char *const colours[] = {[VERDICT_NOTHING] = "fine",
+                                      [VERDICT_SLOW_LINK] = "late",
+                                      [VERDICT_LATE] = "late",
+                                      [VERDICT_FAILED] = "failed",
+                                      [VERDICT_STALLED] = "late",
+                                      [VERDICT_MISMATCHED] = "failed",
+                                      [VERDICT_DESYNCHRONISED] = "failed",
+                                      [VERDICT_DEAD] = "failed"};
 
 static void print_verdict(FILE *file, const struct verdict *verdict)
 {
@@ -328,6 +334,7 @@ static void write_positions(FILE *file, const struct report_comm *comm, int *ran
 /* A rank that waits for another one in the call that it is in, or waited until that failed. */
 struct wait {
     int target, rank;
+    bool is_stopped;
     uint64_t ns;
 };
 
@@ -347,6 +354,7 @@ static size_t find_waits(const struct report_comm *comm, struct wait *waits)
         const uint64_t end_ns = trace_entry_is_over(entry) ? entry->end_ns : trace->monotonic_ns;
         waits[count++] = (struct wait){.target = trace->places[entry->waits_for].rank,
                                        .rank = trace->own.rank,
+                                       .is_stopped = entry->is_stopped,
                                        .ns = since(entry->since_ns, end_ns)};
     }
     qsort(waits, count, sizeof *waits, by_target);
@@ -361,15 +369,18 @@ static void write_waits(FILE *file, const struct report_comm *comm, int *ranks)
     for (size_t i = 0, end; i < count && groups < GROUPS_MAX; i = end, groups++) {
         char whom[RANK_TEXT_SIZE], waited[DURATION_TEXT_SIZE];
         uint64_t longest_ns = 0;
+        bool is_stopped = false;
         for (end = i; end < count && waits[end].target == waits[i].target; end++) {
             if (waits[end].ns > longest_ns) longest_ns = waits[end].ns;
+            is_stopped |= waits[end].is_stopped;
             ranks[end - i] = waits[end].rank;
         }
         describe_rank(comm->places[waits[i].target], whom);
         describe_duration(0, longest_ns, waited);
         fputs("<li>", file);
         print_ranks(file, ranks, end - i, "Rank");
-        page_print(file, " waited there for %s, %s%s.", whom, end - i > 1 ? "up to " : "", waited);
+        page_print(file, " waited there for %s, %s%s%s.", whom, end - i > 1 ? "up to " : "", waited,
+                   is_stopped ? "; its process did not run" : "");
         fputs("</li>\n", file);
     }
     free(waits);

@@ -74,7 +74,7 @@ static void show_entry(const struct trace_json *trace, const struct trace_entry 
     if (entry->waits_for >= 0) {
         char whom[RANK_TEXT_SIZE];
         describe_rank(&trace->places[entry->waits_for], whom);
-        fprintf(file, ", waited for %s", whom);
+        fprintf(file, ", waited for %s%s", whom, entry->is_stopped ? ", which did not run" : "");
     }
     if (entry->is_gated) fputs(is_over ? ", waited for its gate" : ", waits for its gate", file);
     if (entry->paths[0] != '\0') fprintf(file, " [%s]", entry->paths);
@@ -122,7 +122,8 @@ static size_t show_running(const struct trace_json *trace, const struct trace_en
         char whom[RANK_TEXT_SIZE];
         describe_rank(&trace->places[entry->waits_for], whom);
         describe_duration(entry->since_ns, trace->monotonic_ns, since);
-        fprintf(file, ", waits for %s for %s", whom, since);
+        fprintf(file, ", waits for %s for %s%s", whom, since,
+                entry->is_stopped ? ", and it does not run" : "");
     }
     return shown;
 }

@@ -38,6 +38,7 @@ const char *verdict_words(enum verdict_kind kind)
                                         "is at the slow end of a link",
                                         "is late",
                                         "failed",
+                                        "is stalled",
                                         "mismatched",
                                         "is desynchronised",
                                         "is dead or gone"};
@@ -141,13 +142,40 @@ static bool find_missing(const struct group *group, uint64_t stuck, bool is_name
         if (group->by_rank[rank] != NULL) continue;
         const struct trace_json *waiter = waits_for(group, rank);
         if (is_named && waiter == NULL && named_culprit(group) != rank) continue;
-        if (waiter != NULL)
-            judge(group, VERDICT_DEAD, rank, stuck,
-                  "it left no trace, and rank %d waits for it in call #%" PRIu64, waiter->own.rank,
-                  stuck);
-        else
-            judge(group, VERDICT_DEAD, rank, stuck,
-                  "it left no trace, and others wait in call #%" PRIu64, stuck);
+        char who[48] = "others wait";
+        if (waiter != NULL) snprintf(who, sizeof who, "rank %d waits for it", waiter->own.rank);
+        judge(group, VERDICT_DEAD, rank, stuck,
+              "it left no trace, no other trace says whether its process runs, and %s in call "
+              "#%" PRIu64,
+              who, stuck);
+        return true;
+    }
+    return false;
+}
+
+/* ---------------------------------------------------------------------------------------------- stalled */
+
+/* Says of a rank that `waiter` waits for it in that entry, and noticed that it does not run. */
+static void judge_stalled(const struct group *group, const struct trace_json *waiter,
+                          const struct trace_entry *entry, uint64_t stuck)
+{
+    const int rank = waiter->places[entry->waits_for].rank;
+    char what[ENTRY_TEXT_SIZE];
+    describe_entry(entry, what);
+    judge(group, VERDICT_STALLED, rank, stuck,
+          "rank %d waits for it in %s, and found that its process does not run (stopped by a "
+          "signal or a debugger, or without a processor)%s",
+          waiter->own.rank, what, group->by_rank[rank] == NULL ? "; it left no trace" : "");
+}
+
+/* A rank that the others found stopped is the cause, even if it went on later and left a trace. */
+static bool find_stalled(const struct group *group, uint64_t stuck)
+{
+    for (size_t t = 0; stuck > 0 && t < group->count; t++) {
+        const struct trace_json *trace = &group->traces[t];
+        const struct trace_entry *entry = open_entry(trace);
+        if (entry == NULL || entry->waits_for < 0 || !entry->is_stopped) continue;
+        judge_stalled(group, trace, entry, entry->number);
         return true;
     }
     return false;
@@ -386,6 +414,10 @@ static bool find_silent(const struct group *group)
             its = entry;
         }
     if (waiter == NULL) return false;
+    if (its->is_stopped) {
+        judge_stalled(group, waiter, its, 0);
+        return true;
+    }
     char what[ENTRY_TEXT_SIZE], since[DURATION_TEXT_SIZE];
     describe_entry(its, what);
     describe_duration(0, longest_ns, since);
@@ -418,9 +450,10 @@ static enum tutti_status judge_group(const struct group *group)
     if (!found) TRY(find_disagreement(group, &found));
     if (found || (speaks_for_itself(group) && find_failure(group))) return TUTTI_OK;
     const uint64_t stuck = stuck_call(group, &waiter);
-    if (find_missing(group, stuck, true) || find_late(group, stuck, waiter) ||
-        find_missing(group, stuck, false) || find_gated(group, stuck) || find_slow(group, stuck) ||
-        find_silent(group) || find_failure(group))
+    if (find_stalled(group, stuck) || find_missing(group, stuck, true) ||
+        find_late(group, stuck, waiter) || find_missing(group, stuck, false) ||
+        find_gated(group, stuck) || find_slow(group, stuck) || find_silent(group) ||
+        find_failure(group))
         return TUTTI_OK;
     if (stuck > 0)
         judge(group, VERDICT_SLOW_LINK, -1, stuck,

@@ -2,6 +2,7 @@
  * side. Pure.
  *
  *     dead       the communicator failed because of it, or it left no trace and others wait for it
+ *     stalled    others wait for it, and one of them has noticed that its process does not run
  *     mismatched, desynchronised   its call of some number differs from the others'
  *     failed     something else ended the communicator, and says why
  *     late       others wait in a call that it has not called, and it is in none
@@ -20,6 +21,7 @@ enum verdict_kind {
     VERDICT_SLOW_LINK,
     VERDICT_LATE,
     VERDICT_FAILED,
+    VERDICT_STALLED,
     VERDICT_MISMATCHED,
     VERDICT_DESYNCHRONISED,
     VERDICT_DEAD

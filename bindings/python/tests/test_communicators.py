@@ -1,5 +1,6 @@
 """Life of communicators, what goes wrong with them, and communicators from communicators."""
 
+import copy
 import gc
 import os
 import pickle
@@ -33,6 +34,14 @@ def test_ranks_meet_by_id_a_second_time(comm):
     with tutti.Communicator(1 - comm.rank, 2, id=name.tobytes(), timeout=5) as again:
         assert again.rank == 1 - comm.rank
         assert_array_equal(again.allgather(np.array(comm.rank)), [1, 0])
+
+
+@pytest.mark.parametrize("copy_it", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_communicator_belongs_to_its_process(copy_it):
+    with tutti.Communicator(0, 1) as alone, alone.mesh({"x": 1}) as mesh:
+        for kind, one in (("Communicator", alone), ("Communicator", mesh["x"]), ("Mesh", mesh)):
+            with pytest.raises(TypeError, match=f"tutti.{kind} cannot be pickled or copied: .*create_id"):
+                copy_it(one)
 
 
 class DictStore:

@@ -7,6 +7,7 @@ import datetime
 import gc
 import os
 import sys
+import time
 import warnings
 
 import torch
@@ -320,6 +321,53 @@ def a_deadline_has_a_name():
     dist.barrier()
 
 
+class _Set:
+    """Variables of the environment, in `with`."""
+
+    def __init__(self, **variables):
+        self.variables = variables
+
+    def __enter__(self):
+        os.environ.update(self.variables)
+
+    def __exit__(self, *_):
+        for name in self.variables:
+            del os.environ[name]
+
+
+def the_environment_has_the_deadline_where_none_is_given():
+    with _Set(TUTTI_TIMEOUT="0.5s"):
+        short = dist.new_group([0, 2])
+    with _Set(TUTTI_TIMEOUT="0.5s", TUTTI_INIT_TIMEOUT="0.5s"):
+        long = dist.new_group([0, 2], timeout=datetime.timedelta(seconds=100))
+    if rank == 0:
+        try:
+            dist.all_reduce(torch.ones(1), group=short)
+        except tutti.Timeout as error:
+            assert error.culprit == 1, error
+        else:
+            raise AssertionError("rank 2 is not missed")
+    if rank == 2:
+        time.sleep(1.5)
+    if rank != 1:
+        dist.all_reduce(torch.ones(1), group=long)
+    dist.barrier()
+
+
+def the_environment_says_how_long_ranks_wait_for_each_other():
+    """With a rank that never comes: otherwise this would take 30 minutes, or 100 seconds."""
+    default = dist.distributed_c10d.default_pg_timeout
+    for option, given in ("0.5s", default), ("100s", datetime.timedelta(seconds=0.5)):
+        with _Set(TUTTI_INIT_TIMEOUT=option):
+            try:
+                tutti_torch._group.create(dist.HashStore(), 0, 2, given)
+            except tutti.Timeout as error:
+                assert "1" in str(error), error
+            else:
+                raise AssertionError("rank 1 is not missed")
+    dist.barrier()
+
+
 def an_abort_ends_calls():
     other = dist.new_group()
     if rank == 0:
@@ -351,6 +399,8 @@ TESTS = [
     mistakes_change_nothing,
     a_shut_group_takes_no_calls,
     a_missing_rank_is_named,
+    the_environment_has_the_deadline_where_none_is_given,
+    the_environment_says_how_long_ranks_wait_for_each_other,
     a_deadline_has_a_name,
     an_abort_ends_calls,
 ]

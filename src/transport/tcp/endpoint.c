@@ -148,7 +148,8 @@ static enum tutti_status attach_arrived(struct endpoint *endpoint, bool *moved)
             endpoint->stream_count) { /* a rank with more cards finds out when it hears of ours */
             byte_stream_close(&socket);
         } else if (rails_take(endpoint->rails, peer, stream, socket.fd)) {
-            if (socket.fd >= 0) TRY(tcp_attach(endpoint->tcp, peer, stream, socket));
+            if (socket.fd >= 0 && tcp_attach(endpoint->tcp, peer, stream, socket) != TUTTI_OK)
+                rails_lose(endpoint->rails, peer, stream);
         } else if (socket.fd == PORT_CALLBACK) {
             about->wanted |= (uint8_t)(1 << stream);
             endpoint->any_wanted = true;

@@ -1,7 +1,6 @@
 #include "transport/tcp/rails.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -235,6 +234,13 @@ bool rails_take(struct rails *rails, int peer, unsigned stream, int fd)
     return true;
 }
 
+void rails_lose(struct rails *rails, int peer, unsigned stream)
+{
+    char why[ERROR_TEXT_MAX];
+    error_copy(why, sizeof why);
+    if (rails_want(rails, peer, stream)) warn(rails, peer, stream - FIRST_STREAM, why);
+}
+
 void rails_meet(struct rails *rails, int peer)
 {
     if (rails == NULL || !endpoint_peer_of(rails->endpoint, peer)->is_at.is_remote) return;
@@ -268,12 +274,10 @@ void rails_hear(struct rails *rails, int peer, const void *message, size_t bytes
     const struct rails_addresses *const heard = &said.rails;
     struct rails_peer *const about = peer_of(rails, peer);
     if (!makes_sense(heard)) {
-        uint64_t left_out;
-        if (log_limit_allows(&rails->nonsense, clock_now_ns(), &left_out))
-            log_write(LOG_WARN,
-                      "rank %d: what it says of its network cards makes no sense (%" PRIu64
-                      " times more)",
-                      peer, left_out);
+        char more[LOG_LIMIT_TEXT_SIZE];
+        if (log_limit_allows(&rails->nonsense, clock_now_ns(), more))
+            log_write(LOG_WARN, "rank %d: what it says of its network cards makes no sense%s", peer,
+                      more);
         return;
     }
     about->heard = *heard;

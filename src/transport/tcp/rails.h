@@ -71,6 +71,9 @@ bool rails_want(struct rails *rails, int peer, unsigned stream);
 /* port_take gave this connection: a socket, or its value instead of a socket. False: this is not a
  * further connection. The socket stays the caller's in any case. */
 bool rails_take(struct rails *rails, int peer, unsigned stream, int fd);
+/* The socket that rails_take took could not be attached; this thread's error message says why. The
+ * other connections stand in for it, and it is made again. */
+void rails_lose(struct rails *rails, int peer, unsigned stream);
 /* The first connection to that peer is there. */
 void rails_meet(struct rails *rails, int peer);
 /* A control message of CONTROL_KIND_OWN came from that peer. It is foreign: a message that makes no

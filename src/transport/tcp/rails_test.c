@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/status.h"
 #include "os/clock.h"
 #include "tests/kit/kept_log.h"
 #include "transport/tcp/endpoint_state.h"
@@ -235,6 +236,24 @@ static void what_was_lost_comes_back_by_the_first_card(void **state)
     assert_false(net_address_same_host(&world->visitor, &world->own[1]));
 }
 
+static void what_cannot_be_attached_is_made_again(void **state)
+{
+    struct world *const world = *state;
+    struct rails *const rails = world->endpoint.rails;
+    hear(world, 1, world->cards[1]);
+    assert_true(is_visited(world, 1));
+    assert_true(rails_take(rails, 0, STREAM, some_socket()));
+    assert_false(is_visited(world, 1));
+    for (int i = 0; i < 3; i++) {
+        (void)error_set(TUTTI_NO_MEMORY, "TCP: out of memory");
+        rails_lose(rails, 0, STREAM);
+        bool comes = false;
+        for (int tries = 0; tries < 100 && !comes; tries++) comes = is_visited(world, 1);
+        assert_true(comes); /* after a pause that grows */
+        assert_true(rails_take(rails, 0, STREAM, some_socket()));
+    }
+}
+
 static void the_higher_rank_comes_again_when_it_is_asked_to(void **state)
 {
     struct world *const world = *state;
@@ -285,6 +304,7 @@ int main(void)
         TEST(what_makes_no_sense_is_not_used),
         TEST(an_address_that_is_this_hosts_own_is_not_visited),
         TEST(what_was_lost_comes_back_by_the_first_card),
+        TEST(what_cannot_be_attached_is_made_again),
         TEST(the_higher_rank_comes_again_when_it_is_asked_to),
         cmocka_unit_test_setup_teardown(the_lower_rank_asks_by_the_first_card_after_a_loss,
                                         open_as_lower, close_world),

@@ -18,6 +18,7 @@ from typing import (
     Iterator,
     Mapping,
     NamedTuple,
+    NoReturn,
     Optional,
     Sequence,
     Tuple,
@@ -203,6 +204,13 @@ def create_id() -> bytes:
     return bytes(made.bytes)
 
 
+def _is_of_one_process(kind: str) -> TypeError:
+    return TypeError(
+        f"a tutti.{kind} cannot be pickled or copied: its connections and memory belong to this process. Let each "
+        "process create its own, from the launcher's environment, a store, or an id (tutti.create_id())"
+    )
+
+
 class Communicator:
     """Joins `size` ranks, numbered from 0; each is a process or a thread.
 
@@ -269,6 +277,9 @@ class Communicator:
     def __repr__(self) -> str:
         closed = "" if self._state.handle is not None else ", closed"
         return f"<tutti.Communicator, rank {self.rank} of {self.size}{closed}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise _is_of_one_process("Communicator")
 
     def __enter__(self) -> "Communicator":
         return self
@@ -942,6 +953,9 @@ class Mesh:
             made = Communicator._from(along, owner=self._state)
             self._axes[name] = made
             self._state.states[name] = made._state
+
+    def __reduce__(self) -> NoReturn:
+        raise _is_of_one_process("Mesh")
 
     def __getitem__(self, name: str) -> Communicator:
         return self._axes[name]

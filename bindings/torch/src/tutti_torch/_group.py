@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import sys
 from datetime import timedelta
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -19,6 +20,7 @@ import torch
 import torch.distributed as dist
 import tutti
 from torch._C._distributed_c10d import ProcessGroup, _create_work_from_future
+from torch.distributed.constants import default_pg_timeout
 from tutti import ANY_RANK
 from tutti._calls import nanoseconds
 from tutti._errors import error_of
@@ -128,6 +130,13 @@ class _StoreOfTorch:
         return bytes(self._store.get(key))
 
 
+def _seconds_of(timeout: timedelta, option: str) -> Optional[float]:
+    """A group's timeout; None: the user gave none, so PyTorch gives its default, and the environment has one for Tutti."""
+    if timeout == default_pg_timeout and os.environ.get(option):
+        return None
+    return timeout.total_seconds()
+
+
 def create(store: Any, rank: int, size: int, timeout: timedelta) -> "TuttiGroup":
     """What torch.distributed calls for init_process_group and new_group."""
     # A store may live longer than the groups that meet in it; every rank makes equally many of each name.
@@ -147,10 +156,13 @@ class TuttiGroup(ProcessGroup):
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
-        seconds = timeout.total_seconds()
         try:
             self.communicator = tutti.Communicator(
-                rank, size, store=_StoreOfTorch(store), timeout=seconds, init_timeout=seconds
+                rank,
+                size,
+                store=_StoreOfTorch(store),
+                timeout=_seconds_of(timeout, "TUTTI_TIMEOUT"),
+                init_timeout=_seconds_of(timeout, "TUTTI_INIT_TIMEOUT"),
             )
         except tutti.Error as error:
             raise as_runtime_error(error) from error.__cause__
