@@ -2,7 +2,8 @@
 """reference.py - what the documents say about the interface, from the public headers and the table of options.
 
     scripts/reference.py                writes docs/reference/api.md and the page of each header in docs/reference/api,
-                                        man/tutti.7, include/tutti/forms.h and the tables of docs/reference/options.md
+                                        man/tutti.7, include/tutti/forms.h and the tables of docs/reference/options.md and
+                                        docs/develop/options.md
     scripts/reference.py --compare      writes nothing; fails when they would change
     scripts/reference.py --check        fails when a comment in the headers leaves out what it must say
     scripts/reference.py --man DIR      writes a manual page for every function (section 3) into DIR
@@ -678,7 +679,7 @@ def main():
         return 1 if faults else 0
     made = {**Markdown(interface).pages(), "man/tutti.7": man_overview(interface),
             "include/tutti/forms.h": forms_header(interface),
-            options.PAGE: options.page_with_tables(interface.read(options.PAGE), interface.options)}
+            **{path: options.page_with_tables(path, interface.read(path), interface.options) for path in options.PAGES}}
     stale = 0
     for place in glob.glob(os.path.join(wishes.root, PAGES, "**/*.md"), recursive=True):
         path = os.path.relpath(place, wishes.root)
