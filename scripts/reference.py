@@ -590,9 +590,10 @@ def header_of(interface, section):
 
 
 def example_of(interface, section):
-    """The lines of the first code in the comment that begins the section's header."""
+    """The lines of the first program in the comment that begins the section's header; drawings are none."""
     header = next(header for header in interface.headers if section in header.sections)
-    return next((lines for is_code, lines in paragraphs(header.text) if is_code), [])
+    return next((lines for is_code, lines in paragraphs(header.text)
+                 if is_code and re.search(r"\btutti_\w+\(.*\);", " ".join(lines))), [])
 
 
 def man_function(interface, section, function):
