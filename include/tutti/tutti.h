@@ -394,10 +394,10 @@ TUTTI_API enum tutti_status tutti_comm_failure(const struct tutti_comm *comm,
                                                struct tutti_failure *failure);
 /* Writes this rank's flight recorder, its last calls on the communicator, to the file
  * tutti-ID-rankN.json in a directory, and replaces an earlier file. `tutti-trace` reads the files
- * of all ranks together. folder: the directory, created if it does not exist; NULL:
+ * of all ranks together. `folder`: the directory, created if it does not exist; NULL:
  * TUTTI_TRACE_DIR, to which a communicator that fails writes the same by itself. Not collective.
  * Any thread, also while a call is blocked; blocks until the file system has taken the file, 30 s
- * at most. INVALID_OPTIONS: folder is NULL, and TUTTI_TRACE_DIR is not set. SYSTEM, NO_SPACE or
+ * at most. INVALID_OPTIONS: `folder` is NULL, and TUTTI_TRACE_DIR is not set. SYSTEM, NO_SPACE or
  * NO_MEMORY: the file cannot be written, and no part of it is there; after 30 s without an answer
  * it may still appear. The communicator stays as it is. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_dump(struct tutti_comm *comm,

@@ -67,7 +67,7 @@ struct tutti_checkpoints_options {
     }
 
 /* Opens a directory for all ranks of the communicator, which must outlive the result. Makes the
- * directory if it is not there; its parent must exist. Tutti copies folder (the path) and options;
+ * directory if it is not there; its parent must exist. Tutti copies `folder` (the path) and options;
  * options may be NULL, and are the same on all ranks. Collective; blocks until the communicator's
  * deadline. On failure *opened is NULL: INVALID_OPTIONS, INVALID_COMM, NO_MEMORY, MISMATCH (ranks
  * gave different options), SYSTEM or NO_SPACE (the directory cannot be made, or another run has the
