@@ -442,12 +442,12 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_read(const struct tutti_c
                                                             enum tutti_trace_of of, uint64_t number,
                                                             struct tutti_trace_entry *entry);
 
-/* After failures, with ULFM's meaning (Bland, Bouteiller, Herault, Bosilca, Dongarra: Post-failure
- * recovery of MPI communication capability, IJHPCA 27(3), 2013). A communicator in which a rank
- * failed stays failed: all its operations return that status. The calls below work on failed and on
- * healthy communicators. tutti_comm_agree and tutti_comm_shrink are collective over the surviving
- * ranks, in the same order on each, and block until all of these have called, at most for the
- * communicator's timeout.
+/* Recovery after failures. The calls below mean the same as in ULFM (Bland, Bouteiller, Herault,
+ * Bosilca, Dongarra: Post-failure recovery of MPI communication capability, IJHPCA 27(3), 2013). A
+ * communicator in which a rank failed stays failed: all its operations return that status. The
+ * calls below work on failed and on healthy communicators. tutti_comm_agree and tutti_comm_shrink
+ * are collective over the surviving ranks, in the same order on each, and block until all of these
+ * have called, at most for the communicator's timeout.
  *
  *     if (tutti_allreduce(...) == TUTTI_PROC_FAILED &&
  *         tutti_comm_shrink(comm, NULL, &smaller) == TUTTI_OK)
