@@ -97,7 +97,7 @@
     X(NETWORK, SECRET_FILE, TEXT("a file"), "",                                                                                     \
       "The file with the secret, closed to all other users (`chmod 600`). A newline at its end does not count.")                    \
     X(NETWORK, INTEGRITY, CHOICE("off", "network", "on"), "off",                                                                    \
-      "`network`: ranks [check data](../start/running.md#what-arrives-changed) that comes over TCP with a checksum; `on`: also "    \
+      "`network`: ranks [check data](../how-to/checksums.md) that comes over TCP with a checksum; `on`: also "    \
       "data that comes through shared memory. The same on all ranks.")                                                              \
     X(NETWORK, ENCRYPTION, CHOICE("off", "on"), "off",                                                                              \
       "`on`: ranks [encrypt](../explanation/security.md#encryption) all data over TCP, which needs a secret. The same on all "      \
@@ -134,7 +134,7 @@
     X(PYTHON, LIBRARY, TEXT("a file"), "(beside the package, or the system's)",                                                     \
       "The library `libtutti.so` that the [Python package](../start/python.md) loads.")                                             \
     X(PYTHON, TORCH_BACKEND, CHOICE("auto", "cpp", "python"), "auto",                                                               \
-      "Which of the [two backends for PyTorch](../start/torch.md#two-ways-in) runs calls.")                                         \
+      "Which of the [two backends for PyTorch](../start/torch.md#backend-in-c-or-in-python) runs calls.")                                         \
                                                                                                                                     \
     X(TEST, LONG, BOOLEAN, "", "`1`: randomised tests go on for longer; `./check --long` sets it.")                                 \
     X(TEST, ROOT, TEXT("a directory"), "", "The source tree.")                                                                      \

@@ -2,7 +2,7 @@
  *
  * A dump is written at most once for a failure, by the thread that comes first: the thread whose
  * call failed, before it returns, or the process's monitor, which the rank that finds the failure
- * wakes on all processes of its host. docs/how-to/tracing.md describes the members of a dump,
+ * wakes on all processes of its host. docs/reference/dumps.md describes the members of a dump,
  * format/trace_json.h reads them.
  */
 #ifndef TUTTI_HEALTH_TRACE_H

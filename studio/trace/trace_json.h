@@ -1,4 +1,4 @@
-/* trace_json.h - a flight recorder's dump as it is read: docs/how-to/tracing.md describes its members, health/trace.c writes it.
+/* trace_json.h - a flight recorder's dump as it is read: docs/reference/dumps.md describes its members, health/trace.c writes it.
  *
  * Files and answers come from outside: all that is kept is within the bounds named here, and texts have no control characters, so
  * that they can be shown on a terminal. Members that this version does not know are passed over.

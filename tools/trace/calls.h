@@ -14,7 +14,7 @@
  * 3. If hosts are compared by their clocks, a rank that such a call has waited for is late by the
  *    lesser of two times: that which the clocks say, and that by which the others waited longer
  *    than that rank. So a clock that is ahead makes no rank late.
- * 4. The recorder takes the time only once of a call that takes 2 us at most (docs/how-to/tracing.md);
+ * 4. The recorder takes the time only once of a call that takes 2 us at most (docs/reference/dumps.md);
  *    such a call has no duration here.
  */
 #ifndef TUTTI_TOOLS_TRACE_CALLS_H
