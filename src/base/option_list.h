@@ -70,7 +70,7 @@
       "A signal on which each rank of every communicator, failed or not, writes its last calls: to `TUTTI_TRACE_DIR`, or else "     \
       "to the working directory.")                                                                                                  \
     X(JOB, METRICS_DIR, TEXT("a directory"), "",                                                                                    \
-      "The directory to which each process writes [metrics for Prometheus](../how-to/tracing.md#numbers-for-prometheus).")          \
+      "The directory to which each process writes [metrics for Prometheus](../how-to/metrics.md).")                                 \
     X(JOB, METRICS_INTERVAL, SECONDS(1, 86400), "10", "How often each process writes its metrics for Prometheus.")                  \
     X(JOB, GPU_BLOCKS, COUNT(0, 64), "0",                                                                                           \
       "The number of thread blocks, each on a multiprocessor of the GPU, that reduce and copy while an operation on GPU memory "    \
@@ -88,8 +88,8 @@
       "over several paths at once; `smc`: shared memory or RDMA behind the same sockets. Tutti uses TCP if the kernel or the peer " \
       "lacks the protocol.")                                                                                                        \
     X(NETWORK, RAILS, COUNT(1, 4), "1",                                                                                             \
-      "The number of [NICs](../start/running.md#several-network-cards), also of [RDMA "                                             \
-      "NICs](../how-to/fabric.md#several-cards), over which large data may go at once.")                                            \
+      "The number of [NICs](../how-to/several-nics.md), also of [RDMA "                                                             \
+      "NICs](../how-to/fabric.md#several-nics), over which large data may go at once.")                                             \
     X(NETWORK, PORT_RANGE, TEXT("a port or a range of ports such as 5000-5100, from 1 to 65535"), "(any)",                          \
       "A process listens at the first free port of the range.")                                                                     \
     X(NETWORK, SECRET, TEXT("a secret"), "(the job's id)",                                                                          \
@@ -97,7 +97,7 @@
     X(NETWORK, SECRET_FILE, TEXT("a file"), "",                                                                                     \
       "The file with the secret, closed to all other users (`chmod 600`). A newline at its end does not count.")                    \
     X(NETWORK, INTEGRITY, CHOICE("off", "network", "on"), "off",                                                                    \
-      "`network`: ranks [check data](../how-to/checksums.md) that comes over TCP with a checksum; `on`: also "    \
+      "`network`: ranks [check data](../how-to/checksums.md) that comes over TCP with a checksum; `on`: also "                      \
       "data that comes through shared memory. The same on all ranks.")                                                              \
     X(NETWORK, ENCRYPTION, CHOICE("off", "on"), "off",                                                                              \
       "`on`: ranks [encrypt](../explanation/security.md#encryption) all data over TCP, which needs a secret. The same on all "      \
@@ -134,7 +134,7 @@
     X(PYTHON, LIBRARY, TEXT("a file"), "(beside the package, or the system's)",                                                     \
       "The library `libtutti.so` that the [Python package](../start/python.md) loads.")                                             \
     X(PYTHON, TORCH_BACKEND, CHOICE("auto", "cpp", "python"), "auto",                                                               \
-      "Which of the [two backends for PyTorch](../start/torch.md#backend-in-c-or-in-python) runs calls.")                                         \
+      "Which of the [two backends for PyTorch](../start/torch.md#backend-in-c-or-in-python) runs calls.")                           \
                                                                                                                                     \
     X(TEST, LONG, BOOLEAN, "", "`1`: randomised tests go on for longer; `./check --long` sets it.")                                 \
     X(TEST, ROOT, TEXT("a directory"), "", "The source tree.")                                                                      \
