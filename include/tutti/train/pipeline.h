@@ -69,8 +69,9 @@ struct tutti_schedule_action {
  * pass as soon as it can, and from then on one forward and one backward pass by turns
  * (PipeDream-Flush). With "gpipe" every stage does all forward passes, then all backward passes.
  * "interleaved" is 1f1b with several chunks on each stage, in the order of Megatron-LM; the number
- * of micro-batches must then be a multiple of stage_count. Name and shape stay the caller's. Local;
- * any thread; does not block. On failure (INVALID_OPTIONS, NO_MEMORY) *created is NULL. */
+ * of micro-batches must then be a multiple of stage_count. With 1 chunk it is "1f1b". Name and
+ * shape stay the caller's. Local; any thread; does not block. On failure (INVALID_OPTIONS,
+ * NO_MEMORY) *created is NULL. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_schedule_create(const char *name, const struct tutti_schedule_shape *shape,
                       struct tutti_schedule **created);
