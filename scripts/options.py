@@ -1,6 +1,7 @@
-"""options.py - reads the table of options, src/base/option_list.h, and writes the tables of docs/reference/options.md.
+"""options.py - reads the table of options, src/base/option_list.h, and writes the tables of docs/reference/options.md and, for options of
+tests, of docs/develop/options.md.
 
-A table of the page stands between two comments; reference.py writes anew what is between them:
+A table of a page stands between two comments; reference.py writes anew what is between them:
 
     <!-- options: JOB -->
     | variable | value | meaning | default |
@@ -11,8 +12,10 @@ from collections import namedtuple
 
 LIST = "src/base/option_list.h"
 PAGE = "docs/reference/options.md"
+TEST_PAGE = "docs/develop/options.md"
 PREFIX = "TUTTI_"
-GROUPS = ("LAUNCH", "JOB", "NETWORK", "PYTHON", "TEST")
+PAGES = {PAGE: ("LAUNCH", "JOB", "NETWORK", "PYTHON"), TEST_PAGE: ("TEST",)}
+GROUPS = sum(PAGES.values(), ())
 
 Option = namedtuple("Option", "group variable kind words default meaning")
 
@@ -101,12 +104,12 @@ def table(options, group):
     return "\n".join(lines)
 
 
-def page_with_tables(page, options):
-    """The page, with its tables as the options have them."""
+def page_with_tables(path, page, options):
+    """The text of a page at a path of PAGES, with its tables as the options have them."""
     marks = re.compile(r"(<!-- options: (\w+) -->\n).*?(<!-- end of options -->)", re.S)
     shown = [group for _, group, _ in marks.findall(page)]
-    if sorted(shown) != sorted(GROUPS):
-        raise OptionError("%s: has tables of %s, and needs one of each of %s" % (PAGE, shown, list(GROUPS)))
+    if sorted(shown) != sorted(PAGES[path]):
+        raise OptionError("%s: has tables of %s, and needs one of each of %s" % (path, shown, list(PAGES[path])))
     return marks.sub(lambda match: match.group(1) + table(options, match.group(2)) + "\n" + match.group(3), page)
 
 

@@ -399,11 +399,11 @@ def gallery(root, drawn, ranks):
     pages = pages_of(root)
     lines = ["# Gallery", "",
              "<!-- Made by scripts/pictures.py from the list of algorithms: `make pictures` writes it anew. -->", "",
-             "This page shows what every operation does, and how every algorithm does it. The pictures of operations have one colour for",
+             "This page shows what every operation does, and how every algorithm does it. A picture of an operation has one colour for",
              "each rank's data; \N{GREEK CAPITAL LETTER SIGMA} is a reduction, with a stroke for every rank that is in it.",
-             "Those of algorithms are drawn by `tutti-plan draw` from the plan that runs; [Plans](../explanation/plan.md#the-picture) tells",
-             "how to read them, and how to step through a plan in [a browser](../explanation/plan.md#the-player). Frames show which ranks stand on one host",
-             "(`tutti-plan draw --hosts`). [Algorithms](algorithms.md) explains the costs.", ""]
+             "`tutti-plan draw` draws an algorithm from the plan that runs; [Plans](../explanation/plan.md#the-picture) says",
+             "how to read them, and how to step through a plan in [a browser](../explanation/plan.md#the-player). Frames",
+             "show which ranks stand on one host (`tutti-plan draw --hosts`). [Algorithms](algorithms.md) explains the costs.", ""]
     collectives = []
     for one in ranks:
         if one[0] not in collectives:
@@ -425,7 +425,7 @@ def gallery(root, drawn, ranks):
                       "%s. %s. *%s.*%s" % (summary[0].upper() + summary[1:], ", ".join(more), origin,
                                            " [More](algorithms/%s.md)" % page if page else ""), "",
                       "![%s %s of %d ranks](../pictures/algorithms/%s.svg)" % (collective, algorithm, count, key)]
-    lines += ["", "## Topologies", "", "These are in `share/tutti/topologies`."]
+    lines += ["", "## Topologies", "", "The files are in `share/tutti/topologies`."]
     for name, _, comment in shelf(root):
         lines += ["", "### %s" % name, "", comment, "", "![%s](../pictures/topology/%s.svg)" % (name, name)]
     return "\n".join(lines) + "\n"

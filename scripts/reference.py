@@ -2,7 +2,8 @@
 """reference.py - what the documents say about the interface, from the public headers and the table of options.
 
     scripts/reference.py                writes docs/reference/api.md and the page of each header in docs/reference/api,
-                                        man/tutti.7, include/tutti/forms.h and the tables of docs/reference/options.md
+                                        man/tutti.7, include/tutti/forms.h and the tables of docs/reference/options.md and
+                                        docs/develop/options.md
     scripts/reference.py --compare      writes nothing; fails when they would change
     scripts/reference.py --check        fails when a comment in the headers leaves out what it must say
     scripts/reference.py --man DIR      writes a manual page for every function (section 3) into DIR
@@ -322,8 +323,8 @@ class Markdown:
                  "file, and says what each operation does, what its arguments are, and which [rules](%s#rules-for-all-operations) "
                  "hold for all forms. Each form takes the arguments of the operation, and then" % self.link(page_of("tutti.h")),
                  self.table(("argument", "forms", "meaning"),
-                            [("`options`", "all", "a deadline, an algorithm, a priority of this call's own; or `NULL`"),
-                             ("`request`", "`_start`", self.cell("receives the operation under way, for tutti_wait, tutti_test, "
+                            [("`options`", "all", "a deadline, an algorithm or a priority for this call; or `NULL`"),
+                             ("`request`", "`_start`", self.cell("receives the operation in flight, for tutti_wait, tutti_test, "
                                                                  "tutti_cancel and tutti_notify; NULL on failure")),
                              ("`prepared`", "`_prepare`", self.cell("receives the prepared operation, for tutti_start and "
                                                                     "tutti_prepared_free; NULL on failure"))]),
@@ -334,7 +335,8 @@ class Markdown:
                 parts.append("## %s" % title_of(section))
             for item in operations:
                 parts.append("### `%s`" % item.name)
-                parts.append("[What it does](%s#%s)." % (self.link(self.interface.anchors[item.name][0]), item.name))
+                parts.append("The blocking form, [`%s`](%s#%s), says what these forms do." % (
+                    item.name, self.link(self.interface.anchors[item.name][0]), item.name))
                 parts.append("```c\n%s\n```" % "\n".join(prototype(form) for form in item.forms()[1:]))
         return "\n\n".join(parts) + "\n"
 
@@ -409,8 +411,8 @@ FORMS_HEADER = """\
  *
  * Made by scripts/reference.py from tutti.h, where tutti_X says what the operation does and what
  * its arguments are. Each form takes the same arguments, and then
- *     options   a deadline, an algorithm, a priority of this call's own; or NULL
- *     request   receives the operation under way, for tutti_wait, tutti_test, tutti_cancel and
+ *     options   a deadline, an algorithm or a priority for this call; or NULL
+ *     request   receives the operation in flight, for tutti_wait, tutti_test, tutti_cancel and
  *               tutti_notify; NULL on failure
  *     prepared  receives the prepared operation, for tutti_start and tutti_prepared_free; NULL on
  *               failure
@@ -438,7 +440,7 @@ extern "C" {
 #endif
 """
 FORM_COMMENTS = {
-    "_with": '{name} with options of its own: see "Forms" in tutti.h.',
+    "_with": '{name} with options for this call: see "Forms" in tutti.h.',
     "_start": 'Starts {name}, which uses its buffers until done: see "Forms" in tutti.h.',
     "_prepare": 'Plans {name} once, for tutti_start to start often: see "Forms" in tutti.h.',
 }
@@ -527,13 +529,43 @@ def man_overview(interface):
               "the whole story of a failure in this thread."]
     for name, text in interface.statuses:
         lines += [".TP", ".B TUTTI_" + name, roff(text)]
-    lines += [".SH SEE ALSO", ".BR tutti\\-run (1),", ".BR tutti\\-perf (1),", ".BR tutti\\-plan (1)"]
+    lines += [".SH EXAMPLE", ".EX", "\n".join(roff_code(line) for line in EXAMPLE.strip("\n").split("\n")), ".EE", ".PP",
+              "Three ranks of it:", ".PP", ".EX", "\n".join(roff_code(line) for line in EXAMPLE_RUN.strip("\n").split("\n")), ".EE"]
+    lines += [".SH SEE ALSO", ",\n".join(".BR tutti\\-%s (1)" % name for name in (
+        "info", "perf", "plan", "run", "schedule", "synth", "topo", "trace", "tune"))]
     return "\n".join(lines) + "\n"
 
 
+# A whole program for tutti(7), which tests/repo/reference_test.sh compiles.
+EXAMPLE = """
+#include <stdio.h>
+#include <tutti/tutti.h>
+
+int main(void)
+{
+    struct tutti_comm *comm;
+    if (tutti_comm_create(NULL, &comm) != TUTTI_OK) {
+        fprintf(stderr, "%s\\n", tutti_error_message());
+        return 1;
+    }
+    float mine[3] = {1, 2, (float)tutti_comm_rank(comm)}, sums[3];
+    enum tutti_status status =
+        tutti_allreduce(mine, sums, 3, TUTTI_FLOAT32, TUTTI_SUM, comm);
+    if (status == TUTTI_OK) printf("%g %g %g\\n", sums[0], sums[1], sums[2]);
+    else fprintf(stderr, "%s\\n", tutti_error_message());
+    tutti_comm_free(comm);
+    return status != TUTTI_OK;
+}
+"""
+EXAMPLE_RUN = """
+cc sums.c $(pkg-config --cflags --libs tutti) -o sums
+tutti-run -n 3 ./sums
+"""
+
+
 def rules_for(interface, section, function):
-    """Texts that hold for a function: the one its section begins with, one further down until the next struct, and
-    the common rules of the operations."""
+    """Texts that hold for a function: the common rules of the operations, the text that begins its section, and the text further down
+    until the next struct."""
     texts, local = [], []
     for i, item in enumerate(section.items):
         if item is function:
@@ -542,10 +574,8 @@ def rules_for(interface, section, function):
             local = []
         elif isinstance(item, Text):
             (local if i > 0 else texts).append(item.text)
-    texts += local
-    if function.operation:
-        texts += [item.comment for one in interface.sections for item in one.items if is_rules(item)]
-    return texts
+    rules = [item.comment for one in interface.sections for item in one.items if is_rules(item)] if function.operation else []
+    return rules + texts + local
 
 
 def types_of(interface, function):
@@ -557,6 +587,13 @@ def types_of(interface, function):
 
 def header_of(interface, section):
     return next(os.path.basename(header.path) for header in interface.headers if section in header.sections)
+
+
+def example_of(interface, section):
+    """The lines of the first program in the comment that begins the section's header; drawings are none."""
+    header = next(header for header in interface.headers if section in header.sections)
+    return next((lines for is_code, lines in paragraphs(header.text)
+                 if is_code and re.search(r"\btutti_\w+\(.*\);", " ".join(lines))), [])
 
 
 def man_function(interface, section, function):
@@ -581,6 +618,9 @@ def man_function(interface, section, function):
     if function.result == "enum tutti_status":
         lines += [".SH RETURN VALUE", "TUTTI_OK, or a status that", ".BR tutti (7)", "lists;",
                   ".BR tutti_error_message (3)", "tells more."]
+    example = example_of(interface, section)
+    if example:
+        lines += [".SH EXAMPLE", ".EX", "\n".join(roff_code(line) for line in example), ".EE"]
     others = [item.name for item in section.items if isinstance(item, Function) and item is not function]
     lines += [".SH SEE ALSO", " ,\n".join([".BR tutti (7)"] + [".BR %s (3)" % name for name in others])]
     return "\n".join(lines) + "\n"
@@ -678,7 +718,7 @@ def main():
         return 1 if faults else 0
     made = {**Markdown(interface).pages(), "man/tutti.7": man_overview(interface),
             "include/tutti/forms.h": forms_header(interface),
-            options.PAGE: options.page_with_tables(interface.read(options.PAGE), interface.options)}
+            **{path: options.page_with_tables(path, interface.read(path), interface.options) for path in options.PAGES}}
     stale = 0
     for place in glob.glob(os.path.join(wishes.root, PAGES, "**/*.md"), recursive=True):
         path = os.path.relpath(place, wishes.root)

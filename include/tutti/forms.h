@@ -3,8 +3,8 @@
  *
  * Made by scripts/reference.py from tutti.h, where tutti_X says what the operation does and what
  * its arguments are. Each form takes the same arguments, and then
- *     options   a deadline, an algorithm, a priority of this call's own; or NULL
- *     request   receives the operation under way, for tutti_wait, tutti_test, tutti_cancel and
+ *     options   a deadline, an algorithm or a priority for this call; or NULL
+ *     request   receives the operation in flight, for tutti_wait, tutti_test, tutti_cancel and
  *               tutti_notify; NULL on failure
  *     prepared  receives the prepared operation, for tutti_start and tutti_prepared_free; NULL on
  *               failure
@@ -22,7 +22,7 @@ extern "C" {
 /* clang-format off */
 
 /* ------------------------------------------------------------------------------ tutti_allreduce */
-/* tutti_allreduce with options of its own: see "Forms" in tutti.h. */
+/* tutti_allreduce with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_allreduce_with(const void *send, void *recv, size_t count, enum tutti_dtype dtype,
                      tutti_op op, const struct tutti_call_options *options,
@@ -39,7 +39,7 @@ tutti_allreduce_prepare(const void *send, void *recv, size_t count, enum tutti_d
                         struct tutti_comm *comm, struct tutti_prepared **prepared);
 
 /* --------------------------------------------------------------------------------- tutti_reduce */
-/* tutti_reduce with options of its own: see "Forms" in tutti.h. */
+/* tutti_reduce with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_reduce_with(const void *send, void *recv, size_t count, enum tutti_dtype dtype, tutti_op op,
                   int root, const struct tutti_call_options *options, struct tutti_comm *comm);
@@ -55,7 +55,7 @@ tutti_reduce_prepare(const void *send, void *recv, size_t count, enum tutti_dtyp
                      struct tutti_comm *comm, struct tutti_prepared **prepared);
 
 /* ------------------------------------------------------------------------------ tutti_broadcast */
-/* tutti_broadcast with options of its own: see "Forms" in tutti.h. */
+/* tutti_broadcast with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_broadcast_with(const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root,
                      const struct tutti_call_options *options, struct tutti_comm *comm);
@@ -71,7 +71,7 @@ tutti_broadcast_prepare(const void *send, void *recv, size_t count, enum tutti_d
                         struct tutti_comm *comm, struct tutti_prepared **prepared);
 
 /* --------------------------------------------------------------------------------- tutti_gather */
-/* tutti_gather with options of its own: see "Forms" in tutti.h. */
+/* tutti_gather with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_gather_with(const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root,
                   const struct tutti_call_options *options, struct tutti_comm *comm);
@@ -87,7 +87,7 @@ tutti_gather_prepare(const void *send, void *recv, size_t count, enum tutti_dtyp
                      struct tutti_prepared **prepared);
 
 /* -------------------------------------------------------------------------------- tutti_scatter */
-/* tutti_scatter with options of its own: see "Forms" in tutti.h. */
+/* tutti_scatter with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_scatter_with(const void *send, void *recv, size_t count, enum tutti_dtype dtype, int root,
                    const struct tutti_call_options *options, struct tutti_comm *comm);
@@ -103,7 +103,7 @@ tutti_scatter_prepare(const void *send, void *recv, size_t count, enum tutti_dty
                       struct tutti_prepared **prepared);
 
 /* ------------------------------------------------------------------------------ tutti_allgather */
-/* tutti_allgather with options of its own: see "Forms" in tutti.h. */
+/* tutti_allgather with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_allgather_with(const void *send, void *recv, size_t count, enum tutti_dtype dtype,
                      const struct tutti_call_options *options, struct tutti_comm *comm);
@@ -119,7 +119,7 @@ tutti_allgather_prepare(const void *send, void *recv, size_t count, enum tutti_d
                         struct tutti_prepared **prepared);
 
 /* ------------------------------------------------------------------------- tutti_reduce_scatter */
-/* tutti_reduce_scatter with options of its own: see "Forms" in tutti.h. */
+/* tutti_reduce_scatter with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_reduce_scatter_with(const void *send, void *recv, size_t count, enum tutti_dtype dtype,
                           tutti_op op, const struct tutti_call_options *options,
@@ -136,7 +136,7 @@ tutti_reduce_scatter_prepare(const void *send, void *recv, size_t count, enum tu
                              struct tutti_comm *comm, struct tutti_prepared **prepared);
 
 /* ------------------------------------------------------------------------------- tutti_alltoall */
-/* tutti_alltoall with options of its own: see "Forms" in tutti.h. */
+/* tutti_alltoall with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_alltoall_with(const void *send, void *recv, size_t count, enum tutti_dtype dtype,
                     const struct tutti_call_options *options, struct tutti_comm *comm);
@@ -152,7 +152,7 @@ tutti_alltoall_prepare(const void *send, void *recv, size_t count, enum tutti_dt
                        struct tutti_prepared **prepared);
 
 /* -------------------------------------------------------------------------------- tutti_barrier */
-/* tutti_barrier with options of its own: see "Forms" in tutti.h. */
+/* tutti_barrier with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_barrier_with(const struct tutti_call_options *options, struct tutti_comm *comm);
 /* Starts tutti_barrier, which uses its buffers until done: see "Forms" in tutti.h. */
@@ -165,7 +165,7 @@ tutti_barrier_prepare(const struct tutti_call_options *options, struct tutti_com
                       struct tutti_prepared **prepared);
 
 /* -------------------------------------------------------------------------------- tutti_gatherv */
-/* tutti_gatherv with options of its own: see "Forms" in tutti.h. */
+/* tutti_gatherv with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_gatherv_with(const void *send, size_t send_count, void *recv, const size_t *recv_counts,
                    const size_t *recv_displs, enum tutti_dtype dtype, int root,
@@ -184,7 +184,7 @@ tutti_gatherv_prepare(const void *send, size_t send_count, void *recv, const siz
                       struct tutti_prepared **prepared);
 
 /* ------------------------------------------------------------------------------- tutti_scatterv */
-/* tutti_scatterv with options of its own: see "Forms" in tutti.h. */
+/* tutti_scatterv with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_scatterv_with(const void *send, const size_t *send_counts, const size_t *send_displs,
                     void *recv, size_t recv_count, enum tutti_dtype dtype, int root,
@@ -203,7 +203,7 @@ tutti_scatterv_prepare(const void *send, const size_t *send_counts, const size_t
                        struct tutti_prepared **prepared);
 
 /* ----------------------------------------------------------------------------- tutti_allgatherv */
-/* tutti_allgatherv with options of its own: see "Forms" in tutti.h. */
+/* tutti_allgatherv with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_allgatherv_with(const void *send, void *recv, const size_t *recv_counts,
                       const size_t *recv_displs, enum tutti_dtype dtype,
@@ -222,7 +222,7 @@ tutti_allgatherv_prepare(const void *send, void *recv, const size_t *recv_counts
                          struct tutti_prepared **prepared);
 
 /* ------------------------------------------------------------------------ tutti_reduce_scatterv */
-/* tutti_reduce_scatterv with options of its own: see "Forms" in tutti.h. */
+/* tutti_reduce_scatterv with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_reduce_scatterv_with(const void *send, void *recv, const size_t *recv_counts,
                            enum tutti_dtype dtype, tutti_op op,
@@ -241,7 +241,7 @@ tutti_reduce_scatterv_prepare(const void *send, void *recv, const size_t *recv_c
                               struct tutti_prepared **prepared);
 
 /* ------------------------------------------------------------------------------ tutti_alltoallv */
-/* tutti_alltoallv with options of its own: see "Forms" in tutti.h. */
+/* tutti_alltoallv with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_alltoallv_with(const void *send, const size_t *send_counts, const size_t *send_displs,
                      void *recv, const size_t *recv_counts, const size_t *recv_displs,
@@ -261,7 +261,7 @@ tutti_alltoallv_prepare(const void *send, const size_t *send_counts, const size_
                         struct tutti_comm *comm, struct tutti_prepared **prepared);
 
 /* ------------------------------------------------------------------------- tutti_allreduce_list */
-/* tutti_allreduce_list with options of its own: see "Forms" in tutti.h. */
+/* tutti_allreduce_list with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_allreduce_list_with(const struct tutti_list *send, const struct tutti_list *recv,
                           enum tutti_dtype dtype, tutti_op op,
@@ -280,7 +280,7 @@ tutti_allreduce_list_prepare(const struct tutti_list *send, const struct tutti_l
                              struct tutti_prepared **prepared);
 
 /* ---------------------------------------------------------------------------- tutti_reduce_list */
-/* tutti_reduce_list with options of its own: see "Forms" in tutti.h. */
+/* tutti_reduce_list with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_reduce_list_with(const struct tutti_list *send, const struct tutti_list *recv,
                        enum tutti_dtype dtype, tutti_op op, int root,
@@ -299,7 +299,7 @@ tutti_reduce_list_prepare(const struct tutti_list *send, const struct tutti_list
                           struct tutti_prepared **prepared);
 
 /* ------------------------------------------------------------------------- tutti_broadcast_list */
-/* tutti_broadcast_list with options of its own: see "Forms" in tutti.h. */
+/* tutti_broadcast_list with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_broadcast_list_with(const struct tutti_list *send, const struct tutti_list *recv,
                           enum tutti_dtype dtype, int root,
@@ -318,7 +318,7 @@ tutti_broadcast_list_prepare(const struct tutti_list *send, const struct tutti_l
                              struct tutti_prepared **prepared);
 
 /* ---------------------------------------------------------------------------- tutti_gather_list */
-/* tutti_gather_list with options of its own: see "Forms" in tutti.h. */
+/* tutti_gather_list with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_gather_list_with(const struct tutti_list *send, const struct tutti_list *recv,
                        enum tutti_dtype dtype, int root, const struct tutti_call_options *options,
@@ -336,7 +336,7 @@ tutti_gather_list_prepare(const struct tutti_list *send, const struct tutti_list
                           struct tutti_prepared **prepared);
 
 /* --------------------------------------------------------------------------- tutti_scatter_list */
-/* tutti_scatter_list with options of its own: see "Forms" in tutti.h. */
+/* tutti_scatter_list with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_scatter_list_with(const struct tutti_list *send, const struct tutti_list *recv,
                         enum tutti_dtype dtype, int root, const struct tutti_call_options *options,
@@ -355,7 +355,7 @@ tutti_scatter_list_prepare(const struct tutti_list *send, const struct tutti_lis
                            struct tutti_prepared **prepared);
 
 /* ------------------------------------------------------------------------- tutti_allgather_list */
-/* tutti_allgather_list with options of its own: see "Forms" in tutti.h. */
+/* tutti_allgather_list with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_allgather_list_with(const struct tutti_list *send, const struct tutti_list *recv,
                           enum tutti_dtype dtype, const struct tutti_call_options *options,
@@ -372,7 +372,7 @@ tutti_allgather_list_prepare(const struct tutti_list *send, const struct tutti_l
                              struct tutti_comm *comm, struct tutti_prepared **prepared);
 
 /* -------------------------------------------------------------------- tutti_reduce_scatter_list */
-/* tutti_reduce_scatter_list with options of its own: see "Forms" in tutti.h. */
+/* tutti_reduce_scatter_list with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_reduce_scatter_list_with(const struct tutti_list *send, const struct tutti_list *recv,
                                enum tutti_dtype dtype, tutti_op op,
@@ -391,7 +391,7 @@ tutti_reduce_scatter_list_prepare(const struct tutti_list *send, const struct tu
                                   struct tutti_comm *comm, struct tutti_prepared **prepared);
 
 /* -------------------------------------------------------------------------- tutti_alltoall_list */
-/* tutti_alltoall_list with options of its own: see "Forms" in tutti.h. */
+/* tutti_alltoall_list with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_alltoall_list_with(const struct tutti_list *send, const struct tutti_list *recv,
                          enum tutti_dtype dtype, const struct tutti_call_options *options,
@@ -408,7 +408,7 @@ tutti_alltoall_list_prepare(const struct tutti_list *send, const struct tutti_li
                             struct tutti_comm *comm, struct tutti_prepared **prepared);
 
 /* ----------------------------------------------------------------------------------- tutti_send */
-/* tutti_send with options of its own: see "Forms" in tutti.h. */
+/* tutti_send with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_send_with(const void *send, size_t count, enum tutti_dtype dtype, int peer, int tag,
                 const struct tutti_call_options *options, struct tutti_comm *comm);
@@ -424,7 +424,7 @@ tutti_send_prepare(const void *send, size_t count, enum tutti_dtype dtype, int p
                    struct tutti_prepared **prepared);
 
 /* ----------------------------------------------------------------------------------- tutti_recv */
-/* tutti_recv with options of its own: see "Forms" in tutti.h. */
+/* tutti_recv with options for this call: see "Forms" in tutti.h. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_recv_with(void *recv, size_t count, enum tutti_dtype dtype, int peer, int tag,
                 struct tutti_message *message, const struct tutti_call_options *options,

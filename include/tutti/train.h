@@ -8,11 +8,11 @@
  *                                                               ▼
  *                                                   every gradient is the average of all ranks
  *
- * Gradients are reduced in place, without being copied into one buffer. An allreduce for each
- * gradient would mean many small calls. One for all of them could not begin before the last
- * gradient is ready. So gradients are put into buckets, and each bucket starts when its last
- * gradient is ready. All ranks start buckets in the same order, whatever the order in which
- * gradients become ready.
+ * Each gradient belongs to a bucket, and the allreduce of a bucket starts when its last gradient is
+ * ready. (An allreduce for each gradient would mean many small calls, and an allreduce for all of
+ * them could not begin before the last gradient is ready.) Tutti reduces gradients in place,
+ * without copying them into one buffer. All ranks start buckets in the same order, whatever the
+ * order in which gradients become ready.
  *
  *     struct tutti_gradient gradients[] = {{weights, weight_count, TUTTI_FLOAT32},
  *                                           {biases, bias_count, TUTTI_FLOAT32}};
@@ -24,8 +24,8 @@
  *         update parameters;
  *     }
  *
- * To accumulate gradients over several passes, call tutti_buckets_ready only in the last one (or
- * see tutti_buckets_hold): nothing is sent before it.
+ * To accumulate gradients over several passes, call tutti_buckets_ready only in the last pass (or
+ * see tutti_buckets_hold): Tutti sends nothing before it.
  */
 #ifndef TUTTI_TRAIN_H
 #define TUTTI_TRAIN_H
@@ -49,7 +49,7 @@ struct tutti_gradient {
     enum tutti_dtype dtype;
 };
 
-/* When buckets start. On one host CPUs do the reducing. If each of them has a rank that computes,
+/* When buckets start. On one host CPUs do the reducing. If each CPU has a rank that computes,
  * reducing takes time from computing, and it is fastest to reduce everything at the end. */
 enum tutti_buckets_start {
     TUTTI_BUCKETS_START_CHOSEN, /* WHEN_FULL if tutti_comm_overlaps on all ranks, else AT_FINISH */
@@ -87,13 +87,13 @@ struct tutti_buckets_result {
     int reserved; /* is 0 */
 };
 
-/* Makes buckets for the gradients of a model's parameters, given in the model's order (the backward
- * pass is assumed to reach the last ones first). All ranks give the same counts, dtypes and
- * options. The list is copied; the memory stays the caller's, and must stay where it is until the
- * buckets are freed. The communicator must outlive them. options may be NULL. Collective; blocks
- * until the communicator's deadline. On failure *created is NULL: INVALID_BUFFER, INVALID_DTYPE
- * (not a float), INVALID_OPTIONS, NO_MEMORY, MISMATCH (ranks gave different gradients or options),
- * or a status of an allreduce. */
+/* Makes buckets for the gradients of a model's parameters, given in the model's order (so that the
+ * backward pass reaches the last gradients first). All ranks give the same counts, dtypes and
+ * options. Tutti copies the list; the memory stays the caller's, and must stay where it is until
+ * the buckets are freed. The communicator must outlive the buckets. options may be NULL.
+ * Collective; blocks until the communicator's deadline. On failure *created is NULL:
+ * INVALID_BUFFER, INVALID_DTYPE (not a float), INVALID_OPTIONS, NO_MEMORY, MISMATCH (ranks gave
+ * different gradients or options), or a status of an allreduce. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_buckets_create(const struct tutti_gradient *gradients, size_t count,
                      const struct tutti_buckets_options *options, struct tutti_comm *comm,
@@ -105,7 +105,7 @@ TUTTI_API enum tutti_status tutti_buckets_free(struct tutti_buckets *buckets);
 /* Says that gradient `index` has this step's value. The gradient belongs to the buckets until
  * tutti_buckets_finish has returned. Starts the buckets that are full now, in their order, unless
  * they start at finish. Any thread; does not block. INVALID_OPTIONS: there is no such gradient, or
- * it was already ready in this step. Other failures are those of starting an allreduce;
+ * it was already ready in this step. Other failures come from starting an allreduce;
  * tutti_buckets_finish returns them, too. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_ready(struct tutti_buckets *buckets,
                                                                size_t index);
@@ -114,15 +114,15 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_ready(struct tutti_buck
  * INVALID_OPTIONS if a gradient of this step is ready already. Local; does not block. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_hold(struct tutti_buckets *buckets,
                                                               int is_held);
-/* Ends the step. Gradients that this rank did not have ready are set to zero, and take part as
- * zeros. The call then waits for all gradients, and scales them if norm_max says so. They are then
- * the same on all ranks, bit for bit. result may be NULL. Collective; blocks until the
- * communicator's deadline. Returns the failure of the first allreduce that failed: then gradients
- * are undefined, and the buckets can only be freed. */
+/* Ends the step. Sets the gradients that this rank did not have ready to zero; they take part as
+ * zeros. Then waits for all gradients, and scales them if norm_max says so. They are then the same
+ * on all ranks, bit for bit. result may be NULL. Collective; blocks until the communicator's
+ * deadline. Returns the failure of the first allreduce that failed: then gradients are undefined,
+ * and the buckets can only be freed. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_buckets_finish(struct tutti_buckets *buckets,
                                                                 struct tutti_buckets_result *result);
 /* For buckets with find_unused: 1 if some rank had the gradient ready in the last finished step; 0
- * if none had: its parameter had no part in the loss, and is best left alone. Without find_unused
+ * if no rank had: its parameter had no part in the loss, so do not update it. Without find_unused
  * always 1. -1: there is no such gradient. Local; does not block. */
 TUTTI_API int tutti_buckets_is_used(const struct tutti_buckets *buckets, size_t index);
 

@@ -6,31 +6,30 @@
  *     tutti_comm_free(comm);
  *
  * Words.  A *communicator* joins `size` ranks, numbered from 0. A rank is a process or a thread. A
- * *collective* is a call that all ranks of a communicator make together, in the same order on
- * each. A *block* is `count` elements of one dtype.
+ * *collective* is a call that all ranks of a communicator make together, in the same order on each.
+ * A *block* is `count` elements of one dtype.
  *
- * Forms.  Every collective, and send and recv, has four:
+ * Forms.  Every collective, and send and recv, has four forms:
  *     tutti_X(...)              blocks until this rank's part is done: its buffers are free again.
- *     tutti_X_with(..., opt)    the same with a deadline, an algorithm, a priority of its own.
+ *     tutti_X_with(..., opt)    the same with a deadline, an algorithm or a priority for this call.
  *     tutti_X_start(..., &r)    returns at once; the buffers belong to the operation until tutti_wait
  *                               (or a tutti_test that says done) gives them back. Progress needs no
  *                               further call.
  *     tutti_X_prepare(..., &p)  checks and plans everything once; tutti_start(p, &r) then starts it
- *                               as often as you like, on what the same buffers hold by then.
- * This file has the blocking forms, and includes the others from forms.h. Between
- * tutti_group_begin() and tutti_group_end() blocking calls are only started; the end waits for all.
- * Started, prepared and grouped calls of different ranks match each other. Blocking calls match
- * only blocking calls. Ranks that wait for each other in different forms get MISMATCH.
+ *                               as often as you like, on the present contents of the buffers.
+ * Between tutti_group_begin() and tutti_group_end() blocking calls only start; the end waits for
+ * all of them. Started, prepared and grouped calls of different ranks match each other. Blocking
+ * calls match only blocking calls. Ranks that wait for each other in different forms get MISMATCH.
  *
  * Buffers.  Every collective also takes its buffers as lists of tensors (tutti_X_list): the
  * tensors, one after the other, are the buffer, and Tutti does not copy them into one. In the v
  * forms (tutti_Xv) blocks may have different counts.
  *
  * Errors.  Functions return TUTTI_OK or a status. tutti_error_message() then tells this thread what
- * went wrong, and tutti_comm_failure() which rank is to blame. An invalid argument is found before
- * anything is sent, and changes nothing. Any other failure ends the communicator, unless its
- * function says otherwise: later calls return the same status, and tutti_comm_free() still works.
- * No call waits longer than its deadline.
+ * went wrong, and tutti_comm_failure() which rank is to blame. Tutti finds an invalid argument
+ * before it sends anything, and changes nothing. Any other failure ends the communicator, unless
+ * its function says otherwise: later calls return the same status, and tutti_comm_free() still
+ * works. No call waits longer than its deadline.
  *
  * Threads.  Any thread may call anything. Calls on one communicator must have the same order on
  * every rank, so let one thread at a time make them. Any thread may wait, test and abort, at any
@@ -40,8 +39,8 @@
  * TUTTI_INVALID_COMM; tutti_comm_free() there gives memory back without telling the other ranks
  * anything.
  *
- * Memory.  A buffer may be any memory, at any alignment. The other processes of the host map memory
- * from tutti_mem_alloc(), so large operations on it copy less.
+ * Memory.  A buffer may be any memory, at any alignment. Large operations copy less in memory from
+ * tutti_mem_alloc(), because the other processes of the host map it.
  */
 #ifndef TUTTI_H
 #define TUTTI_H
@@ -63,11 +62,11 @@ extern "C" {
 
 /* ----------------------------------------------------------------------------------------- version
  *
- * A program may run with a later library than its header, as long as the soname is the same. It
- * may run with an earlier library that has everything that the program uses. Structs that begin
- * with size_bytes may get more fields at their end. A field that the program does not know is 0,
- * which changes nothing. A set field that the library does not know is refused with
- * INVALID_OPTIONS. All other structs, and the values of enums and constants, stay as they are. See
+ * A program may run with a later library than its header, as long as the soname is the same. It may
+ * run with an earlier library that has everything that the program uses. Structs that begin with
+ * size_bytes may get more fields at their end. A field that the program does not know is 0, which
+ * changes nothing. The library refuses a set field that it does not know with INVALID_OPTIONS. All
+ * other structs, and the values of enums and constants, stay as they are. See
  * docs/reference/compatibility.md. */
 
 /* The version of this header. */
@@ -97,7 +96,7 @@ enum tutti_status {
     TUTTI_INVALID_BUFFER,    /* NULL with a count above zero, or overlapping in part */
     TUTTI_INVALID_COUNT,     /* a count does not fit into size_t, or counts do not fit each other */
     TUTTI_INVALID_DTYPE,     /* not a dtype */
-    TUTTI_INVALID_OP,        /* not an operation, or none for this dtype */
+    TUTTI_INVALID_OP,        /* not an operation, or not for this dtype */
     TUTTI_INVALID_ROOT,      /* root is not a rank of the communicator */
     TUTTI_INVALID_RANK,      /* rank and size make no communicator */
     TUTTI_INVALID_OPTIONS,   /* an options struct or environment variable; the message says which */
@@ -120,7 +119,7 @@ enum tutti_status {
     TUTTI_INVALID_TAG,       /* a tag below 0 */
     TUTTI_TRUNCATED,         /* a message is longer than its receive allows, or of another dtype */
     TUTTI_UNEXPECTED_FULL,   /* too many messages wait here for a receive */
-    TUTTI_MINORITY,          /* cut off from most ranks, which may go on without this one */
+    TUTTI_MINORITY,          /* cut off from most ranks, which may go on without this rank */
     TUTTI_CORRUPT,           /* data arrives changed, also when it is sent again */
     TUTTI_REVOKED            /* tutti_comm_revoke was called */
 };
@@ -155,8 +154,7 @@ enum tutti_dtype {
     TUTTI_UINT64
 };
 
-/* An operation: one of the constants below, or made by tutti_op_create. Compare operations by
- * ==. */
+/* An operation: a constant below, or the result of tutti_op_create. Compare operations by ==. */
 typedef const struct tutti_operation *tutti_op;
 #define TUTTI_SUM ((tutti_op)1)
 #define TUTTI_PROD ((tutti_op)2)
@@ -171,9 +169,9 @@ typedef const struct tutti_operation *tutti_op;
 #define TUTTI_BOR ((tutti_op)10)
 #define TUTTI_BXOR ((tutti_op)11)
 
-/* result[i] = left[i] op right[i] for count elements, at any alignment; result may be left or
- * right. Any thread that moves operations may call it, and several may at once. It must neither
- * block nor call Tutti. */
+/* Computes result[i] = left[i] op right[i] for count elements, at any alignment; result may be left
+ * or right. Any thread that moves operations may call it, and several threads may call it at once.
+ * It must neither block nor call Tutti. */
 typedef void tutti_combine(const void *left, const void *right, void *result, size_t count,
                            enum tutti_dtype dtype, void *context);
 
@@ -204,14 +202,14 @@ TUTTI_API size_t tutti_dtype_size(enum tutti_dtype dtype);
 /* "float32" and so on; "unknown" if dtype is invalid. Static, never NULL. Any thread; does not
  * block. */
 TUTTI_API const char *tutti_dtype_name(enum tutti_dtype dtype);
-/* "sum" and so on, or the name that it was created with (valid until it is freed); "unknown" if op
- * is invalid. Any thread; does not block. */
+/* "sum" and so on, or the name with which the operation was created (valid until it is freed);
+ * "unknown" if op is invalid. Any thread; does not block. */
 TUTTI_API const char *tutti_op_name(tutti_op op);
 
 /* -------------------------------------------------------------------------------- communicators */
 
 struct tutti_comm;     /* opaque */
-struct tutti_request;  /* opaque: an operation under way */
+struct tutti_request;  /* opaque: an operation in flight */
 struct tutti_prepared; /* opaque: an operation that can be started again and again */
 struct tutti_mesh;     /* opaque: communicators along named axes */
 
@@ -231,10 +229,10 @@ struct tutti_store {
     void *context;
 };
 
-/* Whether ranks check the data that they receive against a checksum (CRC-32C) of what was sent.
- * Changed data is read once more: the sender sends it again, or there is a second copy. If that has
- * changed, too, the call ends with CORRUPT, and its message names the rank that sent the data. Must
- * be the same on all ranks. */
+/* Whether ranks check the data that they receive against a checksum (CRC-32C) of the sent data. The
+ * receiver reads changed data once more: the sender sends it again, or there is a second copy. If
+ * that has changed, too, the call ends with CORRUPT, and its message names the rank that sent the
+ * data. The same on all ranks. */
 enum tutti_integrity {
     TUTTI_INTEGRITY_DEFAULT, /* TUTTI_INTEGRITY, else OFF; derived communicators inherit it */
     TUTTI_INTEGRITY_OFF,     /* ranks take data as the network delivers it */
@@ -243,12 +241,12 @@ enum tutti_integrity {
 };
 
 /* Whether data between hosts is encrypted (TLS 1.3), so that others can neither read nor change it.
- * Needs the job's secret, TUTTI_SECRET_FILE or TUTTI_SECRET: without one, nothing goes between
- * hosts, and INVALID_OPTIONS says so. Must be the same on all ranks. */
+ * Needs the job's secret, TUTTI_SECRET_FILE or TUTTI_SECRET: without it, Tutti sends nothing
+ * between hosts and returns INVALID_OPTIONS. The same on all ranks. */
 enum tutti_encryption {
     TUTTI_ENCRYPTION_DEFAULT, /* TUTTI_ENCRYPTION, else OFF; derived communicators inherit it */
     TUTTI_ENCRYPTION_OFF,     /* anybody on the network can read what ranks send each other */
-    TUTTI_ENCRYPTION_ON       /* all that goes over TCP is encrypted */
+    TUTTI_ENCRYPTION_ON       /* all data over TCP is encrypted */
 };
 
 struct tutti_comm_options {
@@ -271,30 +269,32 @@ struct tutti_comm_options {
     }
 
 /* Fills *id with a fresh, unguessable name for one communicator, and decides whether its ranks may
- * be on several hosts. They may if the launcher says that there are several, or if TUTTI_ID_HOSTS
- * is "many" ("one": they may not). Then this process listens for the others until rank 0, which
- * must be in this process, has made the communicator. Otherwise nothing listens, all ranks must be
- * on this host, and a rank on another host gets INVALID_OPTIONS. When ranks meet through a store,
- * rank 0 does this itself. Any thread; does not block on other ranks. */
+ * be on several hosts. They may if the launcher says that there are several hosts, or if
+ * TUTTI_ID_HOSTS is "many". Then this process listens for the others until rank 0, which must be in
+ * this process, has made the communicator. Otherwise, or if TUTTI_ID_HOSTS is "one", this process
+ * does not listen, all ranks must be on this host, and a rank on another host gets INVALID_OPTIONS.
+ * When ranks meet through a store, rank 0 does this itself. Any thread; does not block on other
+ * ranks. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_id_create(struct tutti_id *id);
 
 /* The launcher that started this process, as its environment shows it, such as "torchrun" or
- * "Slurm". NULL: none that tutti_comm_create(NULL, ...) can use, and the error message says why.
- * *rank and *size become those of this process, or -1; each pointer may be NULL. Not collective.
- * The text is static. Any thread, while no thread changes the environment; does not block. */
+ * "Slurm". NULL: there is no launcher that tutti_comm_create(NULL, ...) can use, and the error
+ * message says why. *rank and *size become the values of this process, or -1; each pointer may be
+ * NULL. Not collective. The text is static. Any thread, while no thread changes the environment;
+ * does not block. */
 TUTTI_API const char *tutti_launcher(int *rank, int *size);
 
 /* Joins a communicator; collective over its ranks, each with its own rank number. options may be
- * NULL: everything comes from the environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and what
- * Tutti's launcher sets). Options and what they point to are copied. Blocks until all ranks have
- * arrived, or until the start-up deadline: then the error names the missing ranks. On failure *comm
- * is NULL and nothing is left behind. */
+ * NULL: everything comes from the environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and the
+ * variables of Tutti's launcher). Tutti copies the options and the data to which they point. Blocks
+ * until all ranks have arrived, or until the start-up deadline: then the error names the missing
+ * ranks. On failure *comm is NULL and nothing is left behind. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_comm_create(const struct tutti_comm_options *options, struct tutti_comm **comm);
 /* Leaves the communicator: blocks until this rank's started operations are done (or their deadlines
  * have passed), then gives all memory back. NULL is allowed. Not collective: peers that still need
  * this rank get an error that names it. tutti_wait, tutti_test and tutti_group_end still say how
- * its requests ended; its prepared calls can only be freed. Any later call on the communicator
+ * its requests ended; its prepared calls can then only be freed. Any later call on the communicator
  * returns INVALID_COMM, until another communicator is created at the same address. */
 TUTTI_API enum tutti_status tutti_comm_free(struct tutti_comm *comm);
 /* Ends every present and future operation of the communicator on all ranks with TUTTI_ABORTED. Any
@@ -311,8 +311,8 @@ TUTTI_API int tutti_comm_size(const struct tutti_comm *comm);
  * is no communicator. Ranks may get different answers. Any thread; does not block. */
 TUTTI_API int tutti_comm_overlaps(const struct tutti_comm *comm);
 
-/* Derived communicators. Each is independent of the one it was made from: it fails, and is freed,
- * alone. `options` may be NULL: everything as in `comm`. Otherwise the timeouts, deterministic and
+/* Derived communicators. Each is independent of its parent `comm`: it fails, and is freed, alone.
+ * `options` may be NULL: everything as in `comm`. Otherwise the timeouts, deterministic and
  * algorithms that are set there are the new communicator's own (rank, size, id and store are
  * ignored). These calls block like tutti_comm_create, until their deadlines. On failure *created is
  * NULL. */
@@ -323,12 +323,13 @@ TUTTI_API int tutti_comm_overlaps(const struct tutti_comm *comm);
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_comm_split(struct tutti_comm *comm, int color, int key,
                  const struct tutti_comm_options *options, struct tutti_comm **created);
-/* A communicator of the same ranks. Collective over comm. */
+/* Makes a communicator of the same ranks. Collective over comm. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_dup(struct tutti_comm *comm,
                                                           const struct tutti_comm_options *options,
                                                           struct tutti_comm **created);
-/* A communicator of the listed ranks of comm (distinct, in the order of their new numbers).
- * Collective over the listed ranks only, which all pass the same list; the others do not call. */
+/* Makes a communicator of the listed ranks of comm (distinct, in the order of their new numbers).
+ * Collective over the listed ranks alone, which all pass the same list; the other ranks do not
+ * call. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_comm_group(struct tutti_comm *comm, const int *ranks, int rank_count,
                  const struct tutti_comm_options *options, struct tutti_comm **created);
@@ -353,11 +354,11 @@ TUTTI_API enum tutti_status tutti_mesh_free(struct tutti_mesh *mesh);
  * axis. The rank's number in it is its coordinate. Any thread; does not block. */
 TUTTI_API struct tutti_comm *tutti_mesh_axis(const struct tutti_mesh *mesh, const char *name);
 
-/* The present cost of a communicator to this rank. */
+/* The memory and descriptors of a communicator in this rank, as they are now. */
 struct tutti_footprint {
     size_t size_bytes;       /* set by the caller to sizeof(struct tutti_footprint) */
     size_t private_bytes;    /* memory of this rank alone */
-    size_t shared_bytes;     /* its share of shared memory: what it reserved for its links */
+    size_t shared_bytes;     /* its share of shared memory: the part that its links reserved */
     size_t program_count;    /* prepared plans in the cache */
     size_t link_count;       /* open links, both directions */
     size_t descriptor_count; /* file descriptors */
@@ -365,13 +366,13 @@ struct tutti_footprint {
 /* Fills *footprint.  Any thread, between operations; does not block. */
 TUTTI_API enum tutti_status tutti_comm_footprint(const struct tutti_comm *comm,
                                                  struct tutti_footprint *footprint);
-/* Says which algorithm a call on this communicator would take, and why. The first line says which
- * one is chosen, and by what. A line for each algorithm follows, with the time that the cost model
- * predicts for it, the fastest first. Then come the algorithms that cannot do the call, with the
- * reason. All of this is for private memory, an operation that commutes, and the communicator's own
- * settings. collective: "allreduce" and so on; count and dtype as in that call. text: gets as much
- * as fits into text_bytes, and a zero at the end. Not collective. Any thread; does not block, but
- * takes some milliseconds for a size that no call has had before. INVALID_OPTIONS: there is no
+/* Says which algorithm a call on this communicator would take, and why. The first line names the
+ * chosen algorithm and who chose it. A line for each algorithm follows, with the time that the cost
+ * model predicts for it, the fastest first. Then come the algorithms that cannot do the call, with
+ * the reason. All of this is for private memory, an operation that commutes, and the communicator's
+ * own settings. collective: "allreduce" and so on; count and dtype as in that call. text: gets as
+ * much as fits into text_bytes, and a zero at the end. Not collective. Any thread; does not block,
+ * but takes some milliseconds for a size that no call has had before. INVALID_OPTIONS: there is no
  * collective of that name, or no room for text. INVALID_DTYPE, NO_MEMORY. INVALID_ALGORITHM: the
  * communicator's rules leave none. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_explain(const struct tutti_comm *comm,
@@ -391,37 +392,37 @@ struct tutti_failure {
 /* Fills *failure with why the communicator failed, or with TUTTI_OK. Any thread; does not block. */
 TUTTI_API enum tutti_status tutti_comm_failure(const struct tutti_comm *comm,
                                                struct tutti_failure *failure);
-/* Writes this rank's flight recorder, its last calls on the communicator, to
- * FOLDER/tutti-ID-rankN.json, and replaces an earlier one. `tutti-trace` reads the files of all
- * ranks together. folder: created if it does not exist; NULL: TUTTI_TRACE_DIR, to which a
- * communicator that fails writes the same by itself. Not collective. Any thread, also while a call
- * is blocked; blocks until the file system has taken it, 30 s at most. INVALID_OPTIONS: folder is
- * NULL, and TUTTI_TRACE_DIR is not set. SYSTEM, NO_SPACE or NO_MEMORY: the file cannot be written,
- * and no part of it is there; after 30 s without an answer it may still appear. The communicator
- * stays as it is. */
+/* Writes this rank's flight recorder, its last calls on the communicator, to the file
+ * tutti-ID-rankN.json in a directory, and replaces an earlier file. `tutti-trace` reads the files
+ * of all ranks together. `folder`: the directory, created if it does not exist; NULL:
+ * TUTTI_TRACE_DIR, to which a communicator that fails writes the same by itself. Not collective.
+ * Any thread, also while a call is blocked; blocks until the file system has taken the file, 30 s
+ * at most. INVALID_OPTIONS: `folder` is NULL, and TUTTI_TRACE_DIR is not set. SYSTEM, NO_SPACE or
+ * NO_MEMORY: the file cannot be written, and no part of it is there; after 30 s without an answer
+ * it may still appear. The communicator stays as it is. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_dump(struct tutti_comm *comm,
                                                             const char *folder);
 
-/* Operations of one kind that this rank began on a communicator; those of other ranks are not
- * counted. Both numbers only grow. */
+/* Operations of one kind that this rank, not any other, began on a communicator. Both numbers only
+ * grow. */
 struct tutti_comm_counters {
     size_t size_bytes; /* set by the caller to sizeof(struct tutti_comm_counters) */
     uint64_t calls;
-    /* Count times element size, as called. In the v forms, all blocks of which this rank gives the
-     * counts: what an allgatherv gathers, what a reduce_scatterv reduces, what an alltoallv sends,
-     * and on the root what a gatherv or scatterv moves. The other ranks of these two give the count
-     * of one block, their own. */
+    /* Count times element size, as called. In the v forms, the bytes of all blocks of which this
+     * rank gives the counts: all that an allgatherv gathers, a reduce_scatterv reduces or an
+     * alltoallv sends, and on the root all that a gatherv or scatterv moves. In gatherv and
+     * scatterv the other ranks give the count of their own block. */
     uint64_t bytes;
 };
 /* Fills *counters. operation: "allreduce" and so on, whatever its form, or "send" or "recv". An
- * operation that waits for another one to end, because many were started, is counted once it has
+ * operation that waits for another operation to end, because many were started, counts once it has
  * begun. Any thread; does not block. INVALID_OPTIONS: there is no operation of that name. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_count(const struct tutti_comm *comm,
                                                             const char *operation,
                                                             struct tutti_comm_counters *counters);
 
 enum tutti_trace_of { TUTTI_TRACE_COLLECTIVES, TUTTI_TRACE_MESSAGES };
-/* One operation, as the flight recorder has it. Its texts stay valid as long as the process lives. */
+/* An operation in the flight recorder. Its texts stay valid as long as the process lives. */
 struct tutti_trace_entry {
     size_t size_bytes;     /* set by the caller to sizeof(struct tutti_trace_entry) */
     uint64_t number;       /* on this communicator, from 1; messages have numbers of their own */
@@ -441,12 +442,12 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_read(const struct tutti_c
                                                             enum tutti_trace_of of, uint64_t number,
                                                             struct tutti_trace_entry *entry);
 
-/* After failures, with ULFM's meaning (Bland, Bouteiller, Herault, Bosilca, Dongarra: Post-failure
- * recovery of MPI communication capability, IJHPCA 27(3), 2013). A communicator in which a rank
- * failed stays failed: all its operations return that status. The calls below work on failed
- * communicators as well as on healthy ones. tutti_comm_agree and tutti_comm_shrink are collective
- * over the surviving ranks, in the same order on each, and block until all of these have called, at
- * most for the communicator's timeout.
+/* Recovery after failures. The calls below mean the same as in ULFM (Bland, Bouteiller, Herault,
+ * Bosilca, Dongarra: Post-failure recovery of MPI communication capability, IJHPCA 27(3), 2013). A
+ * communicator in which a rank failed stays failed: all its operations return that status. The
+ * calls below work on failed and on healthy communicators. tutti_comm_agree and tutti_comm_shrink
+ * are collective over the surviving ranks, in the same order on each, and block until all of these
+ * have called, at most for the communicator's timeout.
  *
  *     if (tutti_allreduce(...) == TUTTI_PROC_FAILED &&
  *         tutti_comm_shrink(comm, NULL, &smaller) == TUTTI_OK)
@@ -454,7 +455,7 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_trace_read(const struct tutti_c
  *
  * In a partition the larger side (more than half of the ranks, or half of them with rank 0) goes
  * on. Ranks of the other side get MINORITY after some seconds. If most ranks are known to have
- * died, the rest goes on. */
+ * died, the others go on. */
 
 /* Ends every present and future operation of the communicator on all ranks with TUTTI_REVOKED. A
  * rank calls it if it knows of a failure that others may not know of, before all of them shrink.
@@ -464,15 +465,15 @@ TUTTI_API enum tutti_status tutti_comm_revoke(struct tutti_comm *comm);
 /* The same with a reason, which the error messages of the other ranks contain (copied, up to about
  * 200 characters; NULL: none). Not collective. Any thread; does not block. */
 TUTTI_API enum tutti_status tutti_comm_revoke_because(struct tutti_comm *comm, const char *reason);
-/* *word becomes the bitwise AND of the words of all ranks that took part: the same on all of them,
+/* *word becomes the bitwise AND of the words of all ranks that took part, the same on all of them,
  * whatever fails meanwhile. OK: all ranks of the communicator took part. PROC_FAILED: not all did;
- * *word is the AND of those that did, and the message lists the missing ranks, the same on all.
- * MINORITY, TIMEOUT and others: nothing was agreed, and *word is as it was. */
+ * *word is the AND of the words of the ranks that did, and the message lists the missing ranks, the
+ * same on all. MINORITY, TIMEOUT and others: nothing was agreed, and *word is as it was. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_comm_agree(struct tutti_comm *comm, uint64_t *word);
-/* A communicator of the ranks that are left, in their old order; options as for tutti_comm_split.
- * All of them get it, or none does; a rank that dies meanwhile is left out, too. On failure
- * *created is NULL: PROC_FAILED (the others went on without this rank), MINORITY, TIMEOUT, or what
- * kept a rank from making it. */
+/* Makes a communicator of the ranks that are left, in their old order; options as for
+ * tutti_comm_split. All of them get it, or none does; a rank that dies meanwhile is left out, too.
+ * On failure *created is NULL: PROC_FAILED (the others went on without this rank), MINORITY,
+ * TIMEOUT, or the status that kept a rank from making it. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_comm_shrink(struct tutti_comm *comm, const struct tutti_comm_options *options,
                   struct tutti_comm **created);
@@ -485,11 +486,11 @@ struct tutti_call_options {
     const char *algorithm; /* name from `tutti-plan list`, "bruck/4" with a radix; NULL: chosen.
                               The same on all ranks. Not for send and recv. */
     int deterministic; /* as in the communicator's options, for this call; the same on all ranks */
-    int priority;  /* higher ones move first among operations under way; -100 to 100, usually 0 */
+    int priority;      /* operations with a higher priority move first; -100 to 100, usually 0 */
     void *stream;  /* with on_stream: a CUstream or cudaStream_t; NULL: the legacy default stream of
                       the current device */
     int on_stream; /* 1: the operation begins when the work before it on `stream` is done, and later
-                      work on it waits for the operation. See "Memory of devices" below. */
+                      work on it waits for the operation. See "Memory of devices". */
     int reserved;  /* 0 */
 };
 #define TUTTI_CALL_OPTIONS_INIT                                      \
@@ -498,24 +499,26 @@ struct tutti_call_options {
     }
 
 /* Memory of devices. Buffers may lie in the memory of a GPU; each of `send` and `recv` then lies in
- * that of one GPU as a whole. Ranks may differ in this: one may have its buffers in a GPU's memory
- * and another one in the host's. Results have the same bits. Tutti finds CUDA's driver
- * (libcuda.so.1) if the program has loaded and initialised it before it creates the communicator,
- * or at the first call with a stream. TUTTI_CUDA_DRIVER names a file that Tutti loads itself.
+ * the memory of one GPU as a whole. Ranks may differ in this: the buffers of a rank may be in a
+ * GPU's memory, and the buffers of another rank in the host's. Results have the same bits. Tutti
+ * finds CUDA's driver (libcuda.so.1) if the program has loaded and initialised it before it creates
+ * the communicator, or at the first call with a stream. TUTTI_CUDA_DRIVER names a file that Tutti
+ * loads itself.
  *
  * Without a stream, buffers must be ready when the call is made, and are ready when it is done, as
- * ever. With one, the call is work of that stream. `_start` and `_prepare` forms are waited for as
- * usual, or by the stream. The other forms return at once, and a failure shows in the next call on
- * the communicator and in tutti_comm_failure. The deadline counts from the moment at which the
- * stream reaches the operation. If it fails, the stream goes on, and `recv` is undefined. A call in
- * a stream occupies some of the GPU's multiprocessors (TUTTI_GPU_BLOCKS) from then to its end.
+ * ever. With a stream, the call is work of that stream. The caller, or the stream, waits for
+ * `_start` and `_prepare` forms. The other forms return at once, and a failure shows in the next
+ * call on the communicator and in tutti_comm_failure. The deadline counts from the moment at which
+ * the stream reaches the operation. If it fails, the stream goes on, and `recv` is undefined. A
+ * call in a stream occupies some of the GPU's multiprocessors (TUTTI_GPU_BLOCKS) from then to its
+ * end.
  *
  * Messages (tutti_send, tutti_recv) from and to memory of a GPU go through memory of the host; each
  * message has its own until it is over. The thread that sends copies before the message begins: the
- * call, or the start, returns when the GPU has copied. The thread that receives copies what it has
- * received in the call that ends the request: tutti_wait, tutti_test, the end of the group, the
- * blocking call. SYSTEM: the GPU could not copy. Only that message fails, unless the GPU has failed
- * for good: then the communicator does.
+ * call, or the start, returns when the GPU has copied. The thread that receives copies the data in
+ * the call that ends the request: tutti_wait, tutti_test, the end of the group, the blocking call.
+ * SYSTEM: the GPU could not copy. Only that message fails, unless the GPU has failed for good,
+ * which ends the communicator.
  *
  * INVALID_BUFFER: managed memory, or memory of several GPUs. UNSUPPORTED: the stream is being
  * captured into a graph; an operation made from a function; send and recv with a stream. */
@@ -527,20 +530,21 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_wait(struct tutti_request **req
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_test(struct tutti_request **request);
 /* Takes back a started receive that no message has matched yet. OK: it never happened, its buffer
  * is the caller's again, and *request is NULL. IN_PROGRESS: a message has matched it, or it has
- * failed; wait for it as usual. UNSUPPORTED: a send, which its receiver may know of already, or a
- * collective, for which the other ranks wait even if it has not begun. tutti_comm_revoke and
- * tutti_comm_abort end those. Local; does not block. One thread per request. */
+ * failed; wait for it as usual. UNSUPPORTED: the request is a send, of which its receiver may know
+ * already, or a collective, for which the other ranks wait even if it has not begun.
+ * tutti_comm_revoke and tutti_comm_abort end sends and collectives. Local; does not block. One
+ * thread per request. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_cancel(struct tutti_request **request);
-/* Adds 1 to an eventfd when the request is done, or at once if it is: for threads that sleep until
- * one of several requests, or something else, needs them. tutti_test then completes the request as
- * usual. event_fd stays the caller's, and must stay open until it has been added to, which may be a
- * moment after tutti_test says that the request is done. A request has at most one eventfd. Only
- * the thread that owns the request may call this; does not block. INVALID_REQUEST: it is NULL, or
- * has an eventfd already. INVALID_OPTIONS: not a descriptor. */
+/* Adds 1 to an eventfd when the request is done, or at once if it is done already. Use it in
+ * threads that sleep until a request, or another event, needs them. tutti_test then completes the
+ * request as usual. event_fd stays the caller's, and must stay open until Tutti has added to it,
+ * which may be a moment after tutti_test says that the request is done. A request has at most one
+ * eventfd. Only the thread that owns the request may call this; does not block. INVALID_REQUEST: it
+ * is NULL, or has an eventfd already. INVALID_OPTIONS: not a descriptor. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_notify(struct tutti_request *request, int event_fd);
 
 /* Starts a prepared operation, as a call of its communicator. It runs once at a time: after
- * tutti_wait (or a tutti_test that says done) on *request it can be started again, with a fresh
+ * tutti_wait (or a tutti_test that says done) on *request you can start it again, with a fresh
  * deadline. Does not block. On failure *request is NULL. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_start(struct tutti_prepared *prepared,
                                                        struct tutti_request **request);
@@ -555,16 +559,13 @@ TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_group_begin(void);
  * the first failure. INVALID_REQUEST: there was no begin. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_group_end(void);
 
-/* In the following, n is the size of the communicator and r the calling rank. `send` is read,
- * `recv` is written; they do not overlap unless they are "in place" as each line says. `_start`
- * forms own both until the request is done, `_prepare` forms while they run. options may be NULL.
- * Except for `_start` and `_prepare`, all forms block as described at the top. They
+/* In all operations, n is the size of the communicator and r the calling rank. The call reads
+ * `send` and writes `recv`; they do not overlap, unless they are in place as the operation allows.
+ * A call blocks until this rank's part is done, at most until its deadline. `_start` and `_prepare`
+ * forms do not block: `_start` forms own both buffers until the request is done, `_prepare` forms
+ * while they run. Preparing is local: ranks meet at tutti_start. options may be NULL. All forms
  * return INVALID_*, TIMEOUT, PROC_FAILED, MISMATCH, DESYNC, ABORTED, REVOKED, NO_MEMORY or
- * NO_SPACE, and leave `recv` undefined when they fail after the argument checks. Preparing is
- * local: ranks meet at tutti_start.
- *
- * A TUTTI_OPERATION has the forms that the top of this file lists. This file declares the blocking
- * one, tutti/forms.h the others. */
+ * NO_SPACE, and leave `recv` undefined when they fail after the argument checks. */
 #define TUTTI_OPERATION TUTTI_API TUTTI_MUST_USE
 
 /* allreduce: recv[count] on every rank = reduction of all send[count].  In place: recv == send. */
@@ -612,9 +613,9 @@ TUTTI_OPERATION enum tutti_status tutti_barrier(struct tutti_comm *comm);
  *
  * Counts and displacements are in elements. Block i lies at displs[i] from the start of its buffer,
  * and has counts[i] elements; displs may be NULL: the blocks lie one after the other. Arrays have n
- * entries; they are copied. Blocks of a written buffer must not overlap. Where each rank gives only
- * its own counts (gatherv, scatterv, alltoallv), both ends of a transfer must give the same count.
- * If they differ, the call fails with MISMATCH. */
+ * entries, and Tutti copies them. Blocks of a written buffer must not overlap. Where each rank
+ * gives only its own counts (gatherv, scatterv, alltoallv), both ends of a transfer must give the
+ * same count. If they differ, the call fails with MISMATCH. */
 
 /* gatherv: block i of recv on root = send[send_count] of rank i; recv, recv_counts and recv_displs
  * are ignored elsewhere. In place: send == recv + recv_displs[root] elements on root. */
@@ -702,14 +703,17 @@ TUTTI_OPERATION enum tutti_status tutti_alltoall_list(const struct tutti_list *s
 /* ---------------------------------------------------------------------------------- point to point
  *
  * A message goes from one rank to one rank and carries a tag. A recv takes the first message, in
- * the order of sending, that fits its source and tag; recvs that fit the same message take it in
- * the order of calling. Small messages leave before their receiver calls. They wait at the
+ * the order of sending, that fits its source and tag. If several recvs fit a message, the recv that
+ * was called first takes it.
+ *
+ * Two ranks that send to each other with blocking calls may both wait until their deadlines: group
+ * or start these calls. Small messages leave before their receiver calls. They wait at the
  * receiver, up to TUTTI_UNEXPECTED bytes (16 MiB) and 65536 messages in all. Beyond that their
  * senders wait, and a rank that then waits for a message that cannot come gets UNEXPECTED_FULL.
- * Large messages wait at the sender until they are received. So if two ranks send to each other
- * with blocking calls, both may wait until their deadlines: group or start these calls. Messages
- * and collectives have no order among each other. As everywhere, a deadline that passes ends the
- * communicator. */
+ * Large messages wait at the sender until they are received.
+ *
+ * Messages and collectives have no order among each other. As everywhere, a deadline that passes
+ * ends the communicator. */
 #define TUTTI_ANY_RANK (-1)
 #define TUTTI_ANY_TAG (-1)
 
@@ -718,15 +722,15 @@ struct tutti_message {
     size_t size_bytes; /* set by the caller to sizeof(struct tutti_message) */
     int source;
     int tag;
-    size_t count; /* elements, at most those of the recv */
+    size_t count; /* elements, at most as many as the recv allows */
 };
 
 /* send: count elements to rank peer (also to itself), with a tag >= 0. */
 TUTTI_OPERATION enum tutti_status tutti_send(const void *send, size_t count, enum tutti_dtype dtype,
                                              int peer, int tag, struct tutti_comm *comm);
 /* recv: at most count elements of the same dtype from rank peer or TUTTI_ANY_RANK, with that tag or
- * TUTTI_ANY_TAG. message may be NULL; otherwise it belongs to the recv until that is done and has
- * filled it. TRUNCATED: the message is longer, or of another dtype; it is lost, and the
+ * TUTTI_ANY_TAG. message may be NULL; otherwise it belongs to the recv until the recv is done and
+ * has filled it. TRUNCATED: the message is longer, or of another dtype; it is lost, and the
  * communicator lives on. */
 TUTTI_OPERATION enum tutti_status tutti_recv(void *recv, size_t count, enum tutti_dtype dtype,
                                              int peer, int tag, struct tutti_message *message,
@@ -734,36 +738,37 @@ TUTTI_OPERATION enum tutti_status tutti_recv(void *recv, size_t count, enum tutt
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* Allocates memory that the processes of this host that have a communicator with this one can read
- * in place: 64-byte aligned, zeroed, the caller's until tutti_mem_free. Needs no communicator. Any
- * thread; does not block on peers. On failure (NO_SPACE, NO_MEMORY) *memory is NULL. */
+/* Allocates memory that other processes of this host can read in place, if they have a communicator
+ * with this process: 64-byte aligned, zeroed, the caller's until tutti_mem_free. Needs no
+ * communicator. Any thread; does not block on peers. On failure (NO_SPACE, NO_MEMORY) *memory is
+ * NULL. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mem_alloc(size_t size_bytes, void **memory);
 /* Frees memory that came from tutti_mem_alloc, which no operation may still use. NULL is allowed.
  * Any thread; does not block. */
 TUTTI_API enum tutti_status tutti_mem_free(void *memory);
 
-/* Tells Tutti of memory that the caller has and uses often, such as a framework's tensors. The
- * size_bytes bytes at `memory` must stay mapped where they are, in the same pages, until
- * tutti_mem_unregister. The memory stays the caller's. A network card then registers it once, as a
- * whole, when an operation first uses it through that card, instead of for each operation. It
- * changes nothing between ranks of one host, and nothing over TCP. Needs no communicator, and holds
- * for all communicators of this process, now and later; a child of fork() has no registered memory.
- * Any thread; does not block. INVALID_BUFFER: memory is NULL, from tutti_mem_alloc, or overlaps
- * memory that is registered already; or size_bytes is 0. INVALID_COUNT: it ends beyond the address
- * space. A failure (also NO_MEMORY) changes nothing. */
+/* Tells Tutti of memory that the caller uses often, such as a framework's tensors. The size_bytes
+ * bytes at `memory` must stay mapped where they are, in the same pages, until tutti_mem_unregister.
+ * The memory stays the caller's. An RDMA NIC then registers it once, as a whole, when an operation
+ * first uses it through that NIC, instead of for each operation. Between ranks of one host, and
+ * over TCP, it changes nothing. Needs no communicator, and holds for all communicators of this
+ * process, now and later; a child of fork() has no registered memory. Any thread; does not block.
+ * INVALID_BUFFER: memory is NULL, from tutti_mem_alloc, or overlaps memory that is registered
+ * already; or size_bytes is 0. INVALID_COUNT: it ends beyond the address space. A failure (also
+ * NO_MEMORY) changes nothing. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mem_register(void *memory, size_t size_bytes);
-/* Ends a registration: when it returns TUTTI_OK, no network card has the memory registered, and the
- * caller may do with it what it likes. `memory` is the address that tutti_mem_register got.
- * IN_PROGRESS: an operation, or a thread that is busy with one, still uses it; it stays registered,
- * so wait for the operation and try again. INVALID_BUFFER: no registered memory begins there. Any
- * thread; blocks at most a second, for other threads that move operations through network cards. */
+/* Ends a registration: when it returns TUTTI_OK, no NIC has the memory registered, and the caller
+ * may free it. `memory` is the address that tutti_mem_register got. IN_PROGRESS: an operation, or a
+ * thread that moves it, still uses the memory, which stays registered: wait for the operation and
+ * try again. INVALID_BUFFER: no registered memory begins there. Any thread; blocks at most a
+ * second, for other threads that move operations through NICs. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_mem_unregister(void *memory);
 
 #ifdef __cplusplus
 }
 #endif
 
-/* tutti_X_with, tutti_X_start and tutti_X_prepare of every TUTTI_OPERATION above. */
+/* Declares tutti_X_with, tutti_X_start and tutti_X_prepare of every TUTTI_OPERATION above. */
 #include "tutti/forms.h"
 
 #endif

@@ -51,7 +51,7 @@
     X(MINORITY,                                                                                    \
       "cut off from most ranks, which may go on; end this process, and check the network")         \
     X(CORRUPT,                                                                                     \
-      "data arrives changed; check the network cards and the memory between the two ranks")        \
+      "data arrives changed; check the NICs and the memory of the hosts of the two ranks")         \
     X(REVOKED, "a rank revoked the communicator; agree, shrink it, or end")
 
 #define STATUS_ONE(name, text) +1

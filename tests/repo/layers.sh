@@ -5,7 +5,7 @@
 # besides itself and include/.  "X alone" is X; everything else comes with base and os.
 layers_table() {
     awk -F '|' '
-        /^## / { inside = $0 == "## Who may include whom" }
+        /^## / { inside = $0 == "## Directories and their dependencies" }
         !inside || $2 !~ /^ `[a-z0-9\/]+` $/ { next }
         {
             folder = $2

@@ -25,6 +25,13 @@ if [[ -e $library ]]; then
     fi
 fi
 
+# The example of man/tutti.7 compiles.
+if command -v cc >/dev/null && ! PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=scripts python3 -c 'import reference; print(reference.EXAMPLE)' |
+    cc -std=c99 -Wall -Wextra -Werror -fsyntax-only -Iinclude -x c -; then
+    echo "above: the example of man/tutti.7 does not compile"
+    bad=1
+fi
+
 # The checks can fail: a copy of what is read, with one fault of each sort.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

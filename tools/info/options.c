@@ -7,27 +7,25 @@
 #include "tutti/tutti.h"
 
 static const char help[] =
-    "tutti-info - says what this Tutti is, what it finds on this host, and which options are set\n"
+    "tutti-info - shows this Tutti, what it finds on this host, and which options are set\n"
     "\n"
     "  tutti-info [--json] [--timeout SEC]\n"
     "  tutti-info -h | --help | -V | --version\n"
     "\n"
-    "It needs no launcher. Run it as the ranks of a job would run, for example under tutti-run, "
-    "to\n"
-    "see what they would find: hosts, containers and users may differ.\n"
+    "It needs no launcher. Run it where the ranks of a job would run, for example under\n"
+    "tutti-run, because hosts, containers and users may differ.\n"
     "\n"
-    "It shows the version and how it was built; the host, its processors, network cards and\n"
-    "limits; GPUs, libfabric with its providers, and PMIx; over which transports ranks would\n"
-    "exchange data; and each variable TUTTI_... that is set, beside its default. Secrets are not\n"
-    "shown. Last come problems: what is set and cannot work as it is set, and why.\n"
+    "It shows the version and how it was built; the host, its processors, NICs and limits;\n"
+    "GPUs, libfabric with its providers, and PMIx; over which transports ranks would\n"
+    "exchange data; and each variable TUTTI_... that is set, beside its default. It hides\n"
+    "secrets. Last come problems: options that cannot work as they are set, and why.\n"
     "\n"
-    "  --json         the same as JSON, for programs; its keys are in the manual page\n"
-    "  --timeout SEC  the time that libraries of drivers and files have to answer, 0.1 to 600 "
-    "(10)\n"
+    "  --json         the same as JSON, for programs; the manual page lists its keys\n"
+    "  --timeout SEC  the time for libraries of drivers, and files, to answer, 0.1 to 600 (10)\n"
     "  -h, --help     shows this\n"
     "  -V, --version  shows the version\n"
     "\n"
-    "Exit status: 0; 1 something that is set cannot work; 2 wrong usage.\n";
+    "Exit status: 0; 1 an option that is set cannot work; 2 wrong usage.\n";
 
 enum letter { JSON = 'j', TIMEOUT = 't', HELP = 'h', VERSION = 'V' };
 

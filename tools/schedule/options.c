@@ -16,19 +16,20 @@ static const char help[] =
     "  tutti-schedule -h | --help | -V | --version\n"
     "\n"
     "NAME is gpipe, 1f1b or interleaved; FILE has a schedule as text (- is standard input).\n"
-    "It checks that the schedule can run, and shows for each stage its passes, the time in\n"
-    "which it is idle, and the activations that it keeps. F3 is the forward pass of\n"
-    "micro-batch 3, B3 its backward pass; F3.1 that through chunk 1.\n"
+    "tutti-schedule checks that the schedule can run, and shows for each stage its passes, the\n"
+    "time in which it is idle, and the activations that it keeps. F3 is the forward pass of\n"
+    "micro-batch 3, B3 its backward pass; F3.1 is its forward pass through chunk 1.\n"
     "\n"
     "  --stages P    ranks of the pipeline, 1 to 1024\n"
     "  --micro M     micro-batches of a step, 1 to 65536\n"
     "  --chunks V    parts of the model on each stage (1); more for interleaved alone\n"
     "  --forward T   time of a forward pass through a chunk (1)\n"
     "  --backward T  time of a backward pass (2)\n"
-    "  --draw SVG    writes a picture, too; with - to standard output, and nothing else\n"
-    "  --print       writes the schedule as text instead, in the form of FILE\n"
+    "  --draw SVG    writes a picture, too; with - only the picture, to standard output\n"
+    "  --print       only writes the schedule as text, in the form of FILE\n"
     "\n"
-    "Exit status: 0; 1 the schedule cannot run, or something is wrong; 2 wrong usage.\n";
+    "Example: tutti-schedule 1f1b --stages 4 --micro 8\n"
+    "Exit status: 0; 1 the schedule cannot run, or a file is wrong; 2 wrong usage.\n";
 
 enum letter {
     STAGES = 's',

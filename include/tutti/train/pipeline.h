@@ -44,7 +44,8 @@ extern "C" {
 
 /* ------------------------------------------------------------------------------------ schedules
  *
- * Any thread may use a schedule, and several may at once: nothing changes it once it is made. */
+ * Any thread may use a schedule, and several threads may at once: nothing changes it once it is
+ * made. */
 
 struct tutti_schedule; /* opaque */
 
@@ -64,13 +65,13 @@ struct tutti_schedule_action {
     int chunk;       /* of the stage, from 0 */
 };
 
-/* Makes a schedule by its name. The schedule is the caller's. With "gpipe" every stage does all
- * forward passes, then all backward passes. With "1f1b" a stage does a backward pass as soon as it
- * can, and from then on one forward and one backward pass by turns (PipeDream-Flush). "interleaved"
- * is the same with several chunks on each stage, in the order of Megatron-LM. The number of
- * micro-batches must then be a multiple of stage_count. With 1 chunk it is "1f1b". Name and shape
- * stay the caller's. Local; any thread; does not block. On failure (INVALID_OPTIONS, NO_MEMORY)
- * *created is NULL. */
+/* Makes a schedule by its name. The schedule is the caller's. With "1f1b" a stage does a backward
+ * pass as soon as it can, and from then on one forward and one backward pass by turns
+ * (PipeDream-Flush). With "gpipe" every stage does all forward passes, then all backward passes.
+ * "interleaved" is 1f1b with several chunks on each stage, in the order of Megatron-LM; the number
+ * of micro-batches must then be a multiple of stage_count. With 1 chunk it is "1f1b". Name and
+ * shape stay the caller's. Local; any thread; does not block. On failure (INVALID_OPTIONS,
+ * NO_MEMORY) *created is NULL. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_schedule_create(const char *name, const struct tutti_schedule_shape *shape,
                       struct tutti_schedule **created);
@@ -80,7 +81,7 @@ tutti_schedule_create(const char *name, const struct tutti_schedule_shape *shape
  *     stage 0: F0 F1 B0 F2 B1 B2
  *     stage 1: F0 B0 F1 B1 F2 B2
  *
- * F is a forward pass, B a backward pass, the number is that of the micro-batch; F0.1 is chunk 1. A
+ * F is a forward pass, B a backward pass, and the number is the micro-batch; F0.1 is chunk 1. A
  * stage may have several lines, one behind the other. Reading does not check whether the order can
  * run: tutti_schedule_check does. Local; any thread; does not block. On failure *created is NULL:
  * INVALID_OPTIONS (the message names the line), NO_MEMORY. */
@@ -100,15 +101,17 @@ TUTTI_API enum tutti_status tutti_schedule_free(struct tutti_schedule *schedule)
  * for the forward pass of the part of the model before it. A backward pass waits for the backward
  * pass of the part behind it, and for its own forward pass. Sends never hold up a stage. Local; any
  * thread; does not block. INVALID_OPTIONS: it cannot run; the message names the stage, the position
- * in its order (from 0), the pass there and what it waits for. NO_MEMORY: nothing is known. */
+ * in its order (from 0), the pass there and the pass that it waits for. NO_MEMORY: the schedule may
+ * be right or wrong. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_schedule_check(const struct tutti_schedule *schedule);
 
 /* Fills *shape. Local; any thread; does not block. */
 TUTTI_API void tutti_schedule_describe(const struct tutti_schedule *schedule,
                                        struct tutti_schedule_shape *shape);
-/* The passes of a stage in their order, *count of them. They belong to the schedule. NULL, and
- * *count is 0: there is no such stage, or it has none. Local; any thread; does not block. */
+/* Returns the passes of a stage in their order, *count of them. They belong to the schedule. NULL,
+ * and *count is 0: there is no such stage, or it has no passes. Local; any thread; does not block.
+ * */
 TUTTI_API const struct tutti_schedule_action *
 tutti_schedule_actions(const struct tutti_schedule *schedule, int stage, size_t *count);
 /* The most activations that the stage keeps at any one time: forward passes, of any chunk, whose
@@ -130,7 +133,7 @@ struct tutti_schedule_times {
     size_t size_bytes; /* sizeof(struct tutti_schedule_times); TUTTI_SCHEDULE_TIMES_INIT sets it */
     double forward;    /* through one chunk; above 0 */
     double backward;   /* above 0; about twice a forward pass, or three times if it recomputes */
-    /* Stages that are slower than others: both times of chunk c of stage s are multiplied by
+    /* For stages that are slower than others: both times of chunk c of stage s are multiplied by
      * weights[c * stage_count + s], above 0. Stays the caller's. NULL: all are 1. */
     const double *weights;
 };
@@ -143,10 +146,10 @@ struct tutti_schedule_times {
  * passes that it waits for are done; messages take no time. *step_time becomes the time until the
  * last stage is done. idle_times has an entry for each stage, which becomes the time in which the
  * stage does nothing; it stays the caller's, and may be NULL. If all passes take the times given,
- * the idle share, idle over busy time, is that of the papers: (p - 1) / m for gpipe and 1f1b,
- * (p - 1) / (v m) for interleaved. times may be NULL: TUTTI_SCHEDULE_TIMES_INIT. Checks the
- * schedule first. Local; any thread; does not block. INVALID_OPTIONS: a time or the schedule is
- * wrong. NO_MEMORY. On failure nothing is set. */
+ * the idle share, idle over busy time, is as in the papers: (p - 1) / m for gpipe and 1f1b, (p - 1)
+ * / (v m) for interleaved. times may be NULL: TUTTI_SCHEDULE_TIMES_INIT. Checks the schedule first.
+ * Local; any thread; does not block. INVALID_OPTIONS: a time or the schedule is wrong. NO_MEMORY.
+ * On failure nothing is set. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_schedule_simulate(const struct tutti_schedule *schedule,
                         const struct tutti_schedule_times *times, double *step_time,
@@ -161,8 +164,8 @@ enum tutti_schedule_picture {
  * its micro-batch for each pass. Each chunk has a shade of its own, and in text its number. Writes
  * into text and *full_bytes, and takes times, as tutti_schedule_text and tutti_schedule_simulate
  * do. Checks the schedule first. Local; any thread; does not block. INVALID_OPTIONS: a time or the
- * schedule is wrong, or there is no such picture. UNSUPPORTED: the picture would be too large to be
- * looked at. NO_MEMORY. */
+ * schedule is wrong, or there is no such picture. UNSUPPORTED: the picture would be too large to
+ * look at. NO_MEMORY. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status
 tutti_schedule_draw(const struct tutti_schedule *schedule, const struct tutti_schedule_times *times,
                     enum tutti_schedule_picture picture, char *text, size_t text_bytes,
@@ -175,18 +178,19 @@ tutti_schedule_draw(const struct tutti_schedule *schedule, const struct tutti_sc
 struct tutti_pipeline; /* opaque */
 
 /* Computes the forward pass of a micro-batch through a chunk of this stage. input is the activation
- * from the part of the model before it; NULL in the first part, which has the data itself. It stays
- * as it is until the backward pass of the same micro-batch and chunk has returned. output takes the
- * activation for the part behind it; NULL in the last part, which has the loss. Both are 64-byte
- * aligned, and belong to the pipeline; output is valid only until forward returns.
+ * from the part of the model before the chunk; NULL in the first part, which has the data itself.
+ * It stays as it is until the backward pass of the same micro-batch and chunk has returned. output
+ * takes the activation for the part behind the chunk; NULL in the last part, which has the loss.
+ * Both are 64-byte aligned, and belong to the pipeline; output is valid only until forward returns.
  *
  * The thread of tutti_pipeline_run calls it. It may call Tutti, but not this pipeline. Any status
  * but TUTTI_OK ends the step on all ranks. */
 typedef enum tutti_status tutti_pipeline_forward(void *context, int chunk, int micro_batch,
                                                  const void *input, void *output);
-/* The same for the backward pass. output_gradient is the gradient of what forward wrote to output;
- * NULL in the last part. input_gradient takes the gradient of input; NULL in the first part. The
- * gradients of parameters are the caller's: add those of all micro-batches. */
+/* Computes the backward pass. output_gradient is the gradient of the output of forward; NULL in the
+ * last part. input_gradient takes the gradient of input; NULL in the first part. The gradients of
+ * parameters are the caller's: add up the gradients of all micro-batches. Threads and statuses as
+ * for forward. */
 typedef enum tutti_status tutti_pipeline_backward(void *context, int chunk, int micro_batch,
                                                   const void *output_gradient, void *input_gradient);
 
@@ -218,19 +222,20 @@ tutti_pipeline_create(const struct tutti_schedule *schedule,
                       struct tutti_pipeline **created);
 /* Runs one step: calls forward and backward in the order of the schedule. For each micro-batch, one
  * activation and one gradient cross each boundary between two parts of the model; between parts of
- * one rank (a pipeline of 1 stage) they stay where they are. Sends are started, and waited for when
- * their buffer is needed again. Receives are started ahead of their use.
+ * one rank (a pipeline of 1 stage) they stay where they are. The pipeline starts sends, and waits
+ * for a send when it needs its buffer again. It starts receives ahead of their use.
  *
  * Collective; blocks until this rank's part is done, or a message has waited for longer than the
- * communicator's timeout. The timeout counts from the moment at which a message is started. That
- * can be most of a step before its use, so the timeout must be longer than a step. Returns the
- * status of the message or callback that failed first on this rank. The communicator has then
- * failed on all ranks, by tutti_comm_revoke_because if not before: a rank that still runs its part
- * gets REVOKED, and its message says which rank failed in which pass, micro-batch and chunk, and
- * with which status. A rank whose part was done gets that from its next call on the communicator.
- * The pipeline can only be freed. */
+ * communicator's timeout. The timeout counts from the start of a message, which may be most of a
+ * step before its use, so it must be longer than a step. Returns the status of the message or
+ * callback that failed first on this rank. The communicator has then failed on all ranks, by
+ * tutti_comm_revoke_because if not before: a rank that still runs its part gets REVOKED, and its
+ * message says which rank failed in which pass, micro-batch and chunk, and with which status. A
+ * rank whose part was done gets the same from its next call on the communicator. The pipeline can
+ * then only be freed. */
 TUTTI_API TUTTI_MUST_USE enum tutti_status tutti_pipeline_run(struct tutti_pipeline *pipeline);
-/* Frees the pipeline. NULL is allowed. Local; does not block: nothing is under way between steps. */
+/* Frees the pipeline. NULL is allowed. Local; does not block: nothing is in flight between steps.
+ * */
 TUTTI_API enum tutti_status tutti_pipeline_free(struct tutti_pipeline *pipeline);
 
 /* Messages of this rank in all steps so far, and its memory. */
