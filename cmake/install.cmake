@@ -1,15 +1,20 @@
 # What `cmake --install` puts where.  Everything finds everything else relative to itself, so that the
-# installed tree may be moved.
+# installed tree may be moved.  `cmake --install ... --component X` takes a part, for packages (debian/rules):
+#     library       libtutti.so.0, which programs run with
+#     development   headers, the archive, what pkg-config and CMake ask for, the manual pages of the functions
+#     tools         the programs with their manual pages, completion and topologies
+#     python        what a wheel has
 
 include(CMakePackageConfigHelpers)
 
-install(TARGETS tutti EXPORT tutti LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES ${static_library} DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(TARGETS tutti EXPORT tutti
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
+install(FILES ${static_library} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(DIRECTORY include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development FILES_MATCHING PATTERN "*.h")
 
 foreach(section 1 7)
     file(GLOB man_pages CONFIGURE_DEPENDS man/*.${section})
-    install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+    install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT tools)
 endforeach()
 # The pages of the functions are made from the header's comments.
 find_package(Python3 COMPONENTS Interpreter QUIET)
@@ -23,30 +28,34 @@ if(Python3_FOUND)
             src/base/status.h scripts/options.py src/base/option_list.h docs/reference/options.md
         COMMENT "Writing the manual pages of the functions")
     add_custom_target(man3 ALL DEPENDS man3.stamp)
-    install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR}
+    install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT development
         FILES_MATCHING PATTERN "*.3")
 else()
     message(STATUS "python3 is not here: no manual pages of the functions")
 endif()
 
 # Topologies to begin with.
-install(DIRECTORY share/tutti/topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti FILES_MATCHING PATTERN "*.json")
+install(DIRECTORY share/tutti/topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti COMPONENT tools
+    FILES_MATCHING PATTERN "*.json")
+# A dashboard over the metrics of TUTTI_METRICS_DIR.
+install(FILES share/grafana/tutti.json DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti/grafana COMPONENT tools)
 
 # bash looks for a file with the program's name, zsh for one that names its programs.
+set(TUTTI_ZSH_DIR ${CMAKE_INSTALL_DATAROOTDIR}/zsh/site-functions CACHE STRING "Where zsh looks for completion")
 foreach(program IN LISTS tools_built)
     install(FILES tools/completion/tutti.bash RENAME ${program}
-        DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
+        DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions COMPONENT tools)
 endforeach()
-install(FILES tools/completion/_tutti DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zsh/site-functions)
+install(FILES tools/completion/_tutti DESTINATION ${TUTTI_ZSH_DIR} COMPONENT tools)
 
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH pkgconfig_to_prefix
     ${CMAKE_INSTALL_PREFIX}/${pkgconfig_dir} ${CMAKE_INSTALL_PREFIX})
 configure_file(cmake/tutti.pc.in tutti.pc @ONLY)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tutti.pc DESTINATION ${pkgconfig_dir})
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tutti.pc DESTINATION ${pkgconfig_dir} COMPONENT development)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tutti)
-install(EXPORT tutti NAMESPACE Tutti:: FILE TuttiTargets.cmake DESTINATION ${package_dir})
+install(EXPORT tutti NAMESPACE Tutti:: FILE TuttiTargets.cmake DESTINATION ${package_dir} COMPONENT development)
 configure_package_config_file(cmake/TuttiConfig.cmake.in TuttiConfig.cmake
     INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
 # As the soname: programs go on with every later version of a major one, see docs/reference/compatibility.md.
@@ -54,7 +63,7 @@ write_basic_package_version_file(TuttiConfigVersion.cmake COMPATIBILITY SameMajo
 install(FILES
     ${CMAKE_CURRENT_BINARY_DIR}/TuttiConfig.cmake
     ${CMAKE_CURRENT_BINARY_DIR}/TuttiConfigVersion.cmake
-    DESTINATION ${package_dir})
+    DESTINATION ${package_dir} COMPONENT development)
 
 # The Python wheel (pyproject.toml) has its own copy of the library beside the package, as one file, and the
 # programs among the scripts.

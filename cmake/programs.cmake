@@ -19,12 +19,13 @@ foreach(folder IN LISTS tools)
     add_dependencies(programs ${tool})
     add_dependencies(tools ${tool})
     list(APPEND tools_built ${tool})
-    install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 endforeach()
 
 # tutti-info says how the library was built.
 string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
 string(STRIP "${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${build_type}}" build_flags)
+string(REGEX REPLACE "-f[a-z]+-prefix-map=[^ ]* *" "" build_flags "${build_flags}") # they name the machine that built it
 string(REPLACE "\"" "\\\"" build_flags "${build_flags}")
 set(build_facts
     BUILD_COMPILER="${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}" BUILD_TYPE="${CMAKE_BUILD_TYPE}"

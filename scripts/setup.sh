@@ -8,61 +8,170 @@
 #     setup_install                            asks, installs, or exits with 3
 #     setup_torch build/torch                  an environment there with a PyTorch that the backend in C++ is for
 #
-# Variables of the caller: setup_answer is "ask", "yes" or "no"; setup_log is a file for apt's talk.
+# It knows apt-get, dnf and zypper. Only apt-get is tried on a machine of its own; tests give the other two to it as stand-ins
+# (tests/repo/setup_test.sh). RHEL has some of these packages in EPEL and CodeReady Builder.
+#
+# Variables of the caller: setup_answer is "ask", "yes" or "no"; setup_log is a file for the package manager's talk.
 
 setup_missing=()
 setup_packages=()
+setup_elsewhere=()
 
+# Each package by its name in Debian, in Fedora and RHEL, and in openSUSE. "-": it has none there, or its files are not where Tutti and
+# the tests look for them, and tests that need them are skipped.
+setup_names='
+    binutils               binutils               binutils
+    ccache                 ccache                 ccache
+    chromium               chromium               chromium
+    chromium-driver        chromedriver           chromedriver
+    clang                  clang                  clang
+    clang-format           clang-tools-extra      clang
+    cmake                  cmake                  cmake
+    debhelper              -                      -
+    dh-python              -                      -
+    dpkg-dev               -                      -
+    fonts-dejavu-core      dejavu-sans-fonts      dejavu-fonts
+    g++                    gcc-c++                gcc-c++
+    gcc                    gcc                    gcc
+    gcc-aarch64-linux-gnu  -                      -
+    iproute2               iproute                iproute2
+    libc6-dev              glibc-devel            glibc-devel
+    libc6-dev-arm64-cross  -                      -
+    libclang-rt-dev        compiler-rt            clang
+    libcmocka-dev          libcmocka-devel        libcmocka-devel
+    libexpat1-dev          expat-devel            libexpat-devel
+    libfabric-dev          libfabric-devel        libfabric-devel
+    libhwloc-dev           hwloc-devel            hwloc-devel
+    libjansson-dev         jansson-devel          libjansson-devel
+    libopenblas-dev        openblas-devel         libopenblas_pthreads-devel
+    libpmix-dev            pmix-devel             pmix-devel
+    libpython3-dev         python3-devel          python3-devel
+    libssl-dev             openssl-devel          libopenssl-devel
+    libz3-4                -                      -
+    lintian                -                      -
+    make                   make                   make
+    mmdebstrap             -                      -
+    mpich                  -                      -
+    munge                  munge                  munge
+    ninja-build            ninja-build            ninja
+    openmpi-bin            -                      -
+    pkg-config             pkgconf-pkg-config     pkg-config
+    prometheus             -                      -
+    python3-numpy          python3-numpy          python3-numpy
+    python3-pytest         python3-pytest         python3-pytest
+    python3-torch          -                      -
+    python3-venv           python3                python3
+    qemu-user-static       qemu-user-static       qemu-linux-user
+    slurm-client           slurm                  slurm
+    slurmctld              slurm-slurmctld        slurm
+    slurmd                 slurm-slurmd           slurm-node
+    universal-ctags        -                      -
+    valgrind               valgrind               valgrind
+    zsh                    zsh                    zsh
+'
+
+# The first package manager that is here, or nothing.
+setup_manager=
+for setup_candidate in apt-get dnf zypper; do
+    if command -v "$setup_candidate" >/dev/null; then
+        setup_manager=$setup_candidate
+        break
+    fi
+done
+
+# The name of a package on this machine; where no package manager is known, Debian's.
+setup_name() {
+    local column=1
+    case $setup_manager in
+    dnf) column=2 ;;
+    zypper) column=3 ;;
+    esac
+    awk -v package="$1" -v column="$column" '$1 == package { print $column; found = 1 } END { exit !found }' <<<"$setup_names" || {
+        echo "setup_name: $1 is not in the list of packages" >&2
+        exit 2
+    }
+}
+
+# Whether it is here: setup_has KIND NAME PACKAGE
 setup_has() {
     case $1 in
     command) command -v "$2" >/dev/null ;;
     header) printf '#include <%s>\n' "$2" |
         gcc -include stdarg.h -include stddef.h -include setjmp.h -include stdint.h -E - >/dev/null 2>&1 ;;
-    file) compgen -G "$2" >/dev/null ;;
+    # Other systems than Debian have a package's files elsewhere.
+    file) compgen -G "$2" >/dev/null || { [[ $setup_manager == dnf || $setup_manager == zypper ]] && rpm -q "$3" >/dev/null 2>&1; } ;;
     python) python3 -c "import $2" 2>/dev/null || /usr/bin/python3 -c "import $2" 2>/dev/null ;;
     *) echo "setup_has: $1 is not a kind" >&2; exit 2 ;;
     esac
 }
 
 setup_need() {
-    setup_has "$1" "$2" && return
-    setup_missing+=("$1 $2 $3")
-    setup_packages+=("$3")
+    local package
+    package=$(setup_name "$3") || exit 2
+    setup_has "$1" "$2" "$package" && return
+    if [[ $package == - ]]; then
+        setup_elsewhere+=("$3")
+        return
+    fi
+    setup_missing+=("$1 $2 $package")
+    [[ " ${setup_packages[*]} " == *" $package "* ]] || setup_packages+=("$package")
 }
 
-setup_apt() {
+# Runs the package manager as root: its talk is for the terminal, or for the log.
+setup_run() {
     local sudo=()
     if ((EUID != 0)); then sudo=(sudo); fi
     if [[ -t 1 ]]; then
-        "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q "$@"
+        "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive "$@"
     else
-        "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq "$@" >>"$setup_log" 2>&1
+        "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive "$@" >>"$setup_log" 2>&1
     fi
 }
 
+# Reads the lists of packages anew.
+setup_refresh() {
+    case $setup_manager in
+    apt-get) setup_run apt-get -q update ;;
+    dnf) setup_run dnf makecache ;;
+    zypper) setup_run zypper --non-interactive refresh ;;
+    esac
+}
+
+# Installs packages, without what they only recommend.
+setup_add() {
+    case $setup_manager in
+    apt-get) setup_run apt-get -q install -y --no-install-recommends "$@" ;;
+    dnf) setup_run dnf install -y --setopt=install_weak_deps=False "$@" ;;
+    zypper) setup_run zypper --non-interactive install --no-recommends "$@" ;;
+    esac
+}
+
 setup_install() {
+    if ((${#setup_elsewhere[@]})); then
+        echo "not looked for in this system's packages, so tests that need them are skipped: ${setup_elsewhere[*]} (Debian's names)"
+    fi
     ((${#setup_packages[@]})) || return 0
-    local command="apt-get install ${setup_packages[*]}"
+    local command="${setup_manager:-apt-get} install ${setup_packages[*]}"
     if ((EUID != 0)); then command="sudo $command"; fi
     echo "missing here: ${setup_packages[*]}"
-    if [[ $setup_answer == ask && -t 0 && -t 1 ]] && command -v apt-get >/dev/null; then
+    if [[ $setup_answer == ask && -t 0 && -t 1 && $setup_manager ]]; then
         local reply
         read -r -p "install with '$command'? [Y/n] " reply
         if [[ -z $reply || $reply == [yY]* ]]; then setup_answer=yes; fi
     fi
-    if [[ $setup_answer != yes ]] || ! command -v apt-get >/dev/null; then
+    if [[ $setup_answer != yes || ! $setup_manager ]]; then
         echo "install them first: $command"
         exit 3
     fi
     if ((EUID != 0)) && ! command -v sudo >/dev/null; then
-        echo "there is no sudo here; as root: apt-get install ${setup_packages[*]}"
+        echo "there is no sudo here; as root: $setup_manager install ${setup_packages[*]}"
         exit 3
     fi
 
     # A fresh machine has no package lists, an old one stale ones.
-    compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null || setup_apt update || true
-    setup_apt install -y --no-install-recommends "${setup_packages[@]}" ||
-        { setup_apt update && setup_apt install -y --no-install-recommends "${setup_packages[@]}"; } ||
+    if [[ $setup_manager == apt-get ]] && ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then setup_refresh || true; fi
+    setup_add "${setup_packages[@]}" ||
+        { setup_refresh && setup_add "${setup_packages[@]}"; } ||
         {
             [[ -t 1 ]] || tail -n 20 "$setup_log"
             echo "installing failed: $command"
@@ -73,7 +182,7 @@ setup_install() {
     local need kind name package
     for need in "${setup_missing[@]}"; do
         read -r kind name package <<<"$need"
-        if ! setup_has "$kind" "$name"; then
+        if ! setup_has "$kind" "$name" "$package"; then
             echo "$package is installed, but the $kind $name is still missing"
             exit 3
         fi

@@ -71,7 +71,7 @@ extern "C" {
 
 /* The version of this header. */
 #define TUTTI_VERSION_MAJOR 0
-#define TUTTI_VERSION_MINOR 1
+#define TUTTI_VERSION_MINOR 2
 #define TUTTI_VERSION_PATCH 0
 
 /* A version as one number, larger for later versions. Use it as in
@@ -84,7 +84,7 @@ extern "C" {
 /* The version of the running library as one number, to compare with TUTTI_VERSION_NUMBER or
  * TUTTI_VERSION_OF. Any thread; does not block. */
 TUTTI_API int tutti_version(void);
-/* The same as text, "0.1.0": static, never NULL. Any thread; does not block. */
+/* The same as text, such as "0.2.0": static, never NULL. Any thread; does not block. */
 TUTTI_API const char *tutti_version_text(void);
 
 /* --------------------------------------------------------------------------------------- status */

@@ -14,10 +14,11 @@ static void head(FILE *file, const char *name, const char *type, const char *hel
     fprintf(file, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void by_collective(FILE *file, const char *name, const uint64_t *values)
+static void by_collective(FILE *file, const char *name, const char *process, const uint64_t *values)
 {
     for (int kind = 0; kind < METRICS_KINDS; kind++)
-        fprintf(file, "%s{collective=\"%s\"} %" PRIu64 "\n", name, kind_name(kind), values[kind]);
+        fprintf(file, "%s{collective=\"%s\",process=\"%s\"} %" PRIu64 "\n", name, kind_name(kind),
+                process, values[kind]);
 }
 
 static void print_labels(FILE *file, const char *name, const struct metrics_communicator *one)
@@ -44,19 +45,19 @@ static void print_held(FILE *file, const struct metrics_communicator *one)
     }
 }
 
-void metrics_print(const struct metrics_counts *counts,
+void metrics_print(const char *process, const struct metrics_counts *counts,
                    const struct metrics_communicator *communicators, size_t communicator_count,
                    FILE *file)
 {
     head(file, "tutti_calls_total", "counter", "Operations begun, by collective; messages, too.");
-    by_collective(file, "tutti_calls_total", counts->calls);
+    by_collective(file, "tutti_calls_total", process, counts->calls);
     head(file, "tutti_bytes_total", "counter",
          "Bytes of these operations: count times element size, as called.");
-    by_collective(file, "tutti_bytes_total", counts->bytes);
+    by_collective(file, "tutti_bytes_total", process, counts->bytes);
     head(file, "tutti_failures_total", "counter", "Communicators that failed.");
-    fprintf(file, "tutti_failures_total %" PRIu64 "\n", counts->failures);
+    fprintf(file, "tutti_failures_total{process=\"%s\"} %" PRIu64 "\n", process, counts->failures);
     head(file, "tutti_communicators", "gauge", "Communicators that there are.");
-    fprintf(file, "tutti_communicators %zu\n", communicator_count);
+    fprintf(file, "tutti_communicators{process=\"%s\"} %zu\n", process, communicator_count);
     head(file, "tutti_sequence", "gauge", "Calls of this rank on a communicator so far.");
     for (size_t i = 0; i < communicator_count; i++) {
         print_labels(file, "tutti_sequence", &communicators[i]);

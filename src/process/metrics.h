@@ -1,6 +1,7 @@
 /* metrics.h - what a process tells Prometheus, in the text form that node_exporter's textfile collector reads.
  *
- * Communicators count, and fill in these structs; metrics_print turns the structs into a file.
+ * Communicators count, and fill in these structs; metrics_print turns the structs into a file. node_exporter puts the files of a host
+ * together, and keeps one line of those that have the same name and labels: so every line names its process, or a rank of a communicator.
  */
 #ifndef TUTTI_PROCESS_METRICS_H
 #define TUTTI_PROCESS_METRICS_H
@@ -33,7 +34,8 @@ struct metrics_communicator {
     const _Atomic uint64_t *held_ns; /* the time waited for each rank that came later; or NULL */
 };
 
-void metrics_print(const struct metrics_counts *counts,
+/* `process` is a name that no other process has, of letters, digits, "-", "." and "_". */
+void metrics_print(const char *process, const struct metrics_counts *counts,
                    const struct metrics_communicator *communicators, size_t communicator_count,
                    FILE *file);
 

@@ -180,7 +180,7 @@ static char *measure(size_t *size)
         size_t i = 0;
         for (struct monitor_client *c = clients; c != NULL; c = c->next)
             c->measure(c, &sum, &communicators[i++]);
-        metrics_print(&sum, communicators, count, file);
+        metrics_print(metrics_mark, &sum, communicators, count, file);
         if (fclose(file) != 0) {
             free(text);
             text = NULL;
@@ -195,9 +195,9 @@ static void write_metrics(void)
 {
     char path[sizeof metrics_folder + METRICS_NAME_BYTES];
     size_t size;
+    if (metrics_mark[0] == '\0') file_make_mark(metrics_mark);
     char *text = measure(&size);
     if (text == NULL) return;
-    if (metrics_mark[0] == '\0') file_make_mark(metrics_mark);
     snprintf(path, sizeof path, "%s/tutti-%s.prom", metrics_folder, metrics_mark);
     static bool has_complained;
     const enum tutti_status status = file_replace_within(metrics_folder, path, text, size, WRITE_NS);

@@ -401,9 +401,18 @@ static char *read_whole(const char *path)
 
 static long barriers_in(const char *text)
 {
-    static const char name[] = "\ntutti_calls_total{collective=\"barrier\"} ";
-    const char *line = strstr(text, name);
-    return line != NULL ? strtol(line + strlen(name), NULL, 10) : -1;
+    const char *line = strstr(text, "\ntutti_calls_total{collective=\"barrier\",process=\"");
+    const char *value = line != NULL ? strstr(line, "\"} ") : NULL;
+    return value != NULL ? strtol(value + 3, NULL, 10) : -1;
+}
+
+/* As its file tutti-X.prom does. */
+static void name_process(const char *path, char *name, size_t size)
+{
+    const char *begin = strrchr(path, '/') + strlen("/tutti-");
+    const char *end = strrchr(begin, '.');
+    assert_non_null(end);
+    snprintf(name, size, "%.*s", (int)(end - begin), begin);
 }
 
 static void numbers_are_written_again_and_again_and_never_shrink(void **state)
@@ -418,17 +427,19 @@ static void numbers_are_written_again_and_again_and_never_shrink(void **state)
     monitor_register(&clients[1]);
     const uint64_t begin_ns = clock_now_ns();
     while ((metrics_file_find(folder, getpid(), path, sizeof path) == 0 ||
-            strstr(read_whole(path), "tutti_communicators 2\n") == NULL) &&
+            strstr(read_whole(path), "\"} 2\n# HELP tutti_sequence ") == NULL) &&
            clock_now_ns() - begin_ns < 10 * SECOND)
         nanosleep(&(struct timespec){0, 20000000}, NULL);
     const char *text = read_whole(path);
     assert_non_null(strstr(text, "# TYPE tutti_calls_total counter\n"));
     const long barriers = barriers_in(text); /* clients of other tests count, too */
     assert_true(barriers >= 6 && barriers % 3 == 0);
-    char bytes[64];
-    snprintf(bytes, sizeof bytes, "\ntutti_bytes_total{collective=\"send\"} %ld\n",
+    char expected[512], process[256];
+    name_process(path, process, sizeof process);
+    snprintf(expected, sizeof expected,
+             "\ntutti_bytes_total{collective=\"send\",process=\"%s\"} %ld\n", process,
              barriers / 3 * 100);
-    assert_non_null(strstr(text, bytes));
+    assert_non_null(strstr(text, expected));
     assert_non_null(
         strstr(text, "\ntutti_sequence{communicator=\"cafe\",rank=\"1\",size=\"2\"} 17\n"));
     assert_non_null(
@@ -439,7 +450,8 @@ static void numbers_are_written_again_and_again_and_never_shrink(void **state)
     monitor_unregister(&clients[1]);
     text = read_whole(path); /* of what is gone the counts stay */
     assert_int_equal(barriers_in(text), barriers);
-    assert_non_null(strstr(text, "\ntutti_communicators 0\n"));
+    snprintf(expected, sizeof expected, "\ntutti_communicators{process=\"%s\"} 0\n", process);
+    assert_non_null(strstr(text, expected));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(folder), 0); /* nothing else lies there */
 }

@@ -321,7 +321,9 @@ static long value_in(const char *path, const char *name)
     text[size] = '\0';
     if (file != NULL) fclose(file);
     const char *line = strstr(text, name);
-    return line != NULL ? strtol(line + strlen(name), NULL, 10) : -1;
+    const char *value = line != NULL ? strstr(line, "process=\"") : NULL;
+    value = value != NULL ? strstr(value, "\"} ") : NULL;
+    return value != NULL ? strtol(value + 3, NULL, 10) : -1;
 }
 
 static struct tutti_comm *be_alone(void)
@@ -337,10 +339,10 @@ static struct tutti_comm *be_alone(void)
 static void metrics_count_what_was_called(void **state)
 {
     (void)state;
-    static const char calls[] = "\ntutti_calls_total{collective=\"allreduce\"} ";
-    static const char bytes[] = "\ntutti_bytes_total{collective=\"allreduce\"} ";
-    static const char sent[] = "\ntutti_bytes_total{collective=\"send\"} ";
-    static const char failures[] = "\ntutti_failures_total ";
+    static const char calls[] = "\ntutti_calls_total{collective=\"allreduce\",";
+    static const char bytes[] = "\ntutti_bytes_total{collective=\"allreduce\",";
+    static const char sent[] = "\ntutti_bytes_total{collective=\"send\",";
+    static const char failures[] = "\ntutti_failures_total{";
     char path[256];
     float x[2] = {1, 2}, y[2];
     struct tutti_request *request;

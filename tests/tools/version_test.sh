@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every tool tells its version in the same form, as the library's header has it: "tutti-run 0.1.0".
+# Every tool tells its version in the same form, as the library's header has it: "tutti-run 0.2.0".
 # ctest: label=nosan
 set -uo pipefail
 cd "${TUTTI_ROOT:?}" || exit 1

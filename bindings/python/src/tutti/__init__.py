@@ -69,7 +69,7 @@ def library_path() -> str:
 
 
 def library_version() -> str:
-    """The version of that library, such as "0.1.0"; `__version__` is this package's."""
+    """The version of that library, such as "0.2.0"; `__version__` is this package's."""
     text: bytes = _library.version_text()
     return text.decode()
 
