@@ -63,7 +63,7 @@ def packages_in(wheel, archives):
 def add_list(wheel, archives):
     (metadata,) = wheel.glob("*.dist-info")
     notices = metadata / "licenses" / "bundled"
-    notices.mkdir(parents=True)
+    notices.mkdir(parents=True, exist_ok=True)
     packages = packages_in(wheel, archives)
     grafted = [file for folder in wheel.glob("*.libs") for file in folder.iterdir()]
     if len(grafted) != sum(place != "linked in" for _, place in packages):

@@ -11,12 +11,14 @@ import subprocess
 import sys
 import sysconfig
 
+import torch
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "src"), os.path.join(HERE, "..", "..", "python", "src")]
+ROOT = os.path.normpath(os.path.join(HERE, "..", "..", ".."))
+sys.path[:0] = [os.path.join(ROOT, "bindings", "torch", "src"), os.path.join(ROOT, "bindings", "python", "src")]
 
 from tutti_torch import _native  # noqa: E402: it is in the tree
 
@@ -28,7 +30,9 @@ class Compile(build_ext):
     def build_extension(self, extension):
         made = self.get_ext_fullpath(extension.name)
         os.makedirs(os.path.dirname(made), exist_ok=True)
-        subprocess.run(_native.command(_native.compiler(), made), check=True)
+        # Texts of PyTorch's checks name its headers, which are elsewhere at the user's.
+        names = [f"-ffile-prefix-map={folder}/=" for folder in (os.path.dirname(os.path.dirname(torch.__file__)), ROOT)]
+        subprocess.run([*_native.command(_native.compiler(), made), *names], check=True)
 
 
 class Say(build_py):

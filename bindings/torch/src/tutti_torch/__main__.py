@@ -5,7 +5,7 @@ import sys
 
 try:
     import torch  # noqa: F401: _native needs it
-except ImportError as error:
+except (ImportError, OSError) as error:  # OSError: a library of it is missing
     sys.exit(f"tutti_torch: PyTorch cannot be imported by {sys.executable} ({error}): pip install torch")
 
 from . import _native

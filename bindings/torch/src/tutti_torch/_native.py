@@ -276,8 +276,12 @@ def _name(with_compiler: List[str]) -> str:
 
 
 def _add_sources(digest: Any) -> None:
-    for folder in (_SOURCES, os.path.join(_headers(), "tutti")):
+    """The same for a wheel, which has the library's headers among the sources, and for a source tree, which has them elsewhere."""
+    headers = os.path.join(_headers(), "tutti")
+    for folder in (_SOURCES, headers):
         for file in sorted(_files_of(folder)):
+            if folder == _SOURCES and file.startswith(os.path.join(headers, "")):
+                continue
             digest.update(os.path.relpath(file, folder).encode() + b"\0")
             with open(file, "rb") as source:
                 digest.update(source.read() + b"\0")
