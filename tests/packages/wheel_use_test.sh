@@ -199,9 +199,13 @@ fails_inside 'tutti_torch_ready/_backend.* cannot be loaded' "$run"
 for file in "$ready"/_backend.*.so; do mv "$file.away" "$file"; done
 
 # pip refuses what is for another Python.
-other="pip download -q --no-deps --no-index --find-links . --only-binary :all: -d other --platform manylinux_2_99_$(uname -m) --implementation cp"
-fails_inside 'No matching distribution found for tutti-torch' "$other --python-version 3.99 --abi cp399 tutti-torch"
-fails_inside "No matching distribution found for tutti-comm" "$other --python-version 3.8 --abi cp38 tutti-comm"
+wheel=$(echo "$folder"/tutti_torch-*.whl)
+IFS=- read -r _ _ own _ platform <<<"${wheel##*/}"
+other="pip download -q --no-deps --no-index --find-links . --only-binary :all: -d other --platform ${platform%.whl} --implementation cp"
+do_inside "$other --python-version ${own#cp} --abi $own tutti-torch && $other --python-version ${own#cp} --abi $own tutti-comm"
+fails_inside 'No matching distribution found for tutti-torch' "$other --python-version 399 --abi cp399 tutti-torch"
+do_inside "$other --python-version 399 --abi cp399 tutti-comm"
+fails_inside 'No matching distribution found for tutti-comm' "$other --python-version 38 --abi cp38 tutti-comm"
 do_inside "tutti-run -n 2 python3 ddp.py"
 
 libtorch=("$system"/home/user/env/lib/python3*/site-packages/torch/lib/libtorch_cpu.so)
