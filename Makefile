@@ -13,6 +13,7 @@
 #     make pictures          the pictures of docs/ and the gallery, from the algorithms
 #     make paths             the tables of docs/explanation/performance.md that say which ways messages take
 #     make site              the pages as a site with search, build/site/html/index.html; needs packages from PyPI
+#     make wheels            wheels that need no compiler, in build/wheels; TORCH=PYTHON: also that for its PyTorch
 #     make kernels           src/gpu/kernels.ptx, from the sources of what devices run; needs clang 14
 #     make install PREFIX=/usr/local
 #     make clean
@@ -25,7 +26,7 @@ MINUTES ?= 30
 SEED ?=
 SOURCES = $(shell find include src studio tests tools bench examples train bindings -name "*.[ch]" -o -name "*.inc" 2>/dev/null)
 
-.PHONY: all configure test asan tsan fuzz coverage faults soak programs format reference pictures paths site kernels install clean
+.PHONY: all configure test asan tsan fuzz coverage faults soak programs format reference pictures paths site wheels kernels install clean
 .NOTPARALLEL:
 
 all: configure
@@ -66,6 +67,9 @@ paths: all
 
 site: all
 	@scripts/site
+
+wheels:
+	@scripts/wheels $(TORCH)
 
 kernels:
 	@scripts/kernels.sh >build-kernels.ptx && mv build-kernels.ptx src/gpu/kernels.ptx || { rm -f build-kernels.ptx; exit 1; }

@@ -19,6 +19,10 @@ if(studio_libraries) # programs that do not look at topologies do not load what 
     target_link_libraries(tutti_internal PUBLIC
         -Wl,--push-state,--as-needed ${studio_libraries} -Wl,--pop-state)
 endif()
+if(TUTTI_BUNDLED)
+    list(TRANSFORM bundled_files PREPEND ${CMAKE_SOURCE_DIR}/)
+    target_sources(tutti_internal INTERFACE ${bundled_files})
+endif()
 
 if(TUTTI_SANITIZE)
     add_library(tutti_tested SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:tutti_objects> $<TARGET_OBJECTS:tutti_studio_objects>)
@@ -36,6 +40,9 @@ if(NOT TUTTI_SANITIZE) # a sanitizer's functions are found in the program
     target_link_options(tutti PRIVATE LINKER:-z,defs)
 endif()
 target_link_libraries(tutti PRIVATE ${crypto_library} Threads::Threads m ${CMAKE_DL_LIBS})
+if(bundled_jansson)
+    target_link_libraries(tutti PRIVATE ${bundled_jansson})
+endif()
 target_include_directories(tutti PUBLIC
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 

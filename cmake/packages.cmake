@@ -4,14 +4,21 @@
 #     TUTTI_TOPOLOGY, TUTTI_EXPAT              whether tools look at topologies and read them; whether they read XML
 #     crypto_include_dir, crypto_library       OpenSSL
 #     jansson_include_dir                      JANSSON_INCLUDE_DIR, or nothing
+#     bundled_jansson                          jansson, if the library is linked with it instead of loading it
 #     studio_include_dirs, studio_libraries    what studio/ is compiled and linked with
 
 find_package(Threads REQUIRED)
+
+# Wheels that go to other machines (scripts/wheels) bring what these may lack. OpenSSL, jansson and expat become part of the programs, and
+# OpenSSL becomes part of the library, which exports none of its functions: a process may have another OpenSSL beside it. The archive of
+# jansson is for programs alone, so the library is linked with the shared one, and auditwheel puts that into the wheel.
+option(TUTTI_BUNDLED "Link OpenSSL, jansson and expat from archives: for wheels" OFF)
 
 # OpenSSL authenticates who comes from other hosts, and encrypts where that is wanted. A cross build, for which its package is
 # not to be had without making another architecture part of the system, does without: see src/bootstrap/mac.h, src/os/tls.h.
 option(TUTTI_OPENSSL "Authenticate connections between hosts; without it there are none" ON)
 if(TUTTI_OPENSSL)
+    set(OPENSSL_USE_STATIC_LIBS ${TUTTI_BUNDLED})
     find_package(OpenSSL 1.1.1 COMPONENTS Crypto SSL)
     if(NOT OPENSSL_FOUND)
         message(FATAL_ERROR "OpenSSL is needed (Debian: libssl-dev), or -DTUTTI_OPENSSL=OFF: then ranks of one host can meet")
@@ -37,9 +44,13 @@ endif()
 find_path(HWLOC_INCLUDE_DIR hwloc.h)
 find_library(HWLOC_LIBRARY hwloc)
 find_path(JANSSON_INCLUDE_DIR jansson.h)
-find_library(JANSSON_LIBRARY jansson)
+if(TUTTI_BUNDLED)
+    find_library(JANSSON_LIBRARY libjansson.a)
+else()
+    find_library(JANSSON_LIBRARY jansson)
+endif()
 find_path(EXPAT_INCLUDE_DIR expat.h)
-if(SKBUILD)
+if(SKBUILD OR TUTTI_BUNDLED)
     find_library(EXPAT_LIBRARY libexpat.a) # programs of a wheel need nothing that a machine may lack
 else()
     find_library(EXPAT_LIBRARY expat)
@@ -51,6 +62,16 @@ set(studio_include_dirs "")
 set(jansson_include_dir "")
 if(JANSSON_INCLUDE_DIR)
     set(jansson_include_dir ${JANSSON_INCLUDE_DIR})
+endif()
+
+if(TUTTI_BUNDLED)
+    if(NOT TUTTI_OPENSSL OR NOT JANSSON_LIBRARY OR NOT EXPAT_LIBRARY OR NOT HWLOC_LIBRARY)
+        message(FATAL_ERROR "TUTTI_BUNDLED needs libcrypto.a, libssl.a, libjansson.a, libexpat.a and hwloc"
+            " (Debian: libssl-dev libjansson-dev libexpat1-dev libhwloc-dev)")
+    endif()
+    find_library(bundled_jansson jansson REQUIRED)
+    # scripts/wheels says whose they are.
+    file(WRITE ${CMAKE_BINARY_DIR}/bundled.txt "${OPENSSL_SSL_LIBRARY}\n${OPENSSL_CRYPTO_LIBRARY}\n${JANSSON_LIBRARY}\n${EXPAT_LIBRARY}\n")
 endif()
 
 set(TUTTI_TOPOLOGY OFF)

@@ -25,9 +25,13 @@ tutti_folder(library src/topo
 tutti_folder(library src/format
     cache_folder.c network_file.c plan_file.c proof_file.c trusted_file.c
     IF JANSSON_INCLUDE_DIR
-        calibration_file.c calibration_json.c jansson.c json_part.c json_position.c json_text.c table_file.c table_json.c
+        calibration_file.c calibration_json.c json_part.c json_position.c json_text.c table_file.c table_json.c
     ELSE
         json_files_absent.c
+    IF "JANSSON_INCLUDE_DIR AND NOT bundled_jansson"
+        jansson.c
+    IF bundled_jansson
+        jansson_bundled.c
     IF TUTTI_TOPOLOGY # they are linked with jansson
         calibration_file_test.c calibration_json_test.c calibration_json_fuzz.c network_file_test.c network_file_fuzz.c
         proof_file_test.c table_file_test.c table_json_test.c table_json_fuzz.c)
@@ -169,6 +173,8 @@ set_source_files_properties(train/shards_update.c PROPERTIES COMPILE_OPTIONS "-f
 
 tutti_folder(studio studio
     load.c xml_text.c)
+tutti_folder(bundled studio
+    IF TUTTI_BUNDLED xml_random.c) # beside libexpat.a, which comes after the other files of studio/
 
 tutti_folder(studio studio/foreign
     msccl_algo.c msccl_depth.c msccl_export.c msccl_import.c msccl_import_buffers.c msccl_import_lanes.c

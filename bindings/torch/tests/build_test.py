@@ -6,12 +6,14 @@ No compiler is needed: scripts take its place, which say what they do in a file.
 import contextlib
 import errno
 import fcntl
+import json
 import logging
 import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 import unittest
@@ -226,6 +228,59 @@ class Build(unittest.TestCase):
                     names.append(_native._name(["c++"]))
         self.assertGreater(len(names), 7)
         self.assertEqual(len(set(names)), len(names))
+
+    def ready_made(self, **other):
+        """The package of a wheel tutti-torch for what is here, but for some facts, with a library that is none."""
+        package = os.path.join(self.place, "packages", _native.READY_MADE)
+        os.makedirs(package, exist_ok=True)
+        for name, text in {
+            "__init__.py": "",
+            "built_for.json": json.dumps({**_native.facts(), **other}),
+            f"_backend.{sysconfig.get_config_var('SOABI')}.so": "nothing",
+        }.items():
+            with open(os.path.join(package, name), "w") as file:
+                file.write(text)
+        return package
+
+    def without_compiler(self):
+        """What is said where nothing can be compiled, by processes that find that package."""
+        path = [os.path.join(self.place, "packages"), *sys.path]
+        environment = {"CXX": os.path.join(self.place, "absent"), _native.MODE: "cpp"}
+        return self.said(self.begin(broken=mock.patch.object(sys, "path", path), **environment))[0]
+
+    def test_what_is_ready_made_for_others_is_not_loaded(self):
+        self.ready_made()
+        fits = self.without_compiler()
+        self.assertRegex(fits, f"^raised .*no C[+][+] compiler.*; .*/{_native.READY_MADE}/_backend.*cannot be loaded")
+        for name, words in {
+            "torch": "PyTorch other, and here is PyTorch " + torch.__version__,
+            "commit": "the PyTorch of commit other, and here is",
+            "cxx11_abi": "a PyTorch with _GLIBCXX_USE_CXX11_ABI=other, and here is",
+            "python": "Python other, and here is Python ",
+            "tutti": "tutti-comm other, and here is tutti-comm ",
+            "sources": "sources with the digest other, and here is",
+        }.items():
+            self.ready_made(**{name: "other"})
+            said = self.without_compiler()
+            self.assertIn("no C++ compiler", said)
+            self.assertIn("; the installed tutti-torch is for " + words, said)
+            self.assertNotIn("cannot be loaded", said)
+
+    def test_what_is_ready_made_and_damaged_is_named(self):
+        package = self.ready_made()
+        for text in ("", "[]", "{}", '"torch"', "\0"):
+            with open(os.path.join(package, "built_for.json"), "w") as file:
+                file.write(text)
+            self.assertRegex(self.without_compiler(), "^raised .*; the installed tutti-torch is damaged: .*built_for.json")
+        os.remove(os.path.join(package, "built_for.json"))
+        self.assertRegex(self.without_compiler(), "^raised .*; the installed tutti-torch is damaged: .*No such file")
+
+    def test_what_does_not_fit_is_compiled(self):
+        self.ready_made(torch="1.0")
+        self.compiler(FAILS)
+        path = mock.patch.object(sys, "path", [os.path.join(self.place, "packages"), *sys.path])
+        self.assertRegex(self.said(self.begin(broken=path))[0], "^none .*no such thing.*; the installed tutti-torch is for PyTorch 1.0")
+        self.assertEqual(self.calls(), 1)
 
     def test_the_second_folder_is_used_where_the_first_cannot_be(self):
         self.compiler(FAILS)

@@ -1,6 +1,7 @@
-"""The backend in C++ (native/backend.cpp): compiled for the PyTorch and the Python that run, on first use, and loaded.
+"""The backend in C++ (native/backend.cpp): ready made by the wheel tutti-torch, or compiled on first use, and loaded.
 
-    Cpp found in the cache ───────────────────────────────► loaded
+    ready made, for this PyTorch, Python and Tutti ───────► loaded
+        not there, or for others ─► found in the cache ───► loaded
         not there ─► lock ─► compiled beside it, renamed ─► loaded
                        └──── no compiler, an error, too late ─► None: the group of _group.py alone does it
 
@@ -10,6 +11,7 @@ Invariants
   3. An attempt that failed is remembered for a while, for the same sources, PyTorch, Python and compiler: the processes that begin
      together, and those that a launcher starts again, do not make it one after the other.
   4. Whatever the file system or the compiler refuses is a CannotBuild, never another error.
+  5. What is ready made is loaded only if all of facts() are as when it was made: PyTorch keeps no ABI between its versions.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import glob
 import hashlib
 import importlib.machinery
 import importlib.util
+import json
 import logging
 import os
 import shlex
@@ -33,7 +36,7 @@ import sysconfig
 import tempfile
 import time
 import warnings
-from typing import Any, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -42,6 +45,7 @@ MODES = ("auto", "cpp", "python")
 OLDEST_TORCH = (2, 13)
 LIMIT_SECONDS = 300.0
 REMEMBERED_SECONDS = 600.0  # an attempt that failed
+READY_MADE = "tutti_torch_ready"  # the package in the wheel tutti-torch (bindings/torch/wheel)
 
 # It passes calls on: what -O2 adds is only time to compile.
 _FLAGS = [
@@ -98,18 +102,38 @@ def _decide(rank: int, limit_seconds: float) -> Any:
 
 
 def load(limit_seconds: float, again: bool = False) -> Any:
-    """Compiles what has to be, and loads it. `again`: also after an attempt that failed."""
+    """Loads what is ready made, else compiles what has to be and loads that. `again`: also after an attempt that failed."""
     if not is_new_enough():
         oldest = ".".join(str(part) for part in OLDEST_TORCH)
         raise CannotBuild(f"it is for PyTorch {oldest} and later, and this is {torch.__version__}")
-    compiler = _compiler()
+    file, why_not = _find_ready_made()
+    if file is not None:
+        try:
+            return _load_file(file)
+        except CannotBuild as error:
+            why_not = str(error)
     try:
-        name = _name(compiler)
+        return _load_file(_find_or_build(limit_seconds, again, why_not))
+    except CannotBuild as error:
+        hint = why_not or "the wheel tutti-torch, which needs no compiler, is not installed"
+        raise CannotBuild(f"{error}; {hint}") from error
+
+
+def _find_or_build(limit_seconds: float, again: bool, why_not_ready_made: Optional[str]) -> str:
+    with_compiler = compiler()
+    try:
+        name = _name(with_compiler)
     except OSError as error:
         raise CannotBuild(f"its sources cannot be read: {error}") from error
     file = _find(name)
     if file is None:
-        file = _build(compiler, name, time.monotonic() + limit_seconds, again)
+        if why_not_ready_made is not None:
+            logging.getLogger("tutti_torch").warning("%s, so it is not used", why_not_ready_made)
+        file = _build(with_compiler, name, time.monotonic() + limit_seconds, again)
+    return file
+
+
+def _load_file(file: str) -> Any:
     loader = importlib.machinery.ExtensionFileLoader("tutti_torch._backend", file)
     spec = importlib.util.spec_from_file_location(loader.name, file, loader=loader)
     assert spec is not None
@@ -123,6 +147,61 @@ def load(limit_seconds: float, again: bool = False) -> Any:
 
 def is_new_enough() -> bool:
     return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= OLDEST_TORCH
+
+
+# --------------------------------------------------------------------------------------------------- what is ready made
+
+
+def facts() -> Dict[str, str]:
+    """All that a compiled file depends on, but the compiler. CannotBuild where the sources cannot be read."""
+    from tutti import __version__
+
+    digest = hashlib.sha256()
+    try:
+        _add_sources(digest)
+    except OSError as error:
+        raise CannotBuild(f"its sources cannot be read: {error}") from error
+    return {
+        "torch": torch.__version__,
+        "commit": str(torch.version.git_version),
+        "cxx11_abi": str(int(torch._C._GLIBCXX_USE_CXX11_ABI)),
+        "python": str(sysconfig.get_config_var("SOABI")),
+        "tutti": __version__,
+        "sources": digest.hexdigest(),
+    }
+
+
+_WORDS = {
+    "torch": "PyTorch {}",
+    "commit": "the PyTorch of commit {}",
+    "cxx11_abi": "a PyTorch with _GLIBCXX_USE_CXX11_ABI={}",
+    "python": "Python {}",
+    "tutti": "tutti-comm {}",
+    "sources": "sources with the digest {:.16}",
+}
+
+
+def _find_ready_made() -> Tuple[Optional[str], Optional[str]]:
+    """The file, or why the one that is installed does not fit; neither where none is installed."""
+    try:
+        spec = importlib.util.find_spec(READY_MADE)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        return None, None
+    folder = list(spec.submodule_search_locations)[0]
+    path = os.path.join(folder, "built_for.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            made_for = json.load(file)
+        made_for = {name: str(made_for[name]) for name in _WORDS}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return None, f"the installed tutti-torch is damaged: {path} cannot be read ({error!r}); install it again"
+    for name, is_here in facts().items():
+        if made_for[name] != is_here:
+            words = _WORDS[name]
+            return None, f"the installed tutti-torch is for {words.format(made_for[name])}, and here is {words.format(is_here)}"
+    return os.path.join(folder, f"_backend.{made_for['python']}.so"), None
 
 
 # ------------------------------------------------------------------------------------------------------- the cache
@@ -182,22 +261,30 @@ def _remember_failure(folder: str, name: str, output: str) -> str:
     return file
 
 
-def _name(compiler: List[str]) -> str:
+def _name(with_compiler: List[str]) -> str:
     """Another one for everything that a compiled file depends on."""
     digest = hashlib.sha256()
     for part in (
         torch.__version__,
         str(torch.version.git_version),
         str(sysconfig.get_config_var("SOABI")),
-        " ".join([*compiler, *_FLAGS]),
+        " ".join([*with_compiler, *_FLAGS]),
     ):
         digest.update(part.encode() + b"\0")
-    for folder in (_SOURCES, os.path.join(_headers(), "tutti")):
+    _add_sources(digest)
+    return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
+
+
+def _add_sources(digest: Any) -> None:
+    """The same for a wheel, which has the library's headers among the sources, and for a source tree, which has them elsewhere."""
+    headers = os.path.join(_headers(), "tutti")
+    for folder in (_SOURCES, headers):
         for file in sorted(_files_of(folder)):
+            if folder == _SOURCES and file.startswith(os.path.join(headers, "")):
+                continue
             digest.update(os.path.relpath(file, folder).encode() + b"\0")
             with open(file, "rb") as source:
                 digest.update(source.read() + b"\0")
-    return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
 
 
 def _files_of(folder: str) -> Iterator[str]:
@@ -218,7 +305,7 @@ def _headers() -> str:
 # ------------------------------------------------------------------------------------------------------ the build
 
 
-def _compiler() -> List[str]:
+def compiler() -> List[str]:
     """$CXX, or the first that is here."""
     try:
         named = shlex.split(os.environ.get("CXX", ""))
@@ -230,7 +317,7 @@ def _compiler() -> List[str]:
     raise CannotBuild("it has to be compiled once, and there is no C++ compiler" + (f" {named[0]}" if named else ""))
 
 
-def _build(compiler: List[str], name: str, until: float, again: bool) -> str:
+def _build(with_compiler: List[str], name: str, until: float, again: bool) -> str:
     """Locks of folders that did not serve are kept until it is over: whoever waits for them then finds the file, or the failure."""
     problems = []
     with contextlib.ExitStack() as locks:
@@ -245,7 +332,7 @@ def _build(compiler: List[str], name: str, until: float, again: bool) -> str:
                     return file  # another process was faster
                 if not again:
                     _heed_failure(name)
-                return _build_in(folder, compiler, name, until)
+                return _build_in(folder, with_compiler, name, until)
             except OSError as error:
                 problems.append(f"{folder} ({error.strerror or error})")
         problem = f"it has to be compiled once, which none of these folders serves for: {', '.join(problems)}"
@@ -255,7 +342,7 @@ def _build(compiler: List[str], name: str, until: float, again: bool) -> str:
     raise CannotBuild(problem)
 
 
-def _build_in(folder: str, compiler: List[str], name: str, until: float) -> str:
+def _build_in(folder: str, with_compiler: List[str], name: str, until: float) -> str:
     """The caller has the folder's lock. OSError: another folder may do."""
     logging.getLogger("tutti_torch").warning(
         "Tutti's backend for PyTorch %s is compiled now, once, which takes up to a minute", torch.__version__
@@ -265,7 +352,7 @@ def _build_in(folder: str, compiler: List[str], name: str, until: float) -> str:
     file = os.path.join(folder, name + ".so")
     with tempfile.TemporaryDirectory(dir=folder, prefix=name + ".build-") as place:
         made = os.path.join(place, "backend.so")
-        output = _run(_command(compiler, made), place, until)
+        output = _run(command(with_compiler, made), place, until)
         if output is not None:
             for code, text in _NO_ROOM.items():
                 if text in output:
@@ -282,12 +369,13 @@ def _build_in(folder: str, compiler: List[str], name: str, until: float) -> str:
     return file
 
 
-def _command(compiler: List[str], made: str) -> List[str]:
+def command(with_compiler: List[str], made: str) -> List[str]:
+    """What compiles the sources to the file `made`."""
     root = os.path.dirname(torch.__file__)
     include = os.path.join(root, "include")
     folders = [include, os.path.join(include, "torch", "csrc", "api", "include"), sysconfig.get_path("include")]
     return [
-        *compiler,
+        *with_compiler,
         *_FLAGS,
         f"-I{_headers()}",
         *[word for folder in folders for word in ("-isystem", folder)],
@@ -296,11 +384,11 @@ def _command(compiler: List[str], made: str) -> List[str]:
     ]
 
 
-def _run(command: List[str], place: str, until: float) -> Optional[str]:
+def _run(words: List[str], place: str, until: float) -> Optional[str]:
     """None when the command succeeds, otherwise what it said. It and its children end by the deadline, and have all their files
     in that place."""
     process = subprocess.Popen(
-        command,
+        words,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -319,7 +407,7 @@ def _run(command: List[str], place: str, until: float) -> Optional[str]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-    return None if process.returncode == 0 else output or f"{command[0]} ended with {process.returncode}"
+    return None if process.returncode == 0 else output or f"{words[0]} ended with {process.returncode}"
 
 
 def _error_of(output: str) -> str:
