@@ -58,17 +58,16 @@ bool known_to_be_stopped(const struct health *health, int rank, uint64_t now_ns)
 bool known_silence(const struct health *health, int rank, uint64_t now_ns,
                    char text[static KNOWN_SILENCE_MAX])
 {
-    if (team_shares_host(health->team, rank)) {
-        snprintf(text, KNOWN_SILENCE_MAX, "does not run (stopped by a signal or a debugger)");
-        return health_is_stopped(health, rank);
-    }
+    snprintf(text, KNOWN_SILENCE_MAX, "does not run (stopped by a signal or a debugger)");
+    if (health_is_stopped(health, rank)) return true; /* on this host */
     const uint64_t silent_ns = remote_silent_ns(health, rank, now_ns);
+    if (silent_ns < SILENT_NS) return false;
     snprintf(text, KNOWN_SILENCE_MAX, "has not answered for %.1f s: its process %s",
              (double)silent_ns * 1e-9,
              remote_is_stopped(health, rank, now_ns)
                  ? "does not run, but its host answers"
                  : "does not run, or its host cannot be reached");
-    return silent_ns >= SILENT_NS;
+    return true;
 }
 
 bool known_to_have_ended(struct health *health, int rank)

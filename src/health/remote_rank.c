@@ -310,8 +310,9 @@ bool remote_is_stopped(const struct health *health, int rank, uint64_t now_ns)
 uint64_t remote_silent_ns(const struct health *health, int rank, uint64_t now_ns)
 {
     const struct network *network = health->network;
+    if (remote_of(health, rank) == NULL || network->is_stopped) return 0;
     const struct remote_rank *remote = remote_find(network, rank);
-    if (network->is_stopped || remote == NULL || remote->waited_ns == 0 ||
+    if (remote == NULL || remote->waited_ns == 0 ||
         network->control->ops->unheard(network->control, rank) == 0)
         return 0;
     const uint64_t heard_ns = remote_heard_ns(health, rank);

@@ -34,7 +34,7 @@ uint64_t remote_progress_heard_ns(const struct health *health, int rank);
 bool remote_hearsay(const struct health *health, int rank, struct board_finding *finding);
 /* Whether it has been asked for a while and has not answered, although its kernel has acknowledged that: its process is stopped. */
 bool remote_is_stopped(const struct health *health, int rank, uint64_t now_ns);
-/* For how long it has said nothing although it was asked; 0: it was not asked, or has heard all that it was asked. */
+/* For how long it has said nothing although it was asked; 0: it is of this host, was not asked, or has heard all that it was asked. */
 uint64_t remote_silent_ns(const struct health *health, int rank, uint64_t now_ns);
 /* Whether it has said how far it is with that call. */
 bool remote_knows_call(const struct health *health, int rank, int slot, uint64_t begun);
