@@ -61,6 +61,7 @@ setup_names='
     python3-pytest         python3-pytest         python3-pytest
     python3-torch          -                      -
     python3-venv           python3                python3
+    python3-yaml           python3-pyyaml         python3-PyYAML
     qemu-user-static       qemu-user-static       qemu-linux-user
     slurm-client           slurm                  slurm
     slurmctld              slurm-slurmctld        slurm
