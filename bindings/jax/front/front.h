@@ -104,8 +104,8 @@ struct tutti_jax_options {
  * come, or until the start-up deadline. options may be NULL: everything from the launcher's environment. INVALID_OPTIONS: a
  * wrong number, or it has joined already. After any other failure it may be called again. */
 FRONT_EXPORT enum tutti_status tutti_jax_start(const struct tutti_jax_options *options);
-/* What MPI_Init_thread calls instead, to call tutti_jax_start with its own options. It returns 0 for success; otherwise
- * `message`, which has message_bytes, says why it did not. NULL: nothing. Any thread; does not block. */
+/* What MPI_Init_thread calls instead, to call tutti_jax_start with its own options. It returns 0 for success. Otherwise
+ * `message`, which has message_bytes, says why; it stays empty where tutti_jax_start has failed. NULL: nothing is called. Any thread; does not block. */
 FRONT_EXPORT void tutti_jax_set_starter(int (*starter)(char *message, size_t message_bytes));
 /* The last failure of this thread in this library, as MPI_Error_string gives it; "" if there was none. Valid until the thread's next failing
  * call. Does not block. */

@@ -196,6 +196,7 @@ int MPIABI_Init_thread(int *argument_count, char ***arguments, int required, int
     char message[FRONT_ERROR_BYTES] = "";
     if (own(message, sizeof(message)) == 0) return FRONT_SUCCESS;
     message[sizeof(message) - 1] = '\0';
+    if (message[0] == '\0') return FRONT_ERR_OTHER; /* tutti_jax_start has said it */
     front_fail(FRONT_ERR_OTHER, "MPI_Init_thread", "%s", message);
     keep_failure(tutti_jax_error());
     return FRONT_ERR_OTHER;
