@@ -11,8 +11,7 @@ target_link_libraries(tutti_jax PRIVATE tutti Threads::Threads)
 set_target_properties(tutti_jax PROPERTIES NO_SONAME ON LINK_DEPENDS ${jax_map})
 target_link_options(tutti_jax PRIVATE "LINKER:--version-script=${jax_map}")
 
-# In the wheel it has the library of the package tutti, which is loaded before it.
+# In the wheel it stands in the package tutti_jax, which loads the library of the package tutti before it.
 if(SKBUILD)
-    set_target_properties(tutti_jax PROPERTIES INSTALL_RPATH "$ORIGIN/../tutti")
     install(TARGETS tutti_jax LIBRARY DESTINATION tutti_jax COMPONENT python)
 endif()

@@ -73,16 +73,19 @@ def _load_jaxlib(library: str) -> None:
             os.environ[_VARIABLE] = before
 
 
-def initialize(**options: Any) -> None:
+def initialize(*, collectives: str = "tutti", **options: Any) -> None:
     """enable() and jax.distributed.initialize() under a launcher that Tutti knows: tutti-run, torchrun, mpirun, srun.
 
-    The processes meet through Tutti first, and process 0 tells the others where JAX's coordinator is to listen. Options are
-    those of jax.distributed.initialize().
+    The processes meet through Tutti first, and process 0 tells the others where JAX's coordinator is to listen. With
+    collectives="gloo" JAX takes gloo, for comparisons. Options are those of jax.distributed.initialize().
     """
-    enable()
+    if collectives == "tutti":
+        enable()
     import jax
 
     from ._meeting import meet
 
+    if collectives != "tutti":
+        jax.config.update("jax_cpu_collectives_implementation", collectives)
     address, size, rank = meet()
     jax.distributed.initialize(address, size, rank, **options)
