@@ -11,7 +11,10 @@ target_link_libraries(tutti_jax PRIVATE tutti Threads::Threads)
 set_target_properties(tutti_jax PROPERTIES NO_SONAME ON LINK_DEPENDS ${jax_map})
 target_link_options(tutti_jax PRIVATE "LINKER:--version-script=${jax_map}")
 
-# In the wheel it stands in the package tutti_jax, which loads the library of the package tutti before it.
+# In the wheel it stands in the package tutti_jax, and finds the library of the package tutti, which is there under its plain name.
 if(SKBUILD)
+    set_property(TARGET tutti PROPERTY VERSION)
+    set_property(TARGET tutti PROPERTY SOVERSION)
+    set_target_properties(tutti_jax PROPERTIES INSTALL_RPATH "$ORIGIN/../tutti")
     install(TARGETS tutti_jax LIBRARY DESTINATION tutti_jax COMPONENT python)
 endif()
