@@ -10,7 +10,7 @@ done
 if [[ -z $jax_python ]]; then wheel_skip "no python3 with jax is here (a large download: ./check --jax installs it)"; fi
 # The packages of the wheel alone: what else is beside them is the other Python's.
 mkdir "$work/packages"
-for package in tutti tutti_jax; do ln -s "$(echo "$wheel"/venv/lib/python3*/site-packages)/$package" "$work/packages/$package"; done
+ln -s "$wheel"/venv/lib/python3*/site-packages/{tutti,tutti_jax,tutti_comm-*.dist-info} "$work/packages/"
 export PYTHONPATH=$work/packages JAX_PLATFORMS=cpu TF_CPP_MIN_LOG_LEVEL=2
 unset XLA_FLAGS JAX_NUM_CPU_DEVICES JAX_CPU_COLLECTIVES_IMPLEMENTATION MPITRAMPOLINE_LIB
 "$jax_python" -c 'import jax, sys; print("JAX", jax.__version__, "with Python", sys.version.split()[0])'

@@ -12,6 +12,7 @@ from tutti._library import library as _tutti
 from tutti._store import StoreAdapter
 
 _PREFIX = "tutti_jax/"
+_AGREE_SECONDS = 300.0  # until all processes have come, as for the start of a communicator
 
 
 class _Options(ctypes.Structure):
@@ -97,7 +98,8 @@ def _join() -> int:
     state = distributed.global_state
     store = _Store(state.client)
     devices = device_count()
-    _agree_on_devices(store, state.process_id, devices)
+    if _agree(store, state.process_id, state.num_processes, devices) and "TUTTI_ID_HOSTS" not in os.environ:
+        os.environ["TUTTI_ID_HOSTS"] = "many"
     adapter = StoreAdapter(store)
     options = _Options(ctypes.sizeof(_Options), state.process_id, state.num_processes, devices, adapter.address)
     status: int = load().tutti_jax_start(ctypes.byref(options))
@@ -117,11 +119,34 @@ def device_count() -> int:
     return int(found[-1]) if found else 1
 
 
-def _agree_on_devices(store: _Store, process: int, devices: int) -> None:
-    """Ranks are numbered by processes and their devices, of which all have equally many."""
-    if process == 0:
-        store.set("devices", str(devices).encode())
-        return
-    first = int(store.get("devices", 300.0))
-    if first != devices:
-        raise ValueError(f"process {process} has {devices} devices, and process 0 has {first}: they must have equally many")
+def _agree(store: _Store, process: int, process_count: int, devices: int) -> bool:
+    """Whether the processes are on several hosts. Raises in all of them if they have not equally many devices, as ranks are numbered
+    by processes and their devices.
+
+    Process 0 looks at what all of them say, and tells them what it found: an error, or a number of hosts.
+    """
+    if process != 0:
+        store.set(f"process/{process}", f"{devices} {_host()}".encode())
+        found = store.get("job", _AGREE_SECONDS).decode()
+    else:
+        found = _judge(store, process_count, devices)
+        store.set("job", found.encode())
+    if not found.isdigit():
+        raise ValueError(found)
+    return int(found) > 1
+
+
+def _judge(store: _Store, process_count: int, devices: int) -> str:
+    hosts = {_host()}
+    for process in range(1, process_count):
+        count, host = store.get(f"process/{process}", _AGREE_SECONDS).decode().split(" ", 1)
+        if int(count) != devices:
+            return f"process {process} has {count} devices, and process 0 has {devices}: they must have equally many"
+        hosts.add(host)
+    return str(len(hosts))
+
+
+def _host() -> str:
+    """What processes share that reach each other through local sockets: the machine as it runs now, and the network namespace."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return f"{file.read().strip()} {os.stat('/proc/self/ns/net').st_ino}"
