@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from tutti import _header
 from tutti._library import library as _tutti
@@ -31,6 +31,7 @@ _Starter = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
 
 _loaded: Optional[ctypes.CDLL] = None
 _starter: Any = None  # C has its address
+_joined: Optional[Tuple[int, int, int]] = None  # process, processes and devices, once the job was joined
 
 
 def path() -> str:
@@ -95,15 +96,23 @@ def _start(message: int, message_bytes: int) -> int:
 def _join() -> int:
     from jax._src import distributed
 
+    global _joined
     state = distributed.global_state
     store = _Store(state.client)
     devices = device_count()
+    mine = (state.process_id, state.num_processes, devices)
+    if _joined is not None:  # JAX makes its backends anew
+        if _joined != mine:
+            raise ValueError(f"this process is {_joined[0]} of {_joined[1]} with {_joined[2]} devices, and cannot become another one")
+        return 0
     if _agree(store, state.process_id, state.num_processes, devices) and "TUTTI_ID_HOSTS" not in os.environ:
         os.environ["TUTTI_ID_HOSTS"] = "many"
     adapter = StoreAdapter(store)
     options = _Options(ctypes.sizeof(_Options), state.process_id, state.num_processes, devices, adapter.address)
     status: int = load().tutti_jax_start(ctypes.byref(options))
-    if status != _header.Status.OK and adapter.error is not None:
+    if status == _header.Status.OK:
+        _joined = mine
+    elif adapter.error is not None:
         raise adapter.error
     return status  # of a failure C has the message
 

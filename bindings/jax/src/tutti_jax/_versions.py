@@ -15,6 +15,7 @@ from typing import Dict, Optional, Tuple
 # jaxlib: the ABI of MPItrampoline in it. docs/start/jax.md has the same table.
 TRIED: Dict[str, Tuple[int, int, int]] = {
     "0.10.2": (2, 9, 0),
+    "0.12.0.1": (2, 9, 0),
 }
 
 # The ABI that libtutti_jax.so has the names of.
