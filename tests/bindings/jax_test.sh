@@ -7,6 +7,7 @@ source "${TUTTI_ROOT:?}/tests/bindings/jax.sh"
 tests=$TUTTI_ROOT/bindings/jax/tests
 "$jax_python" "$tests/enable_test.py"
 tutti-run -n 2 --no-prefix "$jax_python" "$tests/collectives_test.py"
+tutti-run -n 2 --no-prefix "$jax_python" "$tests/exit_test.py"
 "$jax_python" "$tests/failures_test.py"
 if [[ ${TUTTI_LONG:-} == 1 ]]; then
     tutti-run -n 2 --no-prefix "$jax_python" "$tests/collectives_test.py" 2

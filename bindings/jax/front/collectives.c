@@ -3,6 +3,7 @@
 
 #include "front/comm.h"
 #include "front/product.h"
+#include "front/start.h"
 #include "front/types.h"
 
 extern void *const MPIABI_IN_PLACE;
@@ -18,8 +19,8 @@ int MPIABI_Barrier(front_handle comm)
 {
     static const char function[] = "MPI_Barrier";
     struct tutti_comm *found;
-    FRONT_TRY(front_comm_find(function, comm, &found));
-    return front_result(function, tutti_barrier(found));
+    FRONT_TRY(front_comm_enter(function, comm, &found));
+    return front_leave(front_result(function, tutti_barrier(found)));
 }
 
 int MPIABI_Bcast(void *buffer, int count, front_handle type, int root, front_handle comm)
@@ -28,11 +29,11 @@ int MPIABI_Bcast(void *buffer, int count, front_handle type, int root, front_han
     struct tutti_comm *found;
     const struct front_type_entry *entry;
     size_t elements;
-    FRONT_TRY(front_comm_find(function, comm, &found));
     FRONT_TRY(front_type_find(function, type, &entry));
     FRONT_TRY(front_elements(function, entry, count, &elements));
-    return front_result(function,
-                        tutti_broadcast(buffer, buffer, elements, entry->dtype, root, found));
+    FRONT_TRY(front_comm_enter(function, comm, &found));
+    return front_leave(front_result(
+        function, tutti_broadcast(buffer, buffer, elements, entry->dtype, root, found)));
 }
 
 int MPIABI_Allreduce(const void *send, void *recv, int count, front_handle type, front_handle op,
@@ -43,14 +44,15 @@ int MPIABI_Allreduce(const void *send, void *recv, int count, front_handle type,
     const struct front_type_entry *entry;
     size_t elements;
     tutti_op operation;
-    FRONT_TRY(front_comm_find(function, comm, &found));
     FRONT_TRY(front_type_find(function, type, &entry));
     FRONT_TRY(front_elements(function, entry, count, &elements));
     FRONT_TRY(front_op_find(function, op, entry, &operation));
     if (send == MPIABI_IN_PLACE) send = recv;
-    if (operation == NULL) return front_product(function, send, recv, (size_t)count, entry, found);
-    return front_result(function,
-                        tutti_allreduce(send, recv, elements, entry->dtype, operation, found));
+    FRONT_TRY(front_comm_enter(function, comm, &found));
+    if (operation == NULL)
+        return front_leave(front_product(function, send, recv, (size_t)count, entry, found));
+    return front_leave(front_result(
+        function, tutti_allreduce(send, recv, elements, entry->dtype, operation, found)));
 }
 
 int MPIABI_Allgather(const void *send, int send_count, front_handle send_type, void *recv,
@@ -60,11 +62,11 @@ int MPIABI_Allgather(const void *send, int send_count, front_handle send_type, v
     struct tutti_comm *found;
     size_t elements;
     enum tutti_dtype dtype;
-    FRONT_TRY(front_comm_find(function, comm, &found));
     FRONT_TRY(refuse_in_place(function, send));
     FRONT_TRY(front_same_elements(function, send_count, send_type, recv_count, recv_type, &elements,
                                   &dtype));
-    return front_result(function, tutti_allgather(send, recv, elements, dtype, found));
+    FRONT_TRY(front_comm_enter(function, comm, &found));
+    return front_leave(front_result(function, tutti_allgather(send, recv, elements, dtype, found)));
 }
 
 int MPIABI_Alltoall(const void *send, int send_count, front_handle send_type, void *recv,
@@ -74,11 +76,11 @@ int MPIABI_Alltoall(const void *send, int send_count, front_handle send_type, vo
     struct tutti_comm *found;
     size_t elements;
     enum tutti_dtype dtype;
-    FRONT_TRY(front_comm_find(function, comm, &found));
     FRONT_TRY(refuse_in_place(function, send));
     FRONT_TRY(front_same_elements(function, send_count, send_type, recv_count, recv_type, &elements,
                                   &dtype));
-    return front_result(function, tutti_alltoall(send, recv, elements, dtype, found));
+    FRONT_TRY(front_comm_enter(function, comm, &found));
+    return front_leave(front_result(function, tutti_alltoall(send, recv, elements, dtype, found)));
 }
 
 /* ------------------------------------------------------------------------- blocks of different counts */
@@ -101,28 +103,36 @@ static int make_room(const char *function, int rank_count, int arrays, size_t **
                                       rank_count);
 }
 
+static int allgatherv(const char *function, const void *send, int send_count,
+                      front_handle send_type, void *recv, const int *recv_counts,
+                      const int *recv_displs, front_handle recv_type, struct tutti_comm *comm)
+{
+    const struct front_type_entry *entry;
+    size_t elements, *room;
+    enum tutti_dtype dtype;
+    const int n = tutti_comm_size(comm), own = recv_counts[tutti_comm_rank(comm)];
+    FRONT_TRY(
+        front_same_elements(function, send_count, send_type, own, recv_type, &elements, &dtype));
+    FRONT_TRY(front_type_find(function, recv_type, &entry));
+    FRONT_TRY(make_room(function, n, 2, &room));
+    int error = widen(function, entry, recv_counts, n, room);
+    if (error == FRONT_SUCCESS) error = widen(function, entry, recv_displs, n, room + n);
+    if (error == FRONT_SUCCESS)
+        error = front_result(function, tutti_allgatherv(send, recv, room, room + n, dtype, comm));
+    free(room);
+    return error;
+}
+
 int MPIABI_Allgatherv(const void *send, int send_count, front_handle send_type, void *recv,
                       const int *recv_counts, const int *recv_displs, front_handle recv_type,
                       front_handle comm)
 {
     static const char function[] = "MPI_Allgatherv";
     struct tutti_comm *found;
-    const struct front_type_entry *entry;
-    size_t elements, *room;
-    enum tutti_dtype dtype;
-    FRONT_TRY(front_comm_find(function, comm, &found));
     FRONT_TRY(refuse_in_place(function, send));
-    const int n = tutti_comm_size(found);
-    FRONT_TRY(front_same_elements(function, send_count, send_type,
-                                  recv_counts[tutti_comm_rank(found)], recv_type, &elements, &dtype));
-    FRONT_TRY(front_type_find(function, recv_type, &entry));
-    FRONT_TRY(make_room(function, n, 2, &room));
-    int error = widen(function, entry, recv_counts, n, room);
-    if (error == FRONT_SUCCESS) error = widen(function, entry, recv_displs, n, room + n);
-    if (error == FRONT_SUCCESS)
-        error = front_result(function, tutti_allgatherv(send, recv, room, room + n, dtype, found));
-    free(room);
-    return error;
+    FRONT_TRY(front_comm_enter(function, comm, &found));
+    return front_leave(allgatherv(function, send, send_count, send_type, recv, recv_counts,
+                                  recv_displs, recv_type, found));
 }
 
 int MPIABI_Alltoallv(const void *send, const int *send_counts, const int *send_displs,
@@ -133,16 +143,17 @@ int MPIABI_Alltoallv(const void *send, const int *send_counts, const int *send_d
     struct tutti_comm *found;
     const struct front_type_entry *sent, *received;
     size_t *room;
-    FRONT_TRY(front_comm_find(function, comm, &found));
     FRONT_TRY(refuse_in_place(function, send));
     FRONT_TRY(front_type_find(function, send_type, &sent));
     FRONT_TRY(front_type_find(function, recv_type, &received));
     if (sent->dtype != received->dtype)
         return front_fail(FRONT_ERR_TYPE, function, "%s are sent, and %s received", sent->name,
                           received->name);
+    FRONT_TRY(front_comm_enter(function, comm, &found));
     const int n = tutti_comm_size(found);
-    FRONT_TRY(make_room(function, n, 4, &room));
-    int error = widen(function, sent, send_counts, n, room);
+    int error = make_room(function, n, 4, &room);
+    if (error != FRONT_SUCCESS) return front_leave(error);
+    error = widen(function, sent, send_counts, n, room);
     if (error == FRONT_SUCCESS) error = widen(function, sent, send_displs, n, room + n);
     if (error == FRONT_SUCCESS) error = widen(function, received, recv_counts, n, room + 2 * n);
     if (error == FRONT_SUCCESS) error = widen(function, received, recv_displs, n, room + 3 * n);
@@ -150,7 +161,7 @@ int MPIABI_Alltoallv(const void *send, const int *send_counts, const int *send_d
         error = front_result(function, tutti_alltoallv(send, room, room + n, recv, room + 2 * n,
                                                        room + 3 * n, sent->dtype, found));
     free(room);
-    return error;
+    return front_leave(error);
 }
 
 /* ------------------------------------------------------------------------------------ reduce-scatter */
@@ -199,18 +210,18 @@ static int reduce_blocks(const char *function, const void *send, void *recv, con
     struct tutti_comm *found;
     const struct front_type_entry *entry;
     size_t *room;
-    FRONT_TRY(front_comm_find(function, comm, &found));
     FRONT_TRY(refuse_in_place(function, send));
     FRONT_TRY(front_type_find(function, type, &entry));
+    FRONT_TRY(front_comm_enter(function, comm, &found));
     const int n = tutti_comm_size(found);
-    FRONT_TRY(make_room(function, n, 1, &room));
-    int error = FRONT_SUCCESS;
+    int error = make_room(function, n, 1, &room);
+    if (error != FRONT_SUCCESS) return front_leave(error);
     for (int i = 0; i < n && error == FRONT_SUCCESS; i++)
         error = front_elements(function, entry, counts[i * stride], &room[i]);
     if (error == FRONT_SUCCESS)
         error = reduce_scatter(function, send, recv, room, n, entry, op, found);
     free(room);
-    return error;
+    return front_leave(error);
 }
 
 int MPIABI_Reduce_scatter(const void *send, void *recv, const int *recv_counts, front_handle type,

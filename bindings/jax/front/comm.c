@@ -17,7 +17,7 @@ static int no_such(const char *function)
                       front_is_finalized() ? "MPI_Finalize was called" : "no such communicator");
 }
 
-int front_comm_find(const char *function, front_handle handle, struct tutti_comm **comm)
+static int find(const char *function, front_handle handle, struct tutti_comm **comm)
 {
     if (handle == FRONT_WORLD) return front_world(function, comm);
     const struct front_comm *found = look_up(handle);
@@ -25,6 +25,13 @@ int front_comm_find(const char *function, front_handle handle, struct tutti_comm
     if (found->comm == NULL) return front_repeat(found->class, found->message);
     *comm = found->comm;
     return FRONT_SUCCESS;
+}
+
+int front_comm_enter(const char *function, front_handle handle, struct tutti_comm **comm)
+{
+    FRONT_TRY(front_enter(function));
+    const int error = find(function, handle, comm);
+    return error == FRONT_SUCCESS ? FRONT_SUCCESS : front_leave(error);
 }
 
 int MPIABI_Comm_rank(front_handle comm, int *rank)
@@ -95,26 +102,31 @@ static int check_place(struct tutti_comm **made, int color, int key)
                       key, color, size, rank);
 }
 
+/* The new communicator of a device of this process; NULL without a color. */
+static int split(const char *function, int color, int key, struct tutti_comm **made)
+{
+    struct tutti_comm *device;
+    FRONT_TRY(front_device_take(function, &device));
+    const int error = front_result(function, tutti_comm_split(device, color, key, NULL, made));
+    front_device_give_back(device);
+    FRONT_TRY(error);
+    return check_place(made, color, key);
+}
+
 int MPIABI_Comm_split(front_handle comm, int color, int key, front_handle *created)
 {
     static const char function[] = "MPI_Comm_split";
-    struct tutti_comm *device, *made = NULL;
+    struct tutti_comm *made = NULL;
     *created = 0;
     if (comm != FRONT_WORLD)
         return front_fail(FRONT_ERR_COMM, function,
                           "not provided of other communicators than MPI_COMM_WORLD");
     if (color < 0 && color != FRONT_UNDEFINED)
         return front_fail(FRONT_ERR_ARG, function, "the color is %d", color);
-    int error = front_device_take(function, &device);
-    if (error == FRONT_SUCCESS) {
-        error = front_result(
-            function, tutti_comm_split(device, color == FRONT_UNDEFINED ? TUTTI_NO_COLOR : color,
-                                       key, NULL, &made));
-        front_device_give_back(device);
-    }
-    if (error == FRONT_SUCCESS && color == FRONT_UNDEFINED)
-        return FRONT_SUCCESS; /* MPI_COMM_NULL */
-    if (error == FRONT_SUCCESS) error = check_place(&made, color, key);
+    if (color == FRONT_UNDEFINED) color = TUTTI_NO_COLOR;
+    int error = front_enter(function);
+    if (error == FRONT_SUCCESS) error = front_leave(split(function, color, key, &made));
+    if (error == FRONT_SUCCESS && color == TUTTI_NO_COLOR) return FRONT_SUCCESS; /* MPI_COMM_NULL */
     return hand_out(function, error, made, key, created);
 }
 
@@ -123,9 +135,10 @@ int MPIABI_Comm_dup(front_handle comm, front_handle *created)
     static const char function[] = "MPI_Comm_dup";
     struct tutti_comm *given, *made = NULL;
     *created = 0;
-    FRONT_TRY(front_comm_find(function, comm, &given));
-    const int error = front_result(function, tutti_comm_dup(given, NULL, &made));
-    return hand_out(function, error, made, tutti_comm_rank(given), created);
+    FRONT_TRY(front_comm_enter(function, comm, &given));
+    const int rank = tutti_comm_rank(given);
+    const int error = front_leave(front_result(function, tutti_comm_dup(given, NULL, &made)));
+    return hand_out(function, error, made, rank, created);
 }
 
 static void free_one(struct front_comm *comm)

@@ -11,9 +11,9 @@ struct front_comm {
     char message[FRONT_ERROR_BYTES];
 };
 
-/* The communicator of Tutti behind a handle on which operations can run; otherwise an error, which says why not. Any thread; does
- * not block. */
-int front_comm_find(const char *function, front_handle handle, struct tutti_comm **comm);
+/* The communicator of Tutti behind a handle on which operations can run, until front_leave; otherwise
+ * an error, which says why not, and nothing to leave. Any thread; does not block. */
+int front_comm_enter(const char *function, front_handle handle, struct tutti_comm **comm);
 
 /* Frees all that are left. Blocks as tutti_comm_free does. */
 void front_comms_free(void);

@@ -4,6 +4,7 @@
 
 #include "front/comm.h"
 #include "front/handles.h"
+#include "front/start.h"
 #include "front/types.h"
 
 /* A message under way, as MPI_Request names it. */
@@ -27,12 +28,11 @@ static void fill_status(struct front_status *status, int source, int tag, size_t
 
 /* ------------------------------------------------------------------------------------------- starting */
 
-/* What both directions check. */
+/* What both directions check; after a success there is a call to leave. */
 static int prepare(const char *function, int count, front_handle type, front_handle comm,
                    struct front_request *request, const struct front_type_entry **entry,
                    size_t *elements, struct tutti_comm **found)
 {
-    FRONT_TRY(front_comm_find(function, comm, found));
     FRONT_TRY(front_type_find(function, type, entry));
     FRONT_TRY(front_elements(function, *entry, count, elements));
     *request = (struct front_request){.function = function,
@@ -40,7 +40,7 @@ static int prepare(const char *function, int count, front_handle type, front_han
     request->message.size_bytes = sizeof(request->message);
     request->message.source = FRONT_PROC_NULL;
     request->message.tag = FRONT_ANY;
-    return FRONT_SUCCESS;
+    return front_comm_enter(function, comm, found);
 }
 
 static int start_send(const char *function, const void *buffer, int count, front_handle type,
@@ -50,9 +50,9 @@ static int start_send(const char *function, const void *buffer, int count, front
     struct tutti_comm *found;
     size_t elements;
     FRONT_TRY(prepare(function, count, type, comm, request, &entry, &elements, &found));
-    if (peer == FRONT_PROC_NULL) return FRONT_SUCCESS;
-    return front_result(function, tutti_send_start(buffer, elements, entry->dtype, peer, tag, NULL,
-                                                   found, &request->request));
+    if (peer == FRONT_PROC_NULL) return front_leave(FRONT_SUCCESS);
+    return front_leave(front_result(function, tutti_send_start(buffer, elements, entry->dtype, peer,
+                                                               tag, NULL, found, &request->request)));
 }
 
 static int start_recv(const char *function, void *buffer, int count, front_handle type, int peer,
@@ -62,10 +62,10 @@ static int start_recv(const char *function, void *buffer, int count, front_handl
     struct tutti_comm *found;
     size_t elements;
     FRONT_TRY(prepare(function, count, type, comm, request, &entry, &elements, &found));
-    if (peer == FRONT_PROC_NULL) return FRONT_SUCCESS;
-    return front_result(function,
-                        tutti_recv_start(buffer, elements, entry->dtype, peer, tag,
-                                         &request->message, NULL, found, &request->request));
+    if (peer == FRONT_PROC_NULL) return front_leave(FRONT_SUCCESS);
+    return front_leave(front_result(function, tutti_recv_start(buffer, elements, entry->dtype, peer,
+                                                               tag, &request->message, NULL, found,
+                                                               &request->request)));
 }
 
 static int finish(const char *function, struct front_request *request, struct front_status *status)

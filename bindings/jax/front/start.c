@@ -26,12 +26,16 @@ static struct device *devices;
 static _Atomic(char *) failure; /* why the last start failed; never freed, for who reads it */
 
 static _Atomic(int (*)(char *, size_t)) starter;
+static atomic_int calls_inside; /* between front_enter and front_leave */
+static atomic_int calls_inside; /* between front_enter and front_leave */
 
 enum {
     DEVICES_MAX = 1024,
     DEVICE_WAIT_NS = 200 * 1000,
-    DEVICE_WAITS_MAX = 300 * 5000
-}; /* 300 s in all */
+    DEVICE_WAITS_MAX = 300 * 5000, /* 300 s in all */
+    DRAIN_NS = 1000 * 1000,
+    DRAINS_MAX = 10 * 1000 /* 10 s in all */
+};
 
 /* ------------------------------------------------------------------------------------------ joining */
 
@@ -219,7 +223,13 @@ int MPIABI_Finalize(void)
     int before = STARTED;
     if (!atomic_compare_exchange_strong(&state, &before, FINALIZED))
         return front_require_start("MPI_Finalize");
-    /* Whoever made communicators and did not free them: the memory is given back, and the other ranks hear that this one left. */
+    /* XLA finalizes when the program exits, and its threads may still be in a call. New ones are refused by now. */
+    for (int waits = 0; atomic_load(&calls_inside) > 0; waits++) {
+        if (waits == DRAINS_MAX) return FRONT_SUCCESS; /* the communicators end with the process */
+        const struct timespec pause = {0, DRAIN_NS};
+        nanosleep(&pause, NULL);
+    }
+    /* The memory is given back, and the other ranks hear that this one left. */
     front_comms_free();
     free_devices();
     return FRONT_SUCCESS;
@@ -297,12 +307,27 @@ intptr_t MPIABI_Aint_diff(intptr_t left, intptr_t right)
 
 int front_require_start(const char *function)
 {
-    const int now = atomic_load_explicit(&state, memory_order_acquire);
+    const int now = atomic_load(&state);
     if (now == STARTED) return FRONT_SUCCESS;
     if (now == FINALIZED) return front_fail(FRONT_ERR_OTHER, function, "MPI_Finalize was called");
     const char *why = atomic_load(&failure);
     return front_fail(FRONT_ERR_OTHER, function, "%s",
                       why != NULL ? why : "MPI_Init_thread was not called");
+}
+
+int front_enter(const char *function)
+{
+    atomic_fetch_add(
+        &calls_inside,
+        1); /* before the look at the state: MPI_Finalize writes that, and then looks here */
+    const int error = front_require_start(function);
+    return error == FRONT_SUCCESS ? FRONT_SUCCESS : front_leave(error);
+}
+
+int front_leave(int error)
+{
+    atomic_fetch_sub(&calls_inside, 1);
+    return error;
 }
 
 void front_job(int *own, int *all)
@@ -313,7 +338,6 @@ void front_job(int *own, int *all)
 
 int front_device_take(const char *function, struct tutti_comm **device)
 {
-    FRONT_TRY(front_require_start(function));
     for (int waits = 0; waits < DEVICE_WAITS_MAX; waits++) {
         for (int i = 0; i < device_count; i++) {
             if (!atomic_exchange_explicit(&devices[i].is_taken, true, memory_order_acquire)) {
@@ -340,7 +364,6 @@ void front_device_give_back(struct tutti_comm *device)
 
 int front_world(const char *function, struct tutti_comm **world)
 {
-    FRONT_TRY(front_require_start(function));
     if (device_count != 1)
         return front_fail(FRONT_ERR_COMM, function,
                           "MPI_COMM_WORLD has no operations where processes have several devices");

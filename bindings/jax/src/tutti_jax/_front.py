@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import re
-from typing import Any, Optional, Tuple
+import threading
+import time
+from typing import Any, Callable, Optional, Tuple
 
 from tutti import _header
 from tutti._library import library as _tutti
 from tutti._store import StoreAdapter
 
 _PREFIX = "tutti_jax/"
+_RESULTS_SECONDS = 10.0
 _AGREE_SECONDS = 300.0  # until all processes have come, as for the start of a communicator
 
 
@@ -112,9 +116,26 @@ def _join() -> int:
     status: int = load().tutti_jax_start(ctypes.byref(options))
     if status == _header.Status.OK:
         _joined = mine
+        _call_at_exit(_wait_for_results)
     elif adapter.error is not None:
         raise adapter.error
     return status  # of a failure C has the message
+
+
+def _call_at_exit(function: Callable[[], None]) -> None:
+    """Before the handlers of atexit, the last of which, and so the first to run, is JAX's call of MPI_Finalize."""
+    register = getattr(threading, "_register_atexit", atexit.register)
+    register(function)
+
+
+def _wait_for_results() -> None:
+    """Programs end while work that they did not wait for is under way, and other processes may need this one's part of it."""
+    import jax
+
+    end = time.monotonic() + _RESULTS_SECONDS
+    for array in jax.live_arrays():
+        while not array.is_deleted() and not array.is_ready() and time.monotonic() < end:
+            time.sleep(0.001)
 
 
 def device_count() -> int:
