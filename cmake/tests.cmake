@@ -192,6 +192,15 @@ foreach(source IN LISTS unit_tests system_tests gpt_tests)
     endif()
 endforeach()
 
+# A program that opens libtutti_jax.so as MPItrampoline does, for tests/bindings/jax_front_test.sh.
+add_executable(jax_calls bindings/jax/tests/calls.c)
+set_target_properties(jax_calls PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_include_directories(jax_calls PRIVATE bindings/jax include)
+target_compile_options(jax_calls PRIVATE ${test_optimization})
+target_link_libraries(jax_calls PRIVATE Threads::Threads m ${CMAKE_DL_LIBS})
+add_dependencies(jax_calls tutti_jax)
+add_dependencies(tested jax_calls)
+
 file(GLOB_RECURSE script_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} tests/*_test.sh)
 foreach(source IN LISTS script_tests)
     string(REGEX REPLACE "_test\\.sh$" "" test ${source})

@@ -6,6 +6,7 @@
 #     setup_need file "/a/glob*" package
 #     setup_need python numpy python3-numpy    a module of the python3 in PATH, or of Debian's
 #     setup_install                            asks, installs, or exits with 3
+#     setup_jax build/jax                      an environment there with JAX
 #     setup_torch build/torch                  an environment there with a PyTorch that the backend in C++ is for
 #
 # It knows apt-get, dnf and zypper. Only apt-get is tried on a machine of its own; tests give the other two to it as stand-ins
@@ -205,6 +206,22 @@ setup_torch() {
     else
         rm -rf "$place"
         echo "PyTorch 2.13 without CUDA cannot be had from pip (see $setup_log)"
+    fi
+}
+
+# Makes an environment with JAX in the folder, or says why there is none. Tests take $TUTTI_JAX_PYTHON.
+setup_jax() {
+    local place=$PWD/$1
+    if [[ ! -e $place/is_whole ]]; then
+        rm -rf "$place"
+        { python3 -m venv "$place" && "$place/bin/pip" install -q --only-binary :all: --retries 1 --timeout 60 jax &&
+            touch "$place/is_whole"; } >>"$setup_log" 2>&1
+    fi
+    if [[ -e $place/is_whole ]]; then
+        export TUTTI_JAX_PYTHON=$place/bin/python
+    else
+        rm -rf "$place"
+        echo "JAX cannot be had from pip (see $setup_log)"
     fi
 }
 
