@@ -41,6 +41,8 @@ refused("is not HOST:PORT", config(["a"], 0))
 refused("give enable(port=...) another", config(["a:65000"], 0))
 refused("give enable(port=...) another", config(["a:1"], 0), port=70000)
 
+refused("is none", config(["a:1"], 0), timeout=0)
+
 # Ranks of the launcher that are not those of TF_CONFIG.
 os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
 refused("unset TF_CONFIG", config(["a:1", "b:1"], 1))
@@ -58,6 +60,8 @@ found = tf.raw_ops.CollectiveReduceV2(
 assert found.numpy().tolist() == [1.0, 2.0], found
 tutti_tensorflow.disable()
 tutti_tensorflow.disable()
+os.environ["TUTTI_TIMEOUT"] = "2.5m"
 tutti_tensorflow.enable()
+assert tutti_tensorflow._default_seconds() == 150
 tutti_tensorflow.disable()
 print("good")

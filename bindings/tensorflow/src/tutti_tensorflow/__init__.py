@@ -47,14 +47,16 @@ def enable(port: Optional[int] = None, timeout: Optional[float] = None) -> None:
     with _lock:
         if _communicator is not None:
             return
+        if timeout is not None and not 0 < timeout < 1e9:
+            raise RuntimeError(f"a timeout of {timeout} s is none")
         native = _load()
         config = _read_config()
         communicator = _join(config, port)
         try:
             if config is None and communicator.size > 1:
                 os.environ["TF_CONFIG"] = json.dumps(_make_config(communicator))
-            seconds = timeout if timeout is not None else 0.0
-            status = native.tutti_tensorflow_start(communicator._state.pointer, int(seconds * 1e9) or _default_ns())
+            seconds = timeout if timeout is not None else _default_seconds()
+            status = native.tutti_tensorflow_start(communicator._state.pointer, max(1, int(seconds * 1e9)))
             if status != 0:
                 raise RuntimeError(f"tutti_tensorflow cannot begin: {tutti.Status(status).name}")
         except BaseException:
@@ -115,8 +117,11 @@ def _load() -> Any:
     return native
 
 
-def _default_ns() -> int:
-    return 0
+def _default_seconds() -> float:
+    """The deadline of an operation, as the environment has it; that it makes sense the communicator has found out."""
+    text = os.environ.get("TUTTI_TIMEOUT") or "30m"
+    number = text.rstrip("smuh")
+    return float(number) * {"": 1, "s": 1, "ms": 1e-3, "us": 1e-6, "m": 60, "h": 3600}[text[len(number) :]]
 
 
 # ------------------------------------------------------------------------------------------------ the processes
