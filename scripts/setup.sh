@@ -6,7 +6,7 @@
 #     setup_need file "/a/glob*" package
 #     setup_need python numpy python3-numpy    a module of the python3 in PATH, or of Debian's
 #     setup_install                            asks, installs, or exits with 3
-#     setup_jax build/jax                      an environment there with JAX
+#     setup_jax build/jax                      an environment there with JAX; setup_tensorflow one with TensorFlow
 #     setup_torch build/torch                  an environment there with a PyTorch that the backend in C++ is for
 #
 # It knows apt-get, dnf and zypper. Only apt-get is tried on a machine of its own; tests give the other two to it as stand-ins
@@ -209,21 +209,27 @@ setup_torch() {
     fi
 }
 
-# Makes an environment with JAX in the folder, or says why there is none. Tests take $TUTTI_JAX_PYTHON.
-setup_jax() {
-    local place=$PWD/$1
+# setup_environment FOLDER VARIABLE NAME PACKAGE...: makes an environment with the packages in the folder, or says why there is none.
+# Tests take its Python from the variable.
+setup_environment() {
+    local place=$PWD/$1 variable=$2 name=$3
+    shift 3
     if [[ ! -e $place/is_whole ]]; then
         rm -rf "$place"
-        { python3 -m venv "$place" && "$place/bin/pip" install -q --only-binary :all: --retries 1 --timeout 60 jax &&
+        { python3 -m venv "$place" && "$place/bin/pip" install -q --only-binary :all: --retries 1 --timeout 60 "$@" &&
             touch "$place/is_whole"; } >>"$setup_log" 2>&1
     fi
     if [[ -e $place/is_whole ]]; then
-        export TUTTI_JAX_PYTHON=$place/bin/python
+        export "$variable=$place/bin/python"
     else
         rm -rf "$place"
-        echo "JAX cannot be had from pip (see $setup_log)"
+        echo "$name cannot be had from pip (see $setup_log)"
     fi
 }
+
+setup_jax() { setup_environment "$1" TUTTI_JAX_PYTHON JAX jax; }
+
+setup_tensorflow() { setup_environment "$1" TUTTI_TENSORFLOW_PYTHON TensorFlow 'tensorflow-cpu==2.21.*' 'tf-keras==2.21.*'; }
 
 # Configures and builds a preset: with a terminal as ninja does it, else silently unless it fails.
 # setup_build PRESET COMPILER LOG TARGET [cmake options]

@@ -143,6 +143,7 @@
     X(TEST, SEED, TEXT("a number"), "", "The seed of `src/plan/mutation_test.c`.")                                                  \
     X(TEST, MUTANTS, TEXT("a number"), "", "How many changed plans `src/plan/mutation_test.c` tries.")                              \
     X(TEST, TORCH_PYTHON, TEXT("a program"), "", "A Python that can import PyTorch; tests try it before others.")                   \
+    X(TEST, TENSORFLOW_PYTHON, TEXT("a program"), "", "A Python that can import TensorFlow; tests try it before others.")           \
     X(TEST, JAX_PYTHON, TEXT("a program"), "", "A Python that can import JAX; tests try it before others.")                         \
     X(TEST, PROGRAM_MINUTES, TEXT("a number"), "5", "How long `tests/programs/long_test.sh` goes on.")                              \
     X(TEST, STANDIN_DEVICES, TEXT("a number"), "2",                                                                                 \

@@ -124,7 +124,8 @@ static void what_does_not_fit_fails_for_all(void **state)
 {
     (void)state;
     struct order *const order = begin();
-    const struct order_report sum = report_of(1, 1, 3, "sum [4]"), other = report_of(1, 1, 3, "sum [5]");
+    const struct order_report sum = report_of(1, 1, 3, "sum [4]"),
+                              other = report_of(1, 1, 3, "sum [5]");
     take(order, 0, 1, 2, 3);
     order_take(order, 0, &sum, 0);
     order_take(order, 1, &other, 0);
@@ -133,7 +134,8 @@ static void what_does_not_fit_fails_for_all(void **state)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(answers[i].rank, i);
         assert_int_equal(answers[i].status, TUTTI_MISMATCH);
-        assert_non_null(strstr(answers[i].text, "rank 0 calls sum [4] among 3 ranks, rank 1 calls sum [5] among 3"));
+        assert_non_null(strstr(answers[i].text,
+                               "rank 0 calls sum [4] among 3 ranks, rank 1 calls sum [5] among 3"));
     }
     take(order, 1, 1, 2, 3);
     take(order, 2, 1, 2, 3);
@@ -175,8 +177,10 @@ static void a_broadcast_has_one_root(void **state)
         }
         assert_int_equal(answer_count, 3);
         for (int a = 0; a < 3; a++) {
-            if (i == 0) assert_true(answers[a].status == TUTTI_OK && answers[a].root == 1);
-            else assert_non_null(strstr(answers[a].text, texts[i]));
+            if (i == 0)
+                assert_true(answers[a].status == TUTTI_OK && answers[a].root == 1);
+            else
+                assert_non_null(strstr(answers[a].text, texts[i]));
         }
         order_free(order);
     }
@@ -196,14 +200,17 @@ static void late_ranks_are_named(void **state)
     assert_int_equal(warning_count, 0);
     order_tick(order, 1000 + ORDER_LATE_NS);
     assert_int_equal(warning_count, 2);
-    assert_string_equal(warning, "max of group 2, instance 1: 1 of its 2 ranks have not begun it, only rank 3 have after 2.0 s");
+    assert_string_equal(warning, "max of group 2, instance 1: 1 of its 2 ranks have not begun it, "
+                                 "only rank 3 have after 2.0 s");
     order_tick(order, 1000 + 2 * (uint64_t)ORDER_LATE_NS);
     assert_int_equal(warning_count, 2); /* once */
     order_tick(order, 1000 + report.timeout_ns);
     assert_int_equal(answer_count, 4);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(answers[i].status, TUTTI_TIMEOUT);
-        assert_string_equal(answers[i].text, "sum of group 1, instance 1: ranks 1, 4 have not begun it after 5 s, its deadline");
+        assert_string_equal(
+            answers[i].text,
+            "sum of group 1, instance 1: ranks 1, 4 have not begun it after 5 s, its deadline");
     }
     order_tick(order, UINT64_MAX - 1);
     assert_int_equal(answer_count, 4); /* no deadline is none */
@@ -239,14 +246,16 @@ static void any_order_becomes_one(void **state)
         int count = 0;
         for (int g = 0; g < GROUPS; g++)
             for (int i = 0; i < INSTANCES; i++)
-                for (int m = 0; m < sizes[g]; m++) steps[count++] = (struct step){members[g][m], g, i};
+                for (int m = 0; m < sizes[g]; m++)
+                    steps[count++] = (struct step){members[g][m], g, i};
         for (int i = count; i-- > 1;) {
             const int k = (int)(chance_next(&random) % (unsigned)(i + 1));
             const struct step step = steps[i];
             steps[i] = steps[k];
             steps[k] = step;
         }
-        for (int i = 0; i < count; i++) take(order, steps[i].rank, steps[i].group, steps[i].instance, sizes[steps[i].group]);
+        for (int i = 0; i < count; i++)
+            take(order, steps[i].rank, steps[i].group, steps[i].instance, sizes[steps[i].group]);
         assert_int_equal(answer_count, count);
         for (int a = 0; a < count;) {
             const int g = answers[a].key.group;

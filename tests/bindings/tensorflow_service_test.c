@@ -76,29 +76,34 @@ static void prepare(struct scene *scene, int rank, int group, int instance)
         .op = TUTTI_SUM,
         .report = {.key = {group + 70, instance}, .group_size = size, .timeout_ns = 60000000000u},
         .done = end_scene};
-    if (kind == SERVICE_REDUCE_SCATTER || kind == SERVICE_ALLTOALL) scene->call.count /= (size_t)size;
+    if (kind == SERVICE_REDUCE_SCATTER || kind == SERVICE_ALLTOALL)
+        scene->call.count /= (size_t)size;
     if (kind == SERVICE_BROADCAST) {
         const bool is_root = place_in(group, rank) == root;
         scene->call.report.root = is_root ? ORDER_ROOT : ORDER_NOT_ROOT;
         if (is_root) memcpy(scene->recv, scene->send, sizeof scene->send);
     }
-    snprintf(scene->call.report.what, sizeof scene->call.report.what, "kind %d [%d]", kind, scene->count);
+    snprintf(scene->call.report.what, sizeof scene->call.report.what, "kind %d [%d]", kind,
+             scene->count);
 }
 
 static int32_t expected(const struct scene *scene, int rank, int i)
 {
-    const int size = sizes[scene->group], own = place_in(scene->group, rank), block = scene->count / size;
+    const int size = sizes[scene->group], own = place_in(scene->group, rank),
+              block = scene->count / size;
     const int *const who = members[scene->group];
     int32_t sum = 0;
     switch (scene->call.kind) {
     case SERVICE_ALLREDUCE:
         for (int m = 0; m < size; m++) sum += value_of(who[m], scene->instance, i);
         return sum;
-    case SERVICE_ALLGATHER: return value_of(who[i / scene->count], scene->instance, i % scene->count);
+    case SERVICE_ALLGATHER:
+        return value_of(who[i / scene->count], scene->instance, i % scene->count);
     case SERVICE_REDUCE_SCATTER:
         for (int m = 0; m < size; m++) sum += value_of(who[m], scene->instance, own * block + i);
         return sum;
-    case SERVICE_ALLTOALL: return value_of(who[i / block], scene->instance, own * block + i % block);
+    case SERVICE_ALLTOALL:
+        return value_of(who[i / block], scene->instance, own * block + i % block);
     case SERVICE_BROADCAST: return value_of(who[scene->instance % size], scene->instance, i);
     }
     return -1;
@@ -135,7 +140,8 @@ static int in_any_order(struct tutti_comm *comm, int rank, int size, uint64_t se
     RANKS_EXPECT(scenes != NULL && order != NULL);
     int filled = 0;
     for (int g = 0; g < GROUPS; g++)
-        for (int i = 0; place_in(g, rank) >= 0 && i < instances; i++) prepare(&scenes[filled++], rank, g, i);
+        for (int i = 0; place_in(g, rank) >= 0 && i < instances; i++)
+            prepare(&scenes[filled++], rank, g, i);
     uint64_t random = seed * 31 + (uint64_t)rank;
     for (int i = 0; i < count; i++) order[i] = i;
     for (int i = count; i-- > 1;) {
@@ -162,7 +168,8 @@ static void every_order_gives_every_result(void **state)
 {
     (void)state;
     if (ranks_are_threads()) skip();
-    int instances = getenv("TUTTI_LONG") != NULL && strcmp(getenv("TUTTI_LONG"), "1") == 0 ? 1000 : 60;
+    int instances =
+        getenv("TUTTI_LONG") != NULL && strcmp(getenv("TUTTI_LONG"), "1") == 0 ? 1000 : 60;
     const struct ranks_options options = {.kind = RANKS_PROCESSES, .deadline_ms = 100000};
     assert_int_equal(ranks_run(RANKS, &options, in_any_order, &instances), 0);
 }
@@ -197,7 +204,8 @@ static void a_killed_rank_is_named(void **state)
     (void)state;
     if (ranks_are_threads()) skip();
     struct ranks_outcome outcomes[RANKS];
-    const struct ranks_options options = {.kind = RANKS_PROCESSES, .deadline_ms = 30000, .outcomes = outcomes};
+    const struct ranks_options options = {
+        .kind = RANKS_PROCESSES, .deadline_ms = 30000, .outcomes = outcomes};
     assert_int_equal(ranks_run(RANKS, &options, one_is_killed, NULL), 1);
     assert_int_equal(outcomes[2].fate, RANKS_SIGNALLED);
 }
@@ -245,10 +253,12 @@ static void a_rank_that_never_comes_is_named(void **state)
 }
 
 /* Not in the way in which the front of rank 0 would. */
-static int one_talks_nonsense(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
+static int one_talks_nonsense(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                              void *context)
 {
     (void)size, (void)context;
-    static const size_t lengths[] = {0, 3, 4, sizeof(struct report_message) - 1, sizeof(struct report_message), 800};
+    static const size_t lengths[] = {
+        0, 3, 4, sizeof(struct report_message) - 1, sizeof(struct report_message), 800};
     if (rank != 0) RANKS_EXPECT(service_start(comm) == TUTTI_OK);
     if (rank == 0) {
         uint64_t random = seed;
@@ -258,7 +268,8 @@ static int one_talks_nonsense(struct tutti_comm *comm, int rank, int size, uint6
         memcpy(garbage, &kind, sizeof kind);
         const size_t bytes = lengths[seed / 2 % (sizeof lengths / sizeof *lengths)];
         for (int r = 1; r < size; r++)
-            RANKS_EXPECT(tutti_send(garbage, bytes, TUTTI_UINT8, r, TAG, comm) != TUTTI_INVALID_BUFFER);
+            RANKS_EXPECT(tutti_send(garbage, bytes, TUTTI_UINT8, r, TAG, comm) !=
+                         TUTTI_INVALID_BUFFER);
         return 0;
     }
     prepare(&first, rank, 1, 0);
@@ -275,7 +286,8 @@ static void nonsense_ends_the_job_and_nothing_else(void **state)
     (void)state;
     if (ranks_are_threads()) skip();
     for (uint64_t seed = 100; seed < 112; seed++) {
-        const struct ranks_options options = {.kind = RANKS_PROCESSES, .deadline_ms = 30000, .seed = seed};
+        const struct ranks_options options = {
+            .kind = RANKS_PROCESSES, .deadline_ms = 30000, .seed = seed};
         assert_int_equal(ranks_run(RANKS, &options, one_talks_nonsense, NULL), 0);
     }
 }

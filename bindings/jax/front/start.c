@@ -27,7 +27,6 @@ static _Atomic(char *) failure; /* why the last start failed; never freed, for w
 
 static _Atomic(int (*)(char *, size_t)) starter;
 static atomic_int calls_inside; /* between front_enter and front_leave */
-static atomic_int calls_inside; /* between front_enter and front_leave */
 
 enum {
     DEVICES_MAX = 1024,

@@ -49,9 +49,12 @@ static const struct dtype {
     size_t bytes;
     bool reduces;
 } dtypes[] = {
-    {TF_DTYPE_FLOAT, "float32", TUTTI_FLOAT32, 4, true},    {TF_DTYPE_DOUBLE, "float64", TUTTI_FLOAT64, 8, true},
-    {TF_DTYPE_HALF, "float16", TUTTI_FLOAT16, 2, true},     {TF_DTYPE_BFLOAT16, "bfloat16", TUTTI_BFLOAT16, 2, true},
-    {TF_DTYPE_INT32, "int32", TUTTI_INT32, 4, true},        {TF_DTYPE_INT64, "int64", TUTTI_INT64, 8, true},
+    {TF_DTYPE_FLOAT, "float32", TUTTI_FLOAT32, 4, true},
+    {TF_DTYPE_DOUBLE, "float64", TUTTI_FLOAT64, 8, true},
+    {TF_DTYPE_HALF, "float16", TUTTI_FLOAT16, 2, true},
+    {TF_DTYPE_BFLOAT16, "bfloat16", TUTTI_BFLOAT16, 2, true},
+    {TF_DTYPE_INT32, "int32", TUTTI_INT32, 4, true},
+    {TF_DTYPE_INT64, "int64", TUTTI_INT64, 8, true},
     {TF_DTYPE_BOOL, "bool", TUTTI_UINT8, 1, false},
 };
 
@@ -108,8 +111,10 @@ static bool read_reduction(struct tf_construction *construction, struct kernel *
     static const struct {
         const char *merge, *final, *name;
         tutti_op op;
-    } reductions[] = {{"Add", "Id", "sum", TUTTI_SUM}, {"Add", "Div", "avg", TUTTI_AVG},
-                      {"Mul", "Id", "prod", TUTTI_PROD}, {"Min", "Id", "min", TUTTI_MIN},
+    } reductions[] = {{"Add", "Id", "sum", TUTTI_SUM},
+                      {"Add", "Div", "avg", TUTTI_AVG},
+                      {"Mul", "Id", "prod", TUTTI_PROD},
+                      {"Min", "Id", "min", TUTTI_MIN},
                       {"Max", "Id", "max", TUTTI_MAX}};
     for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++)
         if (strcmp(reductions[i].merge, merge) == 0 && strcmp(reductions[i].final, final) == 0) {
@@ -117,7 +122,8 @@ static bool read_reduction(struct tf_construction *construction, struct kernel *
             kernel->op_name = reductions[i].name;
             return true;
         }
-    snprintf(text, sizeof text, "Tutti has no reduction with merge_op %s and final_op %s", merge, final);
+    snprintf(text, sizeof text, "Tutti has no reduction with merge_op %s and final_op %s", merge,
+             final);
     tf.set_status(status, TF_CODE_UNIMPLEMENTED, text);
     return false;
 }
@@ -192,12 +198,14 @@ static void end(struct computation *computation, int code, const char *text)
 static void is_done(struct service_call *call, enum tutti_status status, const char *text)
 {
     char whole[1200];
-    if (status != TUTTI_OK) snprintf(whole, sizeof whole, "Tutti: %s: %s", tutti_status_name(status), text);
+    if (status != TUTTI_OK)
+        snprintf(whole, sizeof whole, "Tutti: %s: %s", tutti_status_name(status), text);
     end((struct computation *)call, code_of(status), whole);
 }
 
 /* The number in an input of one int32; false: *status says what is wrong. */
-static bool read_number(struct tf_context *context, int input, int32_t *number, struct tf_status *status)
+static bool read_number(struct tf_context *context, int input, int32_t *number,
+                        struct tf_status *status)
 {
     struct tf_tensor *tensor = NULL;
     tf.get_input(context, input, &tensor, status);
@@ -206,7 +214,8 @@ static bool read_number(struct tf_context *context, int input, int32_t *number, 
     if (is_right)
         memcpy(number, tf.data(tensor), sizeof *number);
     else
-        tf.set_status(status, TF_CODE_INVALID_ARGUMENT, "Tutti: group_size, group_key and instance_key are int32 scalars");
+        tf.set_status(status, TF_CODE_INVALID_ARGUMENT,
+                      "Tutti: group_size, group_key and instance_key are int32 scalars");
     tf.delete_tensor(tensor);
     return is_right;
 }
@@ -216,7 +225,8 @@ static void describe_shape(char *text, size_t text_size, const int64_t *dimensio
 {
     size_t length = strlen(text);
     for (int i = 0; i < count && length + 24 < text_size; i++)
-        length += (size_t)snprintf(text + length, text_size - length, "%s%lld", i > 0 ? "," : "[", (long long)dimensions[i]);
+        length += (size_t)snprintf(text + length, text_size - length, "%s%lld", i > 0 ? "," : "[",
+                                   (long long)dimensions[i]);
     snprintf(text + length, text_size - length, "%s", count > 0 ? "]" : "[]");
 }
 
@@ -243,7 +253,8 @@ static int read_shape(struct tf_context *context, int64_t *dimensions, struct tf
 }
 
 /* The bytes of such a tensor; false: it is too large. */
-static bool size_of(const struct dtype *dtype, const int64_t *dimensions, int count, size_t *elements)
+static bool size_of(const struct dtype *dtype, const int64_t *dimensions, int count,
+                    size_t *elements)
 {
     size_t bytes = dtype->bytes;
     *elements = 1;
@@ -255,7 +266,8 @@ static bool size_of(const struct dtype *dtype, const int64_t *dimensions, int co
 }
 
 /* Fills the call's buffers and counts, and allocates the output. False: *status says why not. */
-static bool prepare(struct computation *computation, const struct kernel *kernel, struct tf_status *status)
+static bool prepare(struct computation *computation, const struct kernel *kernel,
+                    struct tf_status *status)
 {
     const struct operation *const operation = kernel->operation;
     struct service_call *const call = &computation->call;
@@ -283,11 +295,13 @@ static bool prepare(struct computation *computation, const struct kernel *kernel
         return false;
     }
     if (report->group_size < 1 || !size_of(dtype, dimensions, count, &elements)) {
-        tf.set_status(status, TF_CODE_INVALID_ARGUMENT, "Tutti: group_size is below 1, or the tensor is too large");
+        tf.set_status(status, TF_CODE_INVALID_ARGUMENT,
+                      "Tutti: group_size is below 1, or the tensor is too large");
         return false;
     }
     /* What all members must say alike. */
-    snprintf(report->what, sizeof report->what, "%s %s%s%s ", operation->sends || operation->receives ? "CollectiveBcastV2" : operation->name,
+    snprintf(report->what, sizeof report->what, "%s %s%s%s ",
+             operation->sends || operation->receives ? "CollectiveBcastV2" : operation->name,
              kernel->op_name, kernel->op_name[0] != '\0' ? " " : "", dtype->name);
     describe_shape(report->what, sizeof report->what, dimensions, count);
 
@@ -297,7 +311,8 @@ static bool prepare(struct computation *computation, const struct kernel *kernel
         return false;
     }
     if (splits && dimensions[0] % report->group_size != 0) {
-        tf.set_status(status, TF_CODE_INVALID_ARGUMENT, "Tutti: the first dimension cannot be divided by the group's size");
+        tf.set_status(status, TF_CODE_INVALID_ARGUMENT,
+                      "Tutti: the first dimension cannot be divided by the group's size");
         return false;
     }
     if (call->kind == SERVICE_ALLGATHER &&
@@ -314,10 +329,11 @@ static bool prepare(struct computation *computation, const struct kernel *kernel
     const int forwarded = 0;
     int which = -1;
     if (call->kind == SERVICE_ALLREDUCE || operation->sends)
-        computation->output = tf.forward_input(computation->context, &forwarded, 1, 0, dimensions, count, &which, status);
+        computation->output = tf.forward_input(computation->context, &forwarded, 1, 0, dimensions,
+                                               count, &which, status);
     else
-        computation->output = tf.allocate_output(computation->context, 0, (int)dtype->tf, dimensions,
-                                                 count, result * dtype->bytes, status);
+        computation->output = tf.allocate_output(computation->context, 0, (int)dtype->tf,
+                                                 dimensions, count, result * dtype->bytes, status);
     if (tf.get_code(status) != TF_CODE_OK) return false;
 
     call->recv = tf.data(computation->output);
@@ -354,7 +370,8 @@ static void compute(void *node, struct tf_context *context, struct tf_done *done
                  .report = {.root = operation->sends      ? ORDER_ROOT
                                     : operation->receives ? ORDER_NOT_ROOT
                                                           : ORDER_NO_ROOT,
-                            .timeout_ns = kernel->timeout_ns > 0 ? kernel->timeout_ns : default_timeout_ns},
+                            .timeout_ns =
+                                kernel->timeout_ns > 0 ? kernel->timeout_ns : default_timeout_ns},
                  .done = is_done},
         .context = context};
     done_keep(&computation->done, done);
@@ -368,10 +385,10 @@ static void compute(void *node, struct tf_context *context, struct tf_done *done
 
 /* ------------------------------------------------------------------------------------ registration */
 
-#define CREATE(i)                                                        \
-    static void *create_##i(struct tf_construction *construction)        \
-    {                                                                    \
-        return create(construction, &operations[i]);                     \
+#define CREATE(i)                                                 \
+    static void *create_##i(struct tf_construction *construction) \
+    {                                                             \
+        return create(construction, &operations[i]);              \
     }
 CREATE(0)
 CREATE(1)
@@ -400,16 +417,18 @@ static bool find_functions(const char *library, char *text, size_t text_size)
         snprintf(text, text_size, "TensorFlow's library %s is not loaded: %s", library, dlerror());
         return false;
     }
-#define X(member, name, result, arguments)                                                   \
-    tf.member = (tf_##member##_function *)dlsym(handle, name);                               \
-    if (tf.member == NULL) {                                                                 \
+#define X(member, name, result, arguments)                                                     \
+    tf.member = (tf_##member##_function *)dlsym(handle, name);                                 \
+    if (tf.member == NULL) {                                                                   \
         snprintf(text, text_size, "this TensorFlow has no %s: Tutti's kernels need it", name); \
-        return false;                                                                        \
+        return false;                                                                          \
     }
     TF_API(X)
 #undef X
     if (dlsym(handle, DONE_WITNESS) == NULL) {
-        snprintf(text, text_size, "this TensorFlow is not built with libstdc++, whose callbacks Tutti's kernels know");
+        snprintf(
+            text, text_size,
+            "this TensorFlow is not built with libstdc++, whose callbacks Tutti's kernels know");
         return false;
     }
     return true;

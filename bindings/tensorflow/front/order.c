@@ -11,7 +11,7 @@ struct pending {
     struct order_report first;
     int first_rank;
     uint64_t since_ns, deadline_ns; /* deadline: UINT64_MAX if there is none */
-    enum tutti_status status;       /* not OK: it has failed, and waits for the other members only to tell them */
+    enum tutti_status status; /* not OK: it has failed, and waits for the other members only to tell them */
     char text[ORDER_TEXT_MAX];
     bool is_warned_of;
     int root; /* rank; -1: none yet */
@@ -85,8 +85,8 @@ static bool is_member(const struct group *group, int rank)
 static struct pending **find_pending(struct order *order, struct order_key key)
 {
     struct pending **link = &order->first;
-    while (*link != NULL && ((*link)->first.key.group != key.group ||
-                             (*link)->first.key.instance != key.instance))
+    while (*link != NULL &&
+           ((*link)->first.key.group != key.group || (*link)->first.key.instance != key.instance))
         link = &(*link)->next;
     return link;
 }
@@ -140,7 +140,8 @@ static bool make_group(struct order *order, const struct pending *pending)
 static void complete(struct order *order, struct pending *pending)
 {
     if (pending->first.root != ORDER_NO_ROOT && pending->root < 0) {
-        snprintf(pending->text, sizeof pending->text, "%s of group %d, instance %d: all %d ranks receive, and none sends",
+        snprintf(pending->text, sizeof pending->text,
+                 "%s of group %d, instance %d: all %d ranks receive, and none sends",
                  pending->first.what, pending->first.key.group, pending->first.key.instance,
                  pending->count);
         fail_all(order, pending, TUTTI_MISMATCH);
@@ -148,7 +149,8 @@ static void complete(struct order *order, struct pending *pending)
     }
     struct group *group = find_group(order, pending->first.key.group);
     if (group == NULL && !make_group(order, pending)) {
-        snprintf(pending->text, sizeof pending->text, "out of memory for a group of %d ranks", pending->count);
+        snprintf(pending->text, sizeof pending->text, "out of memory for a group of %d ranks",
+                 pending->count);
         fail_all(order, pending, TUTTI_NO_MEMORY);
         return;
     }
@@ -173,7 +175,8 @@ static bool makes_sense(const struct order *order, const struct group *group, in
         snprintf(text, text_size, "%s of group %d: a group of %d ranks, and the job has %d",
                  report->what, report->key.group, report->group_size, order->size);
     else if (group != NULL && group->size != report->group_size)
-        snprintf(text, text_size, "%s of group %d: rank %d says that the group has %d ranks; it has %d",
+        snprintf(text, text_size,
+                 "%s of group %d: rank %d says that the group has %d ranks; it has %d",
                  report->what, report->key.group, rank, report->group_size, group->size);
     else if (group != NULL && !is_member(group, rank))
         snprintf(text, text_size, "%s of group %d: rank %d is none of the ranks that made the group",
@@ -190,7 +193,8 @@ static struct pending *add_pending(struct order *order, int rank, const struct o
     if (order->pending_count == ORDER_PENDING_MAX) return NULL;
     struct pending *const pending = calloc(1, sizeof *pending);
     if (pending == NULL) return NULL;
-    *pending = (struct pending){.first = *report, .first_rank = rank, .since_ns = now_ns, .root = -1};
+    *pending =
+        (struct pending){.first = *report, .first_rank = rank, .since_ns = now_ns, .root = -1};
     pending->ranks = calloc((size_t)report->group_size, sizeof *pending->ranks);
     if (pending->ranks == NULL) {
         free(pending);
@@ -220,10 +224,11 @@ static bool fits(struct pending *pending, int rank, const struct order_report *r
         }
     if (strcmp(first->what, report->what) != 0 || first->group_size != report->group_size ||
         has_root != (report->root != ORDER_NO_ROOT)) {
-        snprintf(pending->text, sizeof pending->text,
-                 "group %d, instance %d: rank %d calls %s among %d ranks, rank %d calls %s among %d",
-                 report->key.group, report->key.instance, pending->first_rank, first->what,
-                 first->group_size, rank, report->what, report->group_size);
+        snprintf(
+            pending->text, sizeof pending->text,
+            "group %d, instance %d: rank %d calls %s among %d ranks, rank %d calls %s among %d",
+            report->key.group, report->key.instance, pending->first_rank, first->what,
+            first->group_size, rank, report->what, report->group_size);
         return false;
     }
     if (report->root == ORDER_ROOT && pending->root >= 0) {
@@ -257,7 +262,8 @@ void order_take(struct order *order, int rank, const struct order_report *report
     } else if (pending->status == TUTTI_OK && !fits(pending, rank, report)) {
         fail_all(order, pending, TUTTI_MISMATCH);
     }
-    if (pending->status != TUTTI_OK) refuse(order, rank, report->key, pending->status, pending->text);
+    if (pending->status != TUTTI_OK)
+        refuse(order, rank, report->key, pending->status, pending->text);
     if (report->root == ORDER_ROOT) pending->root = rank;
     /* A rank that begins it twice does not count twice. */
     bool is_new = true;
@@ -285,7 +291,8 @@ static void describe_missing(const struct order *order, const struct pending *pe
         for (int k = 0; k < pending->count; k++) is_there |= pending->ranks[k] == rank;
         if (is_known == is_there) continue;
         if (length < sizeof list - 16)
-            length += (size_t)snprintf(list + length, sizeof list - length, "%s%d", listed > 0 ? ", " : "", rank);
+            length += (size_t)snprintf(list + length, sizeof list - length, "%s%d",
+                                       listed > 0 ? ", " : "", rank);
         else if (strstr(list, "...") == NULL)
             length += (size_t)snprintf(list + length, sizeof list - length, ", ...");
         listed++;
@@ -309,16 +316,17 @@ void order_tick(struct order *order, uint64_t now_ns)
         if (!is_over && (pending->is_warned_of || waited_ns < ORDER_LATE_NS)) continue;
         describe_missing(order, pending, missing, sizeof missing);
         if (is_over) {
-            snprintf(pending->text, sizeof pending->text, "%s of group %d, instance %d: %s after %.3g s, its deadline",
+            snprintf(pending->text, sizeof pending->text,
+                     "%s of group %d, instance %d: %s after %.3g s, its deadline",
                      pending->first.what, pending->first.key.group, pending->first.key.instance,
                      missing, (double)waited_ns * 1e-9);
             fail_all(order, pending, TUTTI_TIMEOUT);
             continue;
         }
         pending->is_warned_of = true;
-        snprintf(text, sizeof text, "%s of group %d, instance %d: %s after %.1f s", pending->first.what,
-                 pending->first.key.group, pending->first.key.instance, missing,
-                 (double)waited_ns * 1e-9);
+        snprintf(text, sizeof text, "%s of group %d, instance %d: %s after %.1f s",
+                 pending->first.what, pending->first.key.group, pending->first.key.instance,
+                 missing, (double)waited_ns * 1e-9);
         order->warn(order->context, text);
     }
 }

@@ -16,7 +16,8 @@ enum {
     LOST_SIZE = 512
 };
 
-static const uint64_t NEVER_NS = (uint64_t)1 << 60; /* 36 years: a receive that waits for work is never late */
+static const uint64_t NEVER_NS = (uint64_t)1
+                                 << 60; /* 36 years: a receive that waits for work is never late */
 
 enum message_kind { MESSAGE_REPORT = 0x54460001, MESSAGE_ANSWER };
 
@@ -202,7 +203,8 @@ static void free_sent(bool waits)
     struct outgoing **link = &service.sends;
     while (*link != NULL) {
         struct outgoing *const sent = *link;
-        const enum tutti_status status = waits ? tutti_wait(&sent->request) : tutti_test(&sent->request);
+        const enum tutti_status status =
+            waits ? tutti_wait(&sent->request) : tutti_test(&sent->request);
         if (status == TUTTI_IN_PROGRESS) {
             link = &sent->next;
             continue;
@@ -304,8 +306,8 @@ static bool hear_answer(int source, const char *data, size_t bytes)
             return false;
         answer.members = members;
     } else {
-        if (message.status < 0 || message.status > TUTTI_REVOKED || rest < 1 || rest > ORDER_TEXT_MAX ||
-            data[bytes - 1] != '\0')
+        if (message.status < 0 || message.status > TUTTI_REVOKED || rest < 1 ||
+            rest > ORDER_TEXT_MAX || data[bytes - 1] != '\0')
             return false;
         answer.text = data + sizeof message;
     }
@@ -335,16 +337,18 @@ static void hear(void)
                     : false;
             if (!makes_sense) {
                 char text[128];
-                snprintf(text, sizeof text, "rank %d sent the TensorFlow front of rank %d a message that makes no sense",
-                         service.heard.source, service.rank);
+                snprintf(
+                    text, sizeof text,
+                    "rank %d sent the TensorFlow front of rank %d a message that makes no sense",
+                    service.heard.source, service.rank);
                 give_up(text);
                 return;
             }
         }
         service.heard = (struct tutti_message){.size_bytes = sizeof service.heard};
         enum tutti_status status =
-            tutti_recv_start(service.message, service.message_size, TUTTI_UINT8, TUTTI_ANY_RANK, TAG,
-                             &service.heard, &options, service.comm, &service.hearing);
+            tutti_recv_start(service.message, service.message_size, TUTTI_UINT8, TUTTI_ANY_RANK,
+                             TAG, &service.heard, &options, service.comm, &service.hearing);
         if (status == TUTTI_OK) status = tutti_notify(service.hearing, service.wake);
         if (status != TUTTI_OK) lose(status, tutti_error_message());
     }
@@ -361,7 +365,8 @@ static struct joined *group_of(const struct order_answer *answer)
     group = calloc(1, sizeof *group);
     if (group == NULL) return NULL;
     group->key = answer->key.group;
-    group->status = tutti_comm_group(service.comm, answer->members, answer->member_count, NULL, &group->comm);
+    group->status =
+        tutti_comm_group(service.comm, answer->members, answer->member_count, NULL, &group->comm);
     if (group->status != TUTTI_OK)
         snprintf(group->lost, sizeof group->lost, "group %d: %s", group->key, tutti_error_message());
     group->next = service.groups;
@@ -378,17 +383,17 @@ static enum tutti_status start(struct service_call *call, int root, struct tutti
         return tutti_allreduce_start(call->send, call->recv, call->count, call->dtype, call->op,
                                      &options, comm, &call->request);
     case SERVICE_ALLGATHER:
-        return tutti_allgather_start(call->send, call->recv, call->count, call->dtype, &options, comm,
-                                     &call->request);
-    case SERVICE_REDUCE_SCATTER:
-        return tutti_reduce_scatter_start(call->send, call->recv, call->count, call->dtype, call->op,
-                                          &options, comm, &call->request);
-    case SERVICE_ALLTOALL:
-        return tutti_alltoall_start(call->send, call->recv, call->count, call->dtype, &options, comm,
-                                    &call->request);
-    case SERVICE_BROADCAST:
-        return tutti_broadcast_start(call->recv, call->recv, call->count, call->dtype, root, &options,
+        return tutti_allgather_start(call->send, call->recv, call->count, call->dtype, &options,
                                      comm, &call->request);
+    case SERVICE_REDUCE_SCATTER:
+        return tutti_reduce_scatter_start(call->send, call->recv, call->count, call->dtype,
+                                          call->op, &options, comm, &call->request);
+    case SERVICE_ALLTOALL:
+        return tutti_alltoall_start(call->send, call->recv, call->count, call->dtype, &options,
+                                    comm, &call->request);
+    case SERVICE_BROADCAST:
+        return tutti_broadcast_start(call->recv, call->recv, call->count, call->dtype, root,
+                                     &options, comm, &call->request);
     }
     return TUTTI_INTERNAL;
 }
@@ -397,7 +402,8 @@ static void run(struct service_call *call, const struct order_answer *answer)
 {
     struct joined *const group = group_of(answer);
     if (group == NULL || group->comm == NULL) {
-        finish(call, group != NULL ? group->status : TUTTI_NO_MEMORY, group != NULL ? group->lost : NULL);
+        finish(call, group != NULL ? group->status : TUTTI_NO_MEMORY,
+               group != NULL ? group->lost : NULL);
         return;
     }
     enum tutti_status status = start(call, answer->root, group->comm);
@@ -431,7 +437,8 @@ static void check_running(bool waits)
     struct service_call **link = &service.running.first;
     while (*link != NULL) {
         struct service_call *const call = *link;
-        const enum tutti_status status = waits ? tutti_wait(&call->request) : tutti_test(&call->request);
+        const enum tutti_status status =
+            waits ? tutti_wait(&call->request) : tutti_test(&call->request);
         if (status == TUTTI_IN_PROGRESS) {
             link = &call->next;
             continue;
@@ -474,7 +481,8 @@ static void sleep_until_something_happens(void)
 
 static void leave(void)
 {
-    finish_all(&service.waiting, TUTTI_ABORTED, "Tutti was disabled before all ranks had begun this");
+    finish_all(&service.waiting, TUTTI_ABORTED,
+               "Tutti was disabled before all ranks had begun this");
     if (service.hearing != NULL && tutti_cancel(&service.hearing) != TUTTI_OK &&
         tutti_wait(&service.hearing) != TUTTI_OK)
         lose(TUTTI_ABORTED, "Tutti was disabled");
@@ -496,7 +504,8 @@ static void *serve(void *unused)
         hear();
         check_running(false);
         free_sent(false);
-        if (service.order != NULL && service.status == TUTTI_OK) order_tick(service.order, now_ns());
+        if (service.order != NULL && service.status == TUTTI_OK)
+            order_tick(service.order, now_ns());
         sleep_until_something_happens();
     } while (take_submitted());
     leave();
@@ -535,12 +544,14 @@ enum tutti_status service_start(struct tutti_comm *comm)
     empty(&service.waiting);
     empty(&service.running);
     service.message_size = sizeof(struct answer_message) + (text > list ? text : list);
-    if (service.message_size < sizeof(struct report_message)) service.message_size = sizeof(struct report_message);
+    if (service.message_size < sizeof(struct report_message))
+        service.message_size = sizeof(struct report_message);
     service.message = malloc(service.message_size);
     if (service.rank == 0) service.order = order_create(size, tell, warn, NULL);
     service.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     enum tutti_status status = service.wake < 0 ? TUTTI_SYSTEM : TUTTI_OK;
-    if (service.message == NULL || (service.rank == 0 && service.order == NULL)) status = TUTTI_NO_MEMORY;
+    if (service.message == NULL || (service.rank == 0 && service.order == NULL))
+        status = TUTTI_NO_MEMORY;
     is_stopping = is_over = false;
     if (status == TUTTI_OK) status = start_threads();
     if (status != TUTTI_OK) {
@@ -580,5 +591,6 @@ void service_submit(struct service_call *call)
         wake(service.wake);
     }
     pthread_mutex_unlock(&lock);
-    if (!is_taken) call->done(call, TUTTI_ABORTED, "tutti_tensorflow is not enabled, or not any more");
+    if (!is_taken)
+        call->done(call, TUTTI_ABORTED, "tutti_tensorflow is not enabled, or not any more");
 }
