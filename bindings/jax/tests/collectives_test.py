@@ -247,14 +247,17 @@ def test_programs_within_programs():
 
 
 def test_many_programs_under_way():
-    """Dispatch is asynchronous: the programs of a process run one behind the other, in the same order everywhere."""
+    """Dispatch is asynchronous: the programs of a process run one behind the other, in the same order everywhere.
+
+    XLA, also with gloo, gets stuck where a process has several devices and more programs under way than it admits, 32.
+    """
     n = jax.device_count()
     mesh = line()
     first = jax.jit(jax.shard_map(lambda a: lax.psum(a, "x"), mesh=mesh, in_specs=P("x"), out_specs=P(), check_vma=False))
     second = jax.jit(jax.shard_map(lambda a: lax.pmax(a, "x"), mesh=mesh, in_specs=P("x"), out_specs=P(), check_vma=False))
     data = numbers((n, 1000), "float32")
     array = spread(data, mesh, P("x"))
-    results = [(first if i % 3 else second)(array) for i in range(100)]
+    results = [(first if i % 3 else second)(array) for i in range(100 if DEVICES == 1 else 20)]
     for i, result in enumerate(results):
         check(result, data.sum(0, keepdims=True) if i % 3 else data.max(0, keepdims=True))
 
