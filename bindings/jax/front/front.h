@@ -100,15 +100,17 @@ struct tutti_jax_options {
     const struct tutti_store *store;
 };
 
-/* Joins the job, as MPI_Init_thread does by itself where no starter is set. Collective over all processes; blocks until all have
- * come, or until the start-up deadline. options may be NULL: everything from the launcher's environment. INVALID_OPTIONS: a
- * wrong number, or it has joined already. After any other failure it may be called again. */
+/* Joins the job, as MPI_Init_thread does by itself where no starter is set. Collective over all
+ * processes; blocks until all have come, or until the start-up deadline. options may be NULL:
+ * everything from the launcher's environment. INVALID_OPTIONS: a wrong number, or it has joined
+ * already. After any other failure it may be called again. */
 FRONT_EXPORT enum tutti_status tutti_jax_start(const struct tutti_jax_options *options);
-/* What MPI_Init_thread calls instead, to call tutti_jax_start with its own options. It returns 0 for success. Otherwise
- * `message`, which has message_bytes, says why; it stays empty where tutti_jax_start has failed. NULL: nothing is called. Any thread; does not block. */
+/* What MPI_Init_thread calls instead, to call tutti_jax_start with its own options. It returns 0 for
+ * success. Otherwise `message`, which has message_bytes, says why; it stays empty where
+ * tutti_jax_start has failed. NULL: nothing is called. Any thread; does not block. */
 FRONT_EXPORT void tutti_jax_set_starter(int (*starter)(char *message, size_t message_bytes));
-/* The last failure of this thread in this library, as MPI_Error_string gives it; "" if there was none. Valid until the thread's next failing
- * call. Does not block. */
+/* The last failure of this thread in this library, as MPI_Error_string gives it; "" if there was
+ * none. Valid until the thread's next failing call. Does not block. */
 FRONT_EXPORT const char *tutti_jax_error(void);
 
 /* -------------------------------------------------------------------------------- what MPI promises */
