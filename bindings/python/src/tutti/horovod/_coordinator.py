@@ -23,7 +23,7 @@ def bytes_of(submission: Submission) -> int:
     total = 0
     for part in submission.parts:
         digits = part.dtype.lstrip("abcdefghijklmnopqrstuvwxyz")
-        total += part.count * _ITEM_BYTES.get(digits, 1)
+        total += part.element_count * _ITEM_BYTES.get(digits, 1)
     return total
 
 
@@ -164,7 +164,7 @@ class Coordinator:
         first = next(iter(entry.by_rank.values()))
         if first.kind not in ("allgather", "alltoall"):
             return ()
-        made = []
+        made: List[Tuple[Any, ...]] = []
         for index in range(len(first.parts)):
             if first.kind == "allgather":
                 made.append(

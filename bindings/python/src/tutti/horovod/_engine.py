@@ -85,6 +85,12 @@ class Set:
     def is_member(self) -> bool:
         return self.data is not None
 
+    def communicators(self) -> List[Communicator]:
+        """None where this rank is no member."""
+        if self.data is None or self.channel is None:
+            return []
+        return [self.data, self.channel.communicator]
+
 
 class Engine:
     """Of one job: made by init(), ended by stop()."""
@@ -185,9 +191,8 @@ class Engine:
             self._thread.join()
         self._close_timeline()
         for one in self.sets.values():
-            for communicator in (one.data, one.channel and one.channel.communicator):
-                if communicator is not None:
-                    self._close(communicator)
+            for communicator in one.communicators():
+                self._close(communicator)
         os.close(self._event_fd)
 
     def _close(self, communicator: Communicator) -> None:
@@ -367,7 +372,11 @@ class Engine:
                 self._change_sets(one, operations[0])
                 continue
             assert one.data is not None
-            one.running.append(Task(one.data, order, operations, self._event_fd))
+            task = Task(one.data, order, operations, self._event_fd)
+            if task.is_done():  # nothing to do for tensors without elements; else the eventfd tells
+                self._end_task(one, task)
+            else:
+                one.running.append(task)
 
     def _operations_of(self, one: Set, order: Run) -> List[Operation]:
         made = []
@@ -383,15 +392,18 @@ class Engine:
     def _finish_tasks(self, one: Set) -> None:
         still = []
         for task in one.running:
-            if not task.is_done():
+            if task.is_done():
+                self._end_task(one, task)
+            else:
                 still.append(task)
-                continue
-            for operation in task.operations:
-                self._forget(one, operation.submission.name)
-                if self._timeline is not None:
-                    self._timeline.operation(operation)
-            task.finish()
         one.running = still
+
+    def _end_task(self, one: Set, task: Task) -> None:
+        for operation in task.operations:
+            self._forget(one, operation.submission.name)
+            if self._timeline is not None:
+                self._timeline.operation(operation)
+        task.finish()
 
     # ------------------------------------------------------------------------------------- process sets
 
@@ -484,9 +496,8 @@ class Engine:
             if not isinstance(error, (HorovodInternalError, ProtocolError)):
                 logger.exception("Horovod over Tutti: a mistake in the engine")
             for one in self.sets.values():
-                for communicator in (one.data, one.channel and one.channel.communicator):
-                    if communicator is not None:
-                        self._abort(communicator, text)
+                for communicator in one.communicators():
+                    self._abort(communicator, text)
         with self._lock:
             self.failure = text
             waiting = [operation for one in self.sets.values() for operation in one.table.values()]
@@ -507,8 +518,8 @@ class Engine:
     def _numbers_of(self, error: Error) -> str:
         """The library numbers ranks as the communicator does that failed, which may be a process set's."""
         for one in self.sets.values():
-            for communicator in (one.data, one.channel and one.channel.communicator):
-                if communicator is not None and communicator.failure == error.failure is not None:
+            for communicator in one.communicators():
+                if communicator.failure == error.failure is not None:
                     return "" if one.number == _GLOBAL else f" (ranks are numbered as in process set {one.number}: {one.ranks})"
         return ""
 

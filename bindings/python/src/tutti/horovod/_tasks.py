@@ -173,7 +173,7 @@ def operation_of_joined(submission: Submission) -> Operation:
             item = np.dtype("u2") if dtype == Dtype.bfloat16 else np.dtype(dtype.name)
         else:
             item = np.dtype(f"V{item_bytes_of(part.dtype)}")
-        zeros = np.zeros(part.count, item)
+        zeros = np.zeros(part.element_count, item)
         tensors.append(Tensor(zeros, zeros, dtype))
         parts.append(part)
     made = submission._replace(parts=tuple(parts), prescale=1.0, postscale=1.0)

@@ -78,7 +78,7 @@ class Part(NamedTuple):
     splits: Tuple[int, ...] = ()
 
     @property
-    def count(self) -> int:
+    def element_count(self) -> int:
         return math.prod(self.shape)
 
     @property
@@ -187,7 +187,7 @@ def _parse_part(value: Any) -> Part:
         _lengths(shape, "a shape", DIMENSIONS_MAX),
         _lengths(splits, "splits", 1 << 20),
     )
-    if part.count > LENGTH_MAX:
+    if part.element_count > LENGTH_MAX:
         raise ProtocolError(f"a tensor of shape {list(part.shape)}")
     return part
 

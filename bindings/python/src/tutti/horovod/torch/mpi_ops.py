@@ -241,6 +241,8 @@ def _operation_of(op: Optional[str], average: Optional[bool], what: str) -> str:
 
 
 def _tensor_of(result: Result, dtype: torch.dtype) -> torch.Tensor:
+    if not result.memory.size:
+        return torch.empty(result.shape, dtype=dtype)
     return torch.from_numpy(result.memory).view(dtype).reshape(result.shape)
 
 
@@ -868,6 +870,9 @@ def join(device: int = -1) -> int:
     operation = control("join", "join")
     engine().submit(0, operation)
     operation.wait()
+    with _counters_lock:  # ranks have done different numbers of operations without names
+        for key in [key for key in _counters if key[1] == 0]:
+            del _counters[key]
     last: int = operation.value
     return last
 

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from .._basics import size
-from .mpi_ops import Sum, allgather_async, allreduce_async, synchronize
+from .._basics import Sum, size
+from .mpi_ops import allgather_async, allreduce_async, synchronize
 
 
 class SyncBatchNorm(_BatchNorm):
