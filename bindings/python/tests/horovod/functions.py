@@ -243,7 +243,7 @@ def test_process_sets(r, n):
     hvd.barrier(process_set=own)
     raises(ValueError, hvd.allreduce, torch.ones(1), process_set=other, says="not in process set")
     raises(ValueError, hvd.broadcast, torch.ones(1), other.ranks[0], process_set=own, says="root_rank")
-    raises(ValueError, hvd.add_process_set, own.ranks if n == 2 and r == 0 else range(0, n, 2), says="duplicate") if n > 2 else None
+    raises(ValueError, hvd.add_process_set, range(0, n, 2), says="duplicate")
     assert hvd.remove_process_set(even) and not hvd.remove_process_set(even)
     assert not hvd.remove_process_set(hvd.global_process_set)
     raises(ValueError, hvd.allreduce, torch.ones(1), process_set=even, says="not registered")
@@ -297,7 +297,6 @@ def test_join(r, n):
             equal(hvd.broadcast(torch.tensor([5.0]), r), [5.0])
         last = hvd.join()
         assert 0 <= last < n
-        assert n == 1 or last != 0 or hvd.allgather_object(last) == [last] * n or True
         assert len(set(hvd.allgather_object(last))) == 1
 
 
@@ -370,6 +369,16 @@ def main():
     raises(ImportError, __import__, "horovod.tensorflow", says="TensorFlow")
     raises(ImportError, __import__, "horovod.torch.elastic", says="elastic")
     raises(NotImplementedError, horovod.run, print, says="tutti-run")
+    run_all()
+    if hvd.size() == 4:  # the same processes again, as a job of two ranks and two of one, which saves their start
+        r = hvd.rank()
+        hvd.shutdown()
+        job = f"{os.environ['TUTTI_JOB_ID']}-{0 if r < 2 else r}"
+        os.environ.update(TUTTI_JOB_ID=job, TUTTI_RANK=str(r if r < 2 else 0), TUTTI_SIZE="2" if r < 2 else "1")
+        run_all()
+
+
+def run_all():
     hvd.init()
     wanted = sys.argv[1:]
     for name, function in list(globals().items()):
@@ -380,7 +389,7 @@ def main():
                 print(f"{name} failed", file=sys.stderr, flush=True)
                 raise
             hvd.barrier()
-    print(f"rank {hvd.rank()}: all functions are right")
+    print(f"rank {hvd.rank()} of {hvd.size()}: all functions are right", flush=True)
 
 
 main()

@@ -384,7 +384,7 @@ class Engine:
             operation = one.table.get(name)
             if operation is None:
                 if not (order.descriptions and one.is_joined):
-                    raise ProtocolError(f'an order for "{name}", which this rank has not submitted')
+                    raise ProtocolError(f'rank {one.ranks[0]} sent an order for "{name}", which this rank has not submitted')
                 operation = operation_of_joined(order.descriptions[index])
             made.append(operation)
         return made
