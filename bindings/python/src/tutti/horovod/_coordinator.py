@@ -218,18 +218,17 @@ class Coordinator:
     # --------------------------------------------------------------------------------------------- lateness
 
     def late(self, now: float) -> Tuple[List[str], Optional[Fail]]:
-        """Warnings to log, each with a name and the ranks that miss it; and what ends all, if it has come to that."""
-        warnings: List[str] = []
+        """Warnings to log, each with names and the ranks that miss them; and what ends all, if it has come to that."""
+        late: Dict[Tuple[str, str], List[Tuple[str, float]]] = {}  # ranks that miss it, and that have it: names
         for name, entry in self._entries.items():
             waited = now - entry.began
             if self._fail_seconds > 0 and waited >= self._fail_seconds:
-                return warnings, Fail(
-                    f"stalled for {waited:.1f} s, which HOROVOD_STALL_SHUTDOWN_TIME_SECONDS ends: {self._story(name, entry)}"
-                )
+                story = self._story(*self._halves(entry), [(name, waited)])
+                return [], Fail(f"{story}; HOROVOD_STALL_SHUTDOWN_TIME_SECONDS ends that")
             if 0 < entry.warned_after <= waited:
                 entry.warned_after = 2 * waited
-                warnings.append(f"{self._story(name, entry)} (for {waited:.1f} s)")
-        return warnings, None
+                late.setdefault(self._halves(entry), []).append((name, waited))
+        return [self._story(*ranks, names) for ranks, names in late.items()], None
 
     def next_look(self) -> Optional[float]:
         """When late() has something to say, if nothing happens until then; None: never."""
@@ -241,11 +240,16 @@ class Coordinator:
         ]
         return min(limits, default=None)
 
-    def _story(self, name: str, entry: _Entry) -> str:
-        kind = next(iter(entry.by_rank.values())).kind
-        ready = listed([self._ranks[rank] for rank in sorted(entry.by_rank)])
-        missing = listed([self._ranks[rank] for rank in self._missing(entry)])
-        return f'{kind} "{name}": {missing} did not submit it, {ready} did'
+    def _halves(self, entry: _Entry) -> Tuple[str, str]:
+        missing = [self._ranks[rank] for rank in self._missing(entry)]
+        return listed(missing), listed([self._ranks[rank] for rank in sorted(entry.by_rank)])
+
+    def _story(self, missing: str, ready: str, names: List[Tuple[str, float]]) -> str:
+        shown = ", ".join(f'"{name}"' for name, _ in names[:_SHOWN_MAX])
+        if len(names) > _SHOWN_MAX:
+            shown += f" and {len(names) - _SHOWN_MAX} more"
+        waited = max(seconds for _, seconds in names)
+        return f"{missing} did not submit {shown}, which {ready} did {waited:.1f} s ago"
 
 
 def _shapes_that_agree(submission: Submission) -> Any:
