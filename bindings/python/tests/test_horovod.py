@@ -329,6 +329,7 @@ def test_waiting_takes_no_processor_time(comm):
 def test_a_rank_that_dies_is_named(comm):
     engine = engine_of(comm)
     engine.begin()
+    comm.barrier()
     if comm.rank == 1:
         os.kill(os.getpid(), 9)
     operation = control("b", "barrier")

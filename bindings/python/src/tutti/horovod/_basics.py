@@ -11,8 +11,10 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
+from .._communicator import Communicator
 from .._communicator import init as init_communicator
 from .._errors import Error
+from .._library import library
 from ._engine import Engine, control
 from ._errors import HorovodInternalError, not_initialized
 from ._settings import read_settings
@@ -166,7 +168,7 @@ def init(
             raise ValueError("this process was forked from a rank, and cannot be one")
         settings = read_settings()
         try:
-            world = init_communicator()
+            world = Communicator(0, 1) if _is_alone() else init_communicator()
         except Error as error:
             raise HorovodInternalError(str(error)) from error
         if comm is not None and not _is_everybody(comm, world.size):
@@ -189,6 +191,12 @@ def init(
             raise ValueError(f'process_sets is a list or "dynamic", not {process_sets!r}')
         for process_set in process_sets:
             add_process_set(process_set)
+
+
+def _is_alone() -> bool:
+    """Whether no launcher has started this process. Half of what a launcher sets is an error, which init() tells."""
+    hints = ("RANK", "WORLD_SIZE", "TUTTI_RANK", "TUTTI_SIZE")
+    return library.launcher(None, None) is None and not any(name in os.environ for name in hints)
 
 
 def _is_everybody(comm: Any, size: int) -> bool:
