@@ -1,6 +1,8 @@
 #!/bin/bash
 # Programs that use Horovod run over Tutti: every function, random orders of names, faults, and training beside DDP with gloo.
-# ctest: label=nosan label=once timeout=600 waits needs=wheel
+#
+# Some versions of torchrun --standalone have a port of their own, and a second one would take the store of the first.
+# ctest: label=nosan label=once timeout=600 lock=torchrun waits needs=wheel
 # shellcheck source=tests/bindings/torch.sh
 source "${TUTTI_ROOT:?}/tests/bindings/torch.sh"
 
@@ -8,7 +10,7 @@ tests=$TUTTI_ROOT/bindings/python/tests/horovod
 horovod=("$python" -W ignore -m tutti.horovod)
 export TUTTI_TIMEOUT=60s TUTTI_INIT_TIMEOUT=60s
 
-# Runs that on so many ranks; its lines "... right" and so on are counted.
+# Runs a program on so many ranks, and counts the lines that say that all is well.
 expect() {
     local ranks=$1 count=$2 text=$3
     shift 3
@@ -38,7 +40,7 @@ said=$(cd package && tutti-run -n 2 --no-prefix "${horovod[@]}" -m small --flag 
 said=$("$python" -W ignore -m tutti.horovod package/small.py)
 [[ $said == "0 1 0 []" ]] || { echo "without a launcher: $said"; exit 1; }
 if [[ ${TUTTI_LONG:-} == 1 ]]; then
-    "$python" -W ignore -m torch.distributed.run --nproc_per_node 2 --master_port 0 -m tutti.horovod package/small.py >log 2>&1 ||
+    "$python" -W ignore -m torch.distributed.run --standalone --nproc_per_node 2 -m tutti.horovod package/small.py >log 2>&1 ||
         { cat log; exit 1; }
     [[ $(grep -c '^[01] 2 [01] \[\]$' log) == 2 ]] || { cat log; exit 1; }
 fi
