@@ -255,6 +255,10 @@ def test_ranks_that_joined_count_as_ready():
     assert one.orders() == [Joined(2)]
     hear_all(one, 3, allreduce())
     assert one.orders() == [Run(("a",))]
+    one.hear(0, allreduce(), 0.0)
+    for rank in range(3):
+        one.hear(rank, Submission("join", "join"), 0.0)
+    assert one.orders() == [Run(("a",), (), (allreduce(),)), Joined(2)]
 
 
 def test_what_waits_for_a_rank_that_left_is_refused():
@@ -273,8 +277,8 @@ def test_what_waits_for_a_rank_that_left_is_refused():
 # ------------------------------------------------------------------------------------------- the engine
 
 
-def engine_of(comm):
-    return Engine(comm.dup(), read_settings())
+def engine_of(comm, **settings):
+    return Engine(comm.dup(), read_settings()._replace(**settings))
 
 
 def scale(array, dtype, factor):
@@ -303,6 +307,32 @@ def test_operations_of_any_order_are_right(comm):
         ranks = sum(range(comm.size))
         for i in range(20):
             assert (arrays[f"n{i}"] == ranks + i * comm.size).all()
+    engine.stop()
+
+
+@pytest.mark.ranks(2)
+def test_names_may_be_used_again_right_after_join(comm):
+    """Rank 1 may come back while operations for which it gives zeros still wait, of the names that it uses next."""
+    engine = engine_of(comm, fusion_bytes=0)
+    engine.begin()
+    for _ in range(5):
+        if comm.rank == 0:
+            first = [array_operation(f"n{i}", np.ones(50_000 + i), op="Sum") for i in range(40)]
+            for operation in first:
+                engine.submit(0, operation)
+        join = control("join", "join")
+        engine.submit(0, join)
+        join.wait()
+        if comm.rank == 0:
+            for operation in first:
+                operation.wait()
+        arrays = [np.ones(50_000 + i) for i in range(40)]
+        operations = [array_operation(f"n{i}", array) for i, array in enumerate(arrays)]
+        for operation in operations:
+            engine.submit(0, operation)
+        for operation in operations:
+            operation.wait()
+        assert all((array == 2).all() for array in arrays)
     engine.stop()
 
 

@@ -55,8 +55,8 @@ class Channel:
         self._receives[peer] = (request, place)
         watch(request, self._event_fd)
 
-    def messages(self) -> Iterator[Tuple[int, Any]]:
-        """What has come, not yet checked, with its sender. Error: the communicator failed."""
+    def frames(self) -> Iterator[Tuple[int, bytes]]:
+        """What has come, with its sender, for message_of(). Error: the communicator failed."""
         for peer in list(self._receives):
             while peer in self._receives:
                 request, place = self._receives[peer]
@@ -64,11 +64,13 @@ class Channel:
                     break
                 frame = place[: request.wait().count].tobytes()
                 del self._receives[peer]
-                message = self._assemblers[peer].add(frame)
-                if message is not None:
-                    yield peer, message
+                yield peer, frame
                 if peer not in self._left:
                     self._receive(peer)
+
+    def message_of(self, peer: int, frame: bytes) -> Any:
+        """The message that this frame of that rank's completes; None: more follow. ProtocolError: it is no frame."""
+        return self._assemblers[peer].add(frame)
 
     def has_left(self, peer: int) -> None:
         """That rank has said that it leaves."""

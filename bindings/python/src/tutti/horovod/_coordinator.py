@@ -82,6 +82,7 @@ class Coordinator:
         """A rank has shut down: what waits for it is refused, and so is what comes."""
         if rank in self._left:
             raise ProtocolError("that it leaves, for the second time")
+        self._flush()
         self._left.add(rank)
         self._orders.append(Left(rank))
         self._look_at_all()
@@ -92,11 +93,11 @@ class Coordinator:
 
     def _join(self, rank: int) -> None:
         self._joined.add(rank)
+        self._look_at_all()
         if len(self._joined) == len(self._ranks):
+            self._flush()  # ranks take part in what is ready by now as ranks that have joined
             self._joined.clear()
             self._orders.append(Joined(rank))
-        else:
-            self._look_at_all()
 
     def _look_at_all(self) -> None:
         for name, entry in list(self._entries.items()):
@@ -126,7 +127,13 @@ class Coordinator:
     # --------------------------------------------------------------------------------------------- orders
 
     def orders(self) -> List[Order]:
-        """What to tell all members now, in this order. Small allreduces of one kind become one."""
+        """What to tell all members now, in this order."""
+        self._flush()
+        orders, self._orders = self._orders, []
+        return orders
+
+    def _flush(self) -> None:
+        """Makes orders of what is ready. Small allreduces of one kind become one."""
         ready, self._ready = self._ready, []
         fused: Dict[Any, List[Any]] = {}  # kind of allreduce: [bytes, its place among the orders]
         for name, entry in ready:
@@ -148,8 +155,6 @@ class Coordinator:
             if key is not None:
                 fused[(key, bool(described))] = [size, len(self._orders)]
             self._orders.append(Run((name,), self._details(entry), described))
-        orders, self._orders = self._orders, []
-        return orders
 
     def _key(self, submission: Submission) -> Optional[Tuple[Any, ...]]:
         """Allreduces with the same one may be fused; None: it may not."""

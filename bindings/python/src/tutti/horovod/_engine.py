@@ -76,7 +76,7 @@ class Set:
         self.outbox: List[Operation] = []
         self.unanswered_count = 0  # told to the coordinator, and in no order yet
         self.sent_at = 0.0
-        self.queue: Deque[Run] = deque()
+        self.queue: Deque[Tuple[Run, List[Operation]]] = deque()  # ordered, to be started
         self.running: List[Task] = []
         self.ended: Optional[str] = None  # why nothing more can be done in it
         self.is_joined = False
@@ -260,8 +260,11 @@ class Engine:
     def _receive(self, one: Set) -> None:
         channel = one.channel
         assert channel is not None
-        for peer, message in channel.messages():
+        for peer, frame in channel.frames():
             try:
+                message = channel.message_of(peer, frame)
+                if message is None:
+                    continue
                 if one.coordinator is None:
                     self._take_orders(one, parse_from_coordinator(message, len(one.ranks)))
                     continue
@@ -319,25 +322,27 @@ class Engine:
         now = time.monotonic()
         for order in orders:
             if isinstance(order, Run):
-                for name in order.names:
-                    operation = one.table.get(name)
-                    if operation is not None:
-                        operation.times.append(now)
-                        one.unanswered_count = max(0, one.unanswered_count - 1)
-                one.queue.append(order)
+                # Now and not when they start: by then this rank may have come back from join(), and have others.
+                operations = self._operations_of(one, order)
+                for operation in operations:
+                    operation.times.append(now)
+                    one.unanswered_count -= one.table.get(operation.submission.name) is operation
+                one.queue.append((order, operations))
             elif isinstance(order, Refuse):
-                operation = self._forget(one, order.name)
-                if operation is not None:
-                    one.unanswered_count = max(0, one.unanswered_count - 1)
-                    operation.fail(order.text)
+                refused = one.table.get(order.name)
+                if refused is not None and not refused.is_ordered:  # else it is meant for the next of that name
+                    self._forget(one, refused)
+                    one.unanswered_count -= 1
+                    refused.fail(order.text)
             elif isinstance(order, Joined):
-                operation = self._forget(one, "join")
-                if operation is None:
+                joined = one.table.get("join")
+                if joined is None:
                     raise ProtocolError("that all ranks have joined, but this one has not")
-                one.unanswered_count = max(0, one.unanswered_count - 1)
+                self._forget(one, joined)
+                one.unanswered_count -= 1
                 one.is_joined = False
-                operation.value = one.ranks[order.rank]
-                operation.succeed()
+                joined.value = one.ranks[order.rank]
+                joined.succeed()
             elif isinstance(order, Left):
                 if order.rank == 0 and one.coordinator is None:
                     assert one.channel is not None
@@ -347,17 +352,19 @@ class Engine:
                 assert isinstance(order, Fail)
                 raise HorovodInternalError(order.text)
 
-    def _forget(self, one: Set, name: str) -> Optional[Operation]:
+    def _forget(self, one: Set, operation: Operation) -> None:
+        """Its name may be used again. An operation for which this rank only gave zeros was never in the table."""
+        name = operation.submission.name
         with self._lock:
-            return one.table.pop(name, None)
+            if one.table.get(name) is operation:
+                del one.table[name]
 
     def _end_set(self, one: Set, text: str) -> None:
         """Nothing more can be agreed on there; what has been goes on."""
-        ordered = {name for order in one.queue for name in order.names}
-        ordered.update(op.submission.name for task in one.running for op in task.operations)
         with self._lock:
             one.ended = text
-            waiting = [one.table.pop(name) for name in list(one.table) if name not in ordered]
+            waiting = [operation for operation in one.table.values() if not operation.is_ordered]
+            one.table = {name: operation for name, operation in one.table.items() if operation.is_ordered}
         one.outbox = []
         one.unanswered_count = 0
         for operation in waiting:
@@ -365,8 +372,7 @@ class Engine:
 
     def _start_tasks(self, one: Set) -> None:
         while one.queue and len(one.running) < _RUNNING_MAX:
-            order = one.queue.popleft()
-            operations = self._operations_of(one, order)
+            order, operations = one.queue.popleft()
             kind = operations[0].submission.kind
             if kind in ("add_process_set", "remove_process_set"):
                 self._change_sets(one, operations[0])
@@ -382,9 +388,9 @@ class Engine:
         made = []
         for index, name in enumerate(order.names):
             operation = one.table.get(name)
-            if operation is None:
+            if operation is None or operation.is_ordered:
                 if not (order.descriptions and one.is_joined):
-                    raise ProtocolError(f'rank {one.ranks[0]} sent an order for "{name}", which this rank has not submitted')
+                    raise ProtocolError(f'an order for "{name}", which this rank has not submitted')
                 operation = operation_of_joined(order.descriptions[index])
             made.append(operation)
         return made
@@ -400,7 +406,7 @@ class Engine:
 
     def _end_task(self, one: Set, task: Task) -> None:
         for operation in task.operations:
-            self._forget(one, operation.submission.name)
+            self._forget(one, operation)
             if self._timeline is not None:
                 self._timeline.operation(operation)
         task.finish()
@@ -439,7 +445,7 @@ class Engine:
             operation.value = None if known is None or numbers[0] == _GLOBAL else numbers[0]
             if known is not None and operation.value is not None:
                 self._remove_set(known)
-        self._forget(one, operation.submission.name)
+        self._forget(one, operation)
         operation.succeed()
 
     def _remove_set(self, one: Set) -> None:
@@ -488,30 +494,34 @@ class Engine:
                 logger.debug("at the end: %s", error)
 
     def _fail(self, error: BaseException) -> None:
-        """Every operation gets the error, and so does every other rank."""
-        text = str(error) if isinstance(error, (Error, HorovodInternalError)) else f"{type(error).__name__}: {error}"
-        if isinstance(error, Error):
-            text += self._numbers_of(error)
-        else:
-            if not isinstance(error, (HorovodInternalError, ProtocolError)):
+        """Every operation gets the error, and so does every other rank, also where only some communicators have failed."""
+        text = f"{type(error).__name__}: {error}"
+        try:
+            if isinstance(error, Error):
+                text = str(error) + self._numbers_of(error)
+            elif isinstance(error, (HorovodInternalError, ProtocolError)):
+                text = str(error)
+            else:
                 logger.exception("Horovod over Tutti: a mistake in the engine")
             for one in self.sets.values():
                 for communicator in one.communicators():
                     self._abort(communicator, text)
-        with self._lock:
-            self.failure = text
-            waiting = [operation for one in self.sets.values() for operation in one.table.values()]
-            for one in self.sets.values():
-                one.table = {}
-            calls, self._calls = self._calls, []
-        for call in calls:
-            call()
-        for operation in waiting:
-            operation.fail(f'"{operation.submission.name}": {text}')
+        finally:
+            with self._lock:
+                self.failure = text
+                waiting = [operation for one in self.sets.values() for operation in one.table.values()]
+                for one in self.sets.values():
+                    one.table = {}
+                calls, self._calls = self._calls, []
+            for operation in waiting:
+                operation.fail(f'"{operation.submission.name}": {text}')
+            for call in calls:
+                call()
 
     def _abort(self, communicator: Communicator, text: str) -> None:
         try:
-            communicator.abort(printable(text))
+            if communicator.failure is None:
+                communicator.abort(printable(text))
         except Error as error:
             logger.debug("at the end: %s", error)
 

@@ -57,7 +57,14 @@ class Operation:
         self._error: Optional[BaseException] = None
         self._done = threading.Event()
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether all ranks have agreed that it runs."""
+        return len(self.times) > 1
+
     def succeed(self) -> None:
+        if self._done.is_set():
+            return
         try:
             if self._finish is not None:
                 self._finish(self)

@@ -150,25 +150,25 @@ class Assembler:
 
 def _list(value: Any, what: str, least: int = 0, most: int = 1 << 20) -> List[Any]:
     if type(value) is not list or not least <= len(value) <= most:
-        raise ProtocolError(f"{what} is {_shown(value)}")
+        raise ProtocolError(f"{what} that is {_shown(value)}")
     return value
 
 
 def _text(value: Any, what: str, most: int) -> str:
     if type(value) is not str or len(value) > most:
-        raise ProtocolError(f"{what} is {_shown(value)}")
+        raise ProtocolError(f"{what} that is {_shown(value)}")
     return value
 
 
 def _integer(value: Any, what: str, most: int = LENGTH_MAX) -> int:
     if type(value) is not int or not 0 <= value <= most:
-        raise ProtocolError(f"{what} is {_shown(value)}")
+        raise ProtocolError(f"{what} that is {_shown(value)}")
     return value
 
 
 def _factor(value: Any, what: str) -> float:
     if type(value) not in (int, float) or not math.isfinite(value):
-        raise ProtocolError(f"{what} is {_shown(value)}")
+        raise ProtocolError(f"{what} that is {_shown(value)}")
     return float(value)
 
 
@@ -196,13 +196,13 @@ def parse_submission(value: Any, size: int) -> Submission:
     """Of a member of a set of `size` ranks."""
     name, kind, op, root, prescale, postscale, parts = _list(value, "a submission", 7, 7)
     if kind not in KINDS:
-        raise ProtocolError(f"a kind is {_shown(kind)}")
+        raise ProtocolError(f"a kind that is {_shown(kind)}")
     if op is not None and op not in OPERATIONS:
-        raise ProtocolError(f"an operation is {_shown(op)}")
+        raise ProtocolError(f"an operation that is {_shown(op)}")
     if (op is not None) != (kind in ("allreduce", "reducescatter")):
-        raise ProtocolError(f"the operation of a {kind} is {_shown(op)}")
+        raise ProtocolError(f"a {kind} whose operation is {_shown(op)}")
     if (root is not None) != (kind == "broadcast"):
-        raise ProtocolError(f"the root of a {kind} is {_shown(root)}")
+        raise ProtocolError(f"a {kind} whose root is {_shown(root)}")
     made = Submission(
         _text(name, "a name", NAME_CHARACTERS_MAX),
         kind,
@@ -216,7 +216,7 @@ def parse_submission(value: Any, size: int) -> Submission:
         if kind in ("allgather", "alltoall", "reducescatter") and not part.shape:
             raise ProtocolError(f"a {kind} of a tensor without dimensions")
         if kind == "alltoall" and (len(part.splits) != size or sum(part.splits) > part.shape[0]):
-            raise ProtocolError(f"{list(part.splits)} splits {part.shape[0]} rows for {size} ranks")
+            raise ProtocolError(f"splits that are {list(part.splits)}, of {part.shape[0]} rows for {size} ranks")
     return made
 
 
@@ -239,7 +239,7 @@ def parse_from_member(message: Any, size: int) -> Optional[List[Submission]]:
     if fields == ["leave"]:
         return None
     if fields[0] != "ready" or len(fields) != 2:
-        raise ProtocolError(f"a message begins with {_shown(fields[0])}")
+        raise ProtocolError(f"a message that begins with {_shown(fields[0])}")
     return [parse_submission(value, size) for value in _list(fields[1], "what is ready")]
 
 
@@ -306,7 +306,7 @@ def wire_of_orders(orders: Sequence[Order]) -> Any:
 def parse_from_coordinator(message: Any, size: int) -> List[Order]:
     fields = _list(message, "a message", 2, 2)
     if fields[0] != "orders":
-        raise ProtocolError(f"a message begins with {_shown(fields[0])}")
+        raise ProtocolError(f"a message that begins with {_shown(fields[0])}")
     return [_parse_order(value, size) for value in _list(fields[1], "orders")]
 
 
@@ -329,7 +329,7 @@ def _parse_order(value: Any, size: int) -> Order:
         return Left(_integer(rest[0], "a rank", size - 1))
     if kind == "fail" and len(rest) == 1:
         return Fail(_text(rest[0], "a text", TEXT_CHARACTERS_MAX))
-    raise ProtocolError(f"an order is {_shown(value)}")
+    raise ProtocolError(f"an order that is {_shown(value)}")
 
 
 def _parse_detail(detail: Any, size: int) -> Tuple[Any, ...]:
