@@ -279,6 +279,7 @@ def test_disagreements(r, n):
     raises(ValueError, hvd.allreduce, torch.ones(1), op=hvd.Sum, average=True)
     raises(ValueError, hvd.allreduce, torch.ones(1, dtype=torch.bool), says="bool")
     raises(ValueError, hvd.allreduce, "no tensor")
+    raises(ValueError, hvd.allreduce, torch.ones(1), name="x" * 5000, says="a name")
     raises(ValueError, hvd.poll, 3)
     equal(hvd.allreduce(torch.ones(1)), torch.ones(1))
 

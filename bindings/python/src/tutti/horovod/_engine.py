@@ -123,8 +123,13 @@ class Engine:
     # -------------------------------------------------------------------------------- for other threads
 
     def submit(self, number: int, operation: Operation) -> None:
-        """Takes it, and returns at once. ValueError: no such set, not a member of it, or the name is in use."""
+        """Takes it, and returns at once. ValueError: no such set, not a member of it, a name in use, or one that is none."""
         name = operation.submission.name
+        known = self.sets.get(number)
+        try:  # what the coordinator would refuse ends the job; here it is this caller's mistake alone
+            parse_submission(wire_of(operation.submission), self.size if known is None else len(known.ranks))
+        except ProtocolError as error:
+            raise ValueError(f"an operation has {error}") from None
         with self._lock:
             if self.failure is not None:
                 raise HorovodInternalError(self.failure)
@@ -332,7 +337,7 @@ class Engine:
                 refused = one.table.get(order.name)
                 if refused is not None and not refused.is_ordered:  # else it is meant for the next of that name
                     self._forget(one, refused)
-                    one.unanswered_count -= 1
+                    one.unanswered_count = max(0, one.unanswered_count - 1)  # it may not have been sent
                     refused.fail(order.text)
             elif isinstance(order, Joined):
                 joined = one.table.get("join")
@@ -549,8 +554,7 @@ class Engine:
 def control(name: str, kind: str, numbers: Sequence[int] = ()) -> Operation:
     """An operation without tensors: a barrier, a join, or one that adds or removes a process set."""
     parts = (Part("", (), tuple(numbers)),) if numbers else ()
-    submission = parse_submission(wire_of(Submission(name, kind, parts)), 1)
-    return Operation(submission, (), _no_scale)
+    return Operation(Submission(name, kind, parts), (), _no_scale)
 
 
 def _no_scale(array: Any, dtype: Any, factor: float) -> None:
