@@ -1,7 +1,8 @@
 """Messages of one process set, between its coordinator and its members, on a communicator of their own.
 
-A receive is always posted for each rank that may send. The library adds to an eventfd when it is done, on which the
-engine's thread sleeps. Only that thread uses a channel.
+A receive is always posted for each rank that may send. Before the engine's thread sleeps on an eventfd, it asks the library
+to add to that when a receive is done. This costs much more than to look again and again, so it is left out as long as the
+thread does that. Only that thread uses a channel.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Channel:
         self._sends: "List[Request[None]]" = []
         self._receives: "Dict[int, Tuple[Request[Message], Array]]" = {}
         self._assemblers: Dict[int, Assembler] = {}
+        self._unwatched: "List[Request[Message]]" = []
         self._left: Set[int] = set()  # those that said so: nothing is received from them any more, or sent to them
         for peer in range(1, self.size) if self.is_coordinator else [_COORDINATOR]:
             if peer != self.rank:
@@ -53,7 +55,17 @@ class Channel:
         place = np.empty(FRAME_BYTES, np.uint8)
         request = self.communicator.recv_start(place, peer, timeout=_NEVER)
         self._receives[peer] = (request, place)
-        watch(request, self._event_fd)
+        self._unwatched.append(request)
+
+    def watch(self) -> None:
+        """Before the thread sleeps: from now on the eventfd tells when something comes."""
+        for request in self._unwatched:
+            watch(request, self._event_fd)
+        self._unwatched = []
+
+    def has_something(self) -> bool:
+        """Whether frames() would tell of something. Does not block."""
+        return any(request._operation.finish(block=False) for request, _ in self._receives.values())
 
     def frames(self) -> Iterator[Tuple[int, bytes]]:
         """What has come, with its sender, for message_of(). Error: the communicator failed."""

@@ -6,8 +6,9 @@
 
 Invariants
   1. Only this thread calls the library, from begin() on, but for abort(). It sleeps on an eventfd that submit() and the
-     library add to, and never waits for other ranks, but for making process sets, which all ranks do at the same place
-     of the global set's order.
+     library add to. After something has happened it looks for more for a moment before that, but only while the
+     application waits for an operation and does not compute. It never waits for other ranks, but for making process
+     sets, which all ranks do at the same place of the global set's order.
   2. What is submitted while nothing waits for an order goes out at once. Else it waits for that order, or for
      HOROVOD_CYCLE_TIME: so the gradients of a backward pass go out in few messages, and in few operations.
   3. Every operation ends. When a communicator fails, when another rank sends nonsense, or when this thread raises,
@@ -33,7 +34,7 @@ from .._errors import Error
 from ._channel import Channel
 from ._coordinator import Coordinator
 from ._errors import HorovodInternalError, ProtocolError
-from ._operation import Operation
+from ._operation import Operation, waiting
 from ._settings import Settings
 from ._tasks import Task, operation_of_joined
 from ._timeline import Timeline
@@ -55,6 +56,7 @@ from ._wire import (
 
 _EFD_CLOEXEC = 0o2000000
 _ONE = (1).to_bytes(8, sys.byteorder)
+_LOOK_SECONDS = 0.001  # how long the thread looks again and again after something has happened, before it sleeps
 _RUNNING_MAX = 16  # operations of a set at a time; the others wait here
 _READY_MAX = 1024  # submissions in one message
 _STOP_SECONDS_MAX = 10.0  # for operations that are under way at the end
@@ -105,6 +107,7 @@ class Engine:
         self._inbox: List[Tuple[Set, Operation]] = []
         self._calls: List[Callable[[], None]] = []  # for the thread
         self._is_stopping = False
+        self._happened_at = 0.0
         self._timeline: Optional[Timeline] = None
         self.sets: Dict[int, Set] = {}
         self._set_count = 0
@@ -227,6 +230,8 @@ class Engine:
             call()
         for into, operation in inbox:
             into.outbox.append(operation)
+        if inbox:
+            self._happened_at = time.monotonic()
         for one in list(self.sets.values()):
             if one.is_member:
                 self._finish_tasks(one)
@@ -236,6 +241,8 @@ class Engine:
 
     def _sleep(self) -> None:
         """Until something is submitted, received or done, or a time has come."""
+        if self._look_again():
+            return
         now = time.monotonic()
         until: Optional[float] = None
         is_holding = False
@@ -257,16 +264,38 @@ class Engine:
         with self._lock:
             if self._inbox or self._calls or self._is_stopping:
                 until = now
+        self._watch()
         milliseconds = None if until is None else max(0.0, (until - now) * 1e3)
         if self._poll.poll(milliseconds):
             os.read(self._event_fd, 8)
         self.is_holding = False
+
+    def _look_again(self) -> bool:
+        """For a moment after something has happened, while the application only waits: true when something has again."""
+        until = self._happened_at + _LOOK_SECONDS
+        while waiting and time.monotonic() < until:
+            if self._inbox or self._calls or self._is_stopping:
+                return True
+            for one in self.sets.values():
+                if one.channel is not None and one.channel.has_something():
+                    return True
+                if any(task.is_done() for task in one.running):
+                    return True
+        return False
+
+    def _watch(self) -> None:
+        for one in self.sets.values():
+            if one.channel is not None:
+                one.channel.watch()
+            for task in one.running:
+                task.watch(self._event_fd)
 
     def _receive(self, one: Set) -> None:
         channel = one.channel
         assert channel is not None
         for peer, frame in channel.frames():
             try:
+                self._happened_at = time.monotonic()
                 message = channel.message_of(peer, frame)
                 if message is None:
                     continue
@@ -314,6 +343,7 @@ class Engine:
             channel.send_to_members(wire_of_orders(orders))
             if self._timeline is not None:
                 self._timeline.cycle()
+            self._happened_at = now
             self._take_orders(one, orders)
         channel.reap()
 
@@ -383,7 +413,7 @@ class Engine:
                 self._change_sets(one, operations[0])
                 continue
             assert one.data is not None
-            task = Task(one.data, order, operations, self._event_fd)
+            task = Task(one.data, order, operations)
             if task.is_done():  # nothing to do for tensors without elements; else the eventfd tells
                 self._end_task(one, task)
             else:
@@ -410,6 +440,7 @@ class Engine:
         one.running = still
 
     def _end_task(self, one: Set, task: Task) -> None:
+        self._happened_at = time.monotonic()
         for operation in task.operations:
             self._forget(one, operation)
             if self._timeline is not None:
@@ -478,6 +509,7 @@ class Engine:
             for one in members:
                 self._finish_tasks(one)
                 self._start_tasks(one)
+            self._watch()
             if self._poll.poll(100):
                 os.read(self._event_fd, 8)
         for one in members:

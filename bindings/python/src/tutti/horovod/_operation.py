@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from .._buffers import Array
 from .._header import Dtype
@@ -71,21 +71,33 @@ class Operation:
         except BaseException as error:  # of this rank alone, such as a tensor that was resized meanwhile
             self._error = error
         self._finish = None
-        self.tensors = ()
-        self._done.set()
+        self._end()
 
     def fail(self, text: str) -> None:
         if not self._done.is_set():
             self._error = HorovodInternalError(text)
             self._finish = None
-            self.tensors = ()
-            self._done.set()
+            self._end()
+
+    def _end(self) -> None:
+        self.tensors = ()
+        waiting.discard(self)  # now, as the thread that waits may not run for a while
+        self._done.set()
 
     def is_done(self) -> bool:
         return self._done.is_set()
 
     def wait(self) -> None:
         """Blocks until it is done, or the job has failed; raises what went wrong."""
-        self._done.wait()
+        if not self._done.is_set():
+            waiting.add(self)
+            try:
+                self._done.wait()
+            finally:
+                waiting.discard(self)  # it may have been done before it was added
         if self._error is not None:
             raise self._error
+
+
+# Operations that are not done, and that a thread waits for. Adding and discarding are atomic.
+waiting: Set[Operation] = set()

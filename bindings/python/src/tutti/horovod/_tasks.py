@@ -27,7 +27,7 @@ class Task:
     """Operations of one order under way."""
 
     def __init__(
-        self, communicator: Communicator, order: Run, operations: Sequence[Operation], event_fd: int
+        self, communicator: Communicator, order: Run, operations: Sequence[Operation]
     ) -> None:
         self.operations = operations
         self._communicator = communicator
@@ -35,8 +35,14 @@ class Task:
         self._scales: List[Tuple[Operation, Array, Optional[Dtype], float]] = []  # for the end
         self._requests: "List[Request[Any]]" = []
         getattr(self, "_" + operations[0].submission.kind)()
-        for request in self._requests:
-            watch(request, event_fd)
+        self._is_watched = False
+
+    def watch(self, event_fd: int) -> None:
+        """Before the thread sleeps: from now on the eventfd tells when calls are done."""
+        if not self._is_watched:
+            for request in self._requests:
+                watch(request, event_fd)
+            self._is_watched = True
 
     def is_done(self) -> bool:
         """tutti.Error: it failed."""
