@@ -6,7 +6,7 @@
 # shellcheck source=tests/bindings/torch.sh
 source "${TUTTI_ROOT:?}/tests/bindings/torch.sh"
 
-tests=$TUTTI_ROOT/bindings/python/tests/horovod
+tests=$TUTTI_ROOT/bindings/python/tests/horovod_programs
 horovod=("$python" -W ignore -m tutti.horovod)
 export TUTTI_TIMEOUT=60s TUTTI_INIT_TIMEOUT=60s
 

@@ -1,6 +1,6 @@
 """The negotiation of tutti.horovod: messages, the coordinator, and the engine on NumPy arrays. Needs no PyTorch.
 
-What programs see is tested in horovod/, with PyTorch (tests/bindings/horovod_test.sh).
+What programs see is tested in horovod_programs/, with PyTorch (tests/bindings/horovod_test.sh).
 """
 
 import importlib
