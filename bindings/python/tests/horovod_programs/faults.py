@@ -95,7 +95,9 @@ def left(r):
             hvd.shutdown()
         else:
             text, _ = error_of(hvd.allreduce, torch.ones(1), name="left")
-            assert f"rank {leaver}" in text and "has shut down Horovod" in text, text
+            # The third rank may have been told, and have shut down, too, before this one submitted it.
+            ranks = text.rpartition("rank")[2]
+            assert str(leaver) in ranks and "shut down Horovod" in text, text
         again()
 
 

@@ -118,7 +118,8 @@ class Coordinator:
             gone = [self._ranks[rank] for rank in missing if rank in self._left]
             if gone:
                 del self._entries[name]
-                self._orders.append(Refuse(name, f'"{name}": {listed(gone)} has shut down Horovod'))
+                have = "have" if len(gone) > 1 else "has"
+                self._orders.append(Refuse(name, f'"{name}": {listed(gone)} {have} shut down Horovod'))
                 return
         if missing_count == 0:
             del self._entries[name]
