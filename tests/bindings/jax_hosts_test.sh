@@ -28,6 +28,15 @@ for host in a b; do
     number=$((number + 1))
 done
 
+# A card takes a moment to be up.
+tenths=100
+for host in a b; do
+    until [[ $(ip netns exec "$space-$host" cat /sys/class/net/eth0/operstate) == up ]]; do
+        ((tenths-- > 0)) || { echo "the card of host $host does not come up"; exit 1; }
+        sleep 0.1
+    done
+done
+
 rank=0
 for host in a b; do
     RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.86.0.1 MASTER_PORT=29500 \

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -176,6 +177,36 @@ static void every_order_gives_every_result(void **state)
 
 static struct scene first, second;
 
+/* With the lock as fork() finds it: another thread may hold it. */
+static int a_child_has_none(struct tutti_comm *comm, int rank, int size, uint64_t seed,
+                            void *context)
+{
+    (void)size, (void)seed, (void)context;
+    RANKS_EXPECT(service_start(comm) == TUTTI_OK);
+    pthread_mutex_lock(&lock);
+    const pid_t child = fork();
+    if (child == 0) {
+        prepare(&first, rank, 0, 0);
+        service_submit(&first.call);
+        service_stop();
+        _exit(first.is_over && first.status == TUTTI_INVALID_COMM ? 0 : 1);
+    }
+    pthread_mutex_unlock(&lock);
+    int status = -1;
+    RANKS_EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    RANKS_EXPECT(meet(rank));
+    service_stop();
+    return 0;
+}
+
+static void a_child_of_fork_is_refused(void **state)
+{
+    (void)state;
+    if (ranks_are_threads()) skip();
+    const struct ranks_options options = {.kind = RANKS_PROCESSES, .deadline_ms = 30000};
+    assert_int_equal(ranks_run(RANKS, &options, a_child_has_none, NULL), 0);
+}
+
 static int one_is_killed(struct tutti_comm *comm, int rank, int size, uint64_t seed, void *context)
 {
     (void)size, (void)seed, (void)context;
@@ -297,6 +328,7 @@ int main(void)
     setenv("TUTTI_LOG", "off", 0); /* failures are what is expected here */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_order_gives_every_result),
+        cmocka_unit_test(a_child_of_fork_is_refused),
         cmocka_unit_test(a_killed_rank_is_named),
         cmocka_unit_test(a_rank_that_never_comes_is_named),
         cmocka_unit_test(nonsense_ends_the_job_and_nothing_else),

@@ -75,6 +75,8 @@ static struct service {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t has_finished = PTHREAD_COND_INITIALIZER;
+/* The process that runs the service: a child of fork() has neither its threads nor a lock that it could trust. */
+static pid_t owner;
 /* Under the lock. */
 static bool is_running, is_stopping, is_over;
 static struct queue submitted = {NULL, &submitted.first}, finished = {NULL, &finished.first};
@@ -536,7 +538,7 @@ static enum tutti_status start_threads(void)
 
 enum tutti_status service_start(struct tutti_comm *comm)
 {
-    if (is_running) return TUTTI_INVALID_OPTIONS;
+    if (is_running && owner == getpid()) return TUTTI_INVALID_OPTIONS;
     const int size = tutti_comm_size(comm);
     if (size < 1) return TUTTI_INVALID_COMM;
     const size_t text = ORDER_TEXT_MAX, list = (size_t)size * sizeof(int);
@@ -553,6 +555,7 @@ enum tutti_status service_start(struct tutti_comm *comm)
     if (service.message == NULL || (service.rank == 0 && service.order == NULL))
         status = TUTTI_NO_MEMORY;
     is_stopping = is_over = false;
+    owner = getpid();
     if (status == TUTTI_OK) status = start_threads();
     if (status != TUTTI_OK) {
         if (service.wake >= 0) close(service.wake);
@@ -568,6 +571,7 @@ enum tutti_status service_start(struct tutti_comm *comm)
 
 void service_stop(void)
 {
+    if (owner != getpid()) return;
     pthread_mutex_lock(&lock);
     const bool was_running = is_running;
     is_running = false;
@@ -584,6 +588,11 @@ void service_submit(struct service_call *call)
 {
     call->request = NULL;
     call->text = NULL;
+    if (owner != 0 && owner != getpid()) {
+        call->done(call, TUTTI_INVALID_COMM,
+                   "this process is a child of the process that enabled tutti_tensorflow");
+        return;
+    }
     pthread_mutex_lock(&lock);
     const bool is_taken = is_running;
     if (is_taken) {

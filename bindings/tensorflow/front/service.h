@@ -52,6 +52,8 @@ struct service_call {
  * stays the caller's. Not OK (INVALID_OPTIONS: it runs already; NO_MEMORY, SYSTEM): nothing has
  * begun, and tutti_error_message() or errno says why. Does not block. */
 enum tutti_status service_start(struct tutti_comm *comm);
+/* A child of fork() has no service: there service_submit fails with INVALID_COMM, and service_stop does nothing. */
+
 /* Ends it: calls that have not run fail as ABORTED; those under way are waited for, until their
  * deadlines. Without a service it does nothing. */
 void service_stop(void);
